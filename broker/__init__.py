@@ -1,0 +1,1 @@
+"""The SPU: serves Kafka clients from the replicas it holds."""

@@ -1,0 +1,236 @@
+"""The file seam: plain synchronous calls for what stays in the page cache, awaits for what must reach the disk.
+
+Appends and reads go straight to the page cache from the event loop: a thread hop costs several times more than the
+write itself. Only what waits for the disk (sync, durable replace) runs in a thread, and it runs nowhere else.
+"""
+
+import contextlib
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+from typing import Protocol
+
+import trio
+
+Buffer = bytes | bytearray | memoryview
+
+
+class File(Protocol):
+    """One open file. It closes itself when the last reference goes, so a reader may outlive its removal."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def descriptor(self) -> int | None:
+        """For `sendfile`; None where there is no real file below."""
+
+    def size(self) -> int: ...
+
+    def append(self, data: Buffer) -> None:
+        """Writes all of the data at the end, or raises OSError; then part of it may have been written."""
+
+    def write_at(self, position: int, data: Buffer) -> None: ...
+
+    def read_at(self, position: int, count: int) -> bytes:
+        """Up to `count` bytes; fewer only at the end of the file."""
+
+    def map(self) -> memoryview:
+        """The content as it is now, memory-mapped and read-only. An empty file gives an empty view."""
+
+    def truncate(self, size: int) -> None: ...
+
+    async def sync(self) -> None:
+        """Returns once everything appended before the call is on the disk."""
+
+    def close(self) -> None: ...
+
+
+class FileLock(Protocol):
+    def release(self) -> None: ...
+
+
+class Files(Protocol):
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Opens for reading and writing. Without `create` a missing file is FileNotFoundError."""
+
+    def read(self, path: str) -> bytes: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def size(self, path: str) -> int: ...
+
+    def list(self, directory: str) -> list[str]:
+        """Names in the directory, sorted; a missing directory is empty."""
+
+    def make_directories(self, path: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        """Removes a file; a missing one is no error."""
+
+    def remove_tree(self, directory: str) -> None: ...
+
+    def rename(self, path: str, to: str) -> None: ...
+
+    async def replace(self, path: str, data: bytes) -> None:
+        """Puts `data` at `path` atomically and durably: a reader, also after a crash, sees the old or the new content."""
+
+    async def sync_directory(self, directory: str) -> None:
+        """Returns once creations, renames and removals in the directory are on the disk."""
+
+    def lock(self, path: str) -> FileLock | None:
+        """Takes the lock file for this process; None when another holds it."""
+
+    def free_bytes(self, directory: str) -> tuple[int, int]:
+        """(total, usable) bytes of the volume that holds the directory."""
+
+
+class RealFile:
+    __slots__ = ("__weakref__", "_descriptor", "_end", "_path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._end = os.fstat(descriptor).st_size
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def descriptor(self) -> int | None:
+        return self._descriptor
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def append(self, data: Buffer) -> None:
+        written = os.pwrite(self._descriptor, data, self._end)
+        self._end += written
+        if written != len(data):
+            self._append_rest(memoryview(data)[written:])
+
+    def _append_rest(self, rest: memoryview) -> None:
+        while rest:
+            written = os.pwrite(self._descriptor, rest, self._end)
+            if written == 0:
+                raise OSError(errno.ENOSPC, "the file accepts no more bytes", self._path)
+            self._end += written
+            rest = rest[written:]
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        rest = memoryview(data)
+        while rest:
+            written = os.pwrite(self._descriptor, rest, position)
+            position += written
+            rest = rest[written:]
+        self._end = max(self._end, position)
+
+    def read_at(self, position: int, count: int) -> bytes:
+        return os.pread(self._descriptor, count, position)
+
+    def map(self) -> memoryview:
+        if self.size() == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(self._descriptor, 0, access=mmap.ACCESS_READ))
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        self._end = size
+
+    async def sync(self) -> None:
+        await trio.to_thread.run_sync(os.fdatasync, self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class RealLock:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+class RealFiles:
+    def open(self, path: str, *, create: bool = False) -> RealFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return RealFile(path, os.open(path, flags, 0o644))
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def list(self, directory: str) -> list[str]:
+        try:
+            return sorted(os.listdir(directory))
+        except FileNotFoundError:
+            return []
+
+    def make_directories(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def remove(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_tree(self, directory: str) -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+
+    def rename(self, path: str, to: str) -> None:
+        os.rename(path, to)
+
+    async def replace(self, path: str, data: bytes) -> None:
+        await trio.to_thread.run_sync(_replace_durably, path, data)
+
+    async def sync_directory(self, directory: str) -> None:
+        await trio.to_thread.run_sync(_sync_directory, directory)
+
+    def lock(self, path: str) -> RealLock | None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return RealLock(descriptor)
+
+    def free_bytes(self, directory: str) -> tuple[int, int]:
+        volume = os.statvfs(directory)
+        return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
+
+
+def _replace_durably(path: str, data: bytes) -> None:
+    temporary = path + ".new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(temporary, path)
+    _sync_directory(os.path.dirname(path))
+
+
+def _sync_directory(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
