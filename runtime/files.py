@@ -75,7 +75,7 @@ class Files(Protocol):
     def rename(self, path: str, to: str) -> None: ...
 
     async def replace(self, path: str, data: bytes) -> None:
-        """Puts `data` at `path` atomically and durably: a reader, also after a crash, sees the old or the new content."""
+        """Puts `data` at `path` atomically and durably: old or new, also after a crash, never a mixture."""
 
     async def sync_directory(self, directory: str) -> None:
         """Returns once creations, renames and removals in the directory are on the disk."""

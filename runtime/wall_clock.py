@@ -1,4 +1,4 @@
-"""The wall-clock seam: timestamps for records and file ages. Durations come from `trio.current_time()`, never from here."""
+"""The wall-clock seam: timestamps for records and file ages; durations come from `trio.current_time()` instead."""
 
 import time
 from typing import Protocol

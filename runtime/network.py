@@ -1,0 +1,206 @@
+"""The network seam: listeners and connections whose calls never block, and waits that are Trio's.
+
+A connection hands over what has arrived and takes what fits, at once; only `wait_readable` and `wait_writable` wait.
+So a server handles everything it received in one synchronous turn and sends all the answers with one call.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import trio
+
+from .files import Buffer, File
+
+BACKLOG = 1024
+PARTS_MAX = 512  # of one vectored send; Linux takes 1024
+
+
+class CannotListenError(Exception):
+    """The address is taken, or is none of this machine's; the message is for the person who chose it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Connection(Protocol):
+    """Ordered bytes both ways. A broken connection raises OSError from any call."""
+
+    @property
+    def local(self) -> Address: ...
+
+    @property
+    def remote(self) -> Address: ...
+
+    def receive_into(self, buffer: memoryview) -> int | None:
+        """How many bytes were put into the buffer; 0 at the end of the stream; None when nothing has arrived."""
+
+    async def wait_readable(self) -> None: ...
+
+    def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
+        """How many bytes were taken; 0 when the connection is full. With `more`, what follows may share a packet."""
+
+    def send_file(self, file: File, position: int, count: int) -> int:
+        """As `send`, from a file, without a copy through this process where the platform can do that."""
+
+    async def wait_writable(self) -> None: ...
+
+    def close(self) -> None:
+        """Closes at once; tasks that wait on the connection get an error."""
+
+
+class Listener(Protocol):
+    @property
+    def address(self) -> Address:
+        """Where it listens, with the real port if port 0 was asked for."""
+
+    async def accept(self) -> Connection: ...
+
+    def close(self) -> None: ...
+
+
+class Network(Protocol):
+    async def listen(self, address: Address) -> Listener: ...
+
+    async def connect(self, address: Address) -> Connection: ...
+
+
+class TcpConnection:
+    __slots__ = ("_local", "_remote", "_socket")
+
+    def __init__(self, connected: socket.socket, send_buffer_bytes: int) -> None:
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if send_buffer_bytes > 0:
+            # A fixed buffer stays in the processor's cache; one that grows by itself doubles the cost of bulk reads.
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+        self._socket = connected
+        self._local = _address(connected.getsockname())
+        self._remote = _address(connected.getpeername())
+
+    @property
+    def local(self) -> Address:
+        return self._local
+
+    @property
+    def remote(self) -> Address:
+        return self._remote
+
+    def receive_into(self, buffer: memoryview) -> int | None:
+        try:
+            return self._socket.recv_into(buffer)
+        except BlockingIOError:
+            return None
+
+    async def wait_readable(self) -> None:
+        await trio.lowlevel.wait_readable(self._socket)
+
+    def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
+        try:
+            if len(parts) == 1 and not more:
+                return self._socket.send(parts[0])
+            return self._socket.sendmsg(parts[:PARTS_MAX], (), socket.MSG_MORE if more else 0)
+        except BlockingIOError:
+            return 0
+
+    def send_file(self, file: File, position: int, count: int) -> int:
+        descriptor = file.descriptor
+        assert descriptor is not None, "real connections send real files"
+        try:
+            sent = os.sendfile(self._socket.fileno(), descriptor, position, count)
+        except BlockingIOError:
+            return 0
+        if sent == 0:
+            raise OSError(errno.EIO, f"{file.path} ended before position {position}")
+        return sent
+
+    async def wait_writable(self) -> None:
+        await trio.lowlevel.wait_writable(self._socket)
+
+    def close(self) -> None:
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+
+
+class TcpListener:
+    def __init__(self, listening: socket.socket, send_buffer_bytes: int) -> None:
+        listening.setblocking(False)
+        self._socket = listening
+        self._send_buffer_bytes = send_buffer_bytes
+
+    @property
+    def address(self) -> Address:
+        return _address(self._socket.getsockname())
+
+    async def accept(self) -> TcpConnection:
+        while True:
+            await trio.lowlevel.wait_readable(self._socket)
+            try:
+                accepted, _ = self._socket.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                continue  # the peer was gone before it was looked at
+            try:
+                return TcpConnection(accepted, self._send_buffer_bytes)
+            except OSError:
+                accepted.close()  # the same, a moment later
+
+    def close(self) -> None:
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+
+
+class TcpNetwork:
+    def __init__(self, send_buffer_bytes: int = 0) -> None:
+        self._send_buffer_bytes = send_buffer_bytes
+
+    async def listen(self, address: Address) -> TcpListener:
+        try:
+            family, host = await _resolve(address)
+            listening = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listening.bind(host)
+                listening.listen(BACKLOG)
+            except BaseException:
+                listening.close()
+                raise
+        except OSError as error:
+            raise CannotListenError(f"cannot listen on {address}: {error.strerror or error}") from error
+        return TcpListener(listening, self._send_buffer_bytes)
+
+    async def connect(self, address: Address) -> TcpConnection:
+        family, host = await _resolve(address)
+        connecting = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            connecting.setblocking(False)
+            outcome = connecting.connect_ex(host)
+            if outcome == errno.EINPROGRESS:
+                await trio.lowlevel.wait_writable(connecting)
+                outcome = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if outcome:
+                raise OSError(outcome, f"cannot connect to {address}: {os.strerror(outcome)}")
+            return TcpConnection(connecting, self._send_buffer_bytes)
+        except BaseException:
+            connecting.close()
+            raise
+
+
+async def _resolve(address: Address) -> tuple[int, tuple[object, ...]]:
+    found = await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    family, _, _, _, host = found[0]
+    return family, host
+
+
+def _address(name: tuple[str, int]) -> Address:
+    return Address(name[0], name[1])
