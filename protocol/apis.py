@@ -1,0 +1,181 @@
+"""The APIs we answer and in which versions: one table, from which ApiVersions and the documentation are made.
+
+Message classes are looked up by name and imported on first use: most of them are not needed to start.
+"""
+
+import importlib
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+
+class ApiKey(IntEnum):
+    """Every API of Kafka, whether answered or not."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    LEADER_AND_ISR = 4
+    STOP_REPLICA = 5
+    UPDATE_METADATA = 6
+    CONTROLLED_SHUTDOWN = 7
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    ALTER_REPLICA_LOG_DIRS = 34
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    CREATE_DELEGATION_TOKEN = 38
+    RENEW_DELEGATION_TOKEN = 39
+    EXPIRE_DELEGATION_TOKEN = 40
+    DESCRIBE_DELEGATION_TOKEN = 41
+    DELETE_GROUPS = 42
+    ELECT_LEADERS = 43
+    INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
+    LIST_PARTITION_REASSIGNMENTS = 46
+    OFFSET_DELETE = 47
+    DESCRIBE_CLIENT_QUOTAS = 48
+    ALTER_CLIENT_QUOTAS = 49
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    VOTE = 52
+    BEGIN_QUORUM_EPOCH = 53
+    END_QUORUM_EPOCH = 54
+    DESCRIBE_QUORUM = 55
+    ALTER_PARTITION = 56
+    UPDATE_FEATURES = 57
+    ENVELOPE = 58
+    FETCH_SNAPSHOT = 59
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    BROKER_REGISTRATION = 62
+    BROKER_HEARTBEAT = 63
+    UNREGISTER_BROKER = 64
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    ALLOCATE_PRODUCER_IDS = 67
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    CONTROLLER_REGISTRATION = 70
+    GET_TELEMETRY_SUBSCRIPTIONS = 71
+    PUSH_TELEMETRY = 72
+    ASSIGN_REPLICAS_TO_DIRS = 73
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+    SHARE_GROUP_HEARTBEAT = 76
+    SHARE_GROUP_DESCRIBE = 77
+    SHARE_FETCH = 78
+    SHARE_ACKNOWLEDGE = 79
+    ADD_RAFT_VOTER = 80
+    REMOVE_RAFT_VOTER = 81
+    UPDATE_RAFT_VOTER = 82
+    INITIALIZE_SHARE_GROUP_STATE = 83
+    READ_SHARE_GROUP_STATE = 84
+    WRITE_SHARE_GROUP_STATE = 85
+    DELETE_SHARE_GROUP_STATE = 86
+    READ_SHARE_GROUP_STATE_SUMMARY = 87
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
+    DESCRIBE_SHARE_GROUP_OFFSETS = 90
+    ALTER_SHARE_GROUP_OFFSETS = 91
+    DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    key: ApiKey
+    min_version: int
+    max_version: int
+    flexible_from: int
+    """The first version with compact strings, tagged fields and the longer headers."""
+    min_version_advertised: int
+    """Lower than what we answer where clients need to see it: librdkafka distrusts a broker without Produce 0."""
+
+    @property
+    def name(self) -> str:
+        """Kafka's name, which its messages carry: `ListOffsets`."""
+        return _message_name(self.key)
+
+    @property
+    def request(self) -> type[Any]:
+        return message_class(self.key, "Request")
+
+    @property
+    def response(self) -> type[Any]:
+        return message_class(self.key, "Response")
+
+    def answers(self, version: int) -> bool:
+        return self.min_version <= version <= self.max_version
+
+    def is_flexible(self, version: int) -> bool:
+        return version >= self.flexible_from
+
+
+def message_class(key: ApiKey, kind: str) -> type[Any]:
+    """The class of an API's `Request` or `Response`, of any API whose messages we know, in the table or not."""
+    module = importlib.import_module(f"tailrace.protocol.messages.{key.name.lower()}")
+    message: type[Any] = getattr(module, _message_name(key) + kind)
+    return message
+
+
+def _message_name(key: ApiKey) -> str:
+    return "".join(word.capitalize() for word in key.name.split("_"))
+
+
+def _table(*apis: Api) -> dict[ApiKey, Api]:
+    return {api.key: api for api in apis}
+
+
+def _api(key: ApiKey, versions: tuple[int, int], flexible_from: int, advertised_from: int | None = None) -> Api:
+    first, last = versions
+    return Api(key, first, last, flexible_from, first if advertised_from is None else advertised_from)
+
+
+API_TABLE = _table(
+    _api(ApiKey.PRODUCE, (3, 13), 9, advertised_from=0),
+    _api(ApiKey.FETCH, (4, 18), 12),
+    _api(ApiKey.LIST_OFFSETS, (1, 11), 6),
+    _api(ApiKey.METADATA, (0, 13), 9),
+    _api(ApiKey.FIND_COORDINATOR, (0, 6), 3),
+    _api(ApiKey.API_VERSIONS, (0, 4), 3),
+    _api(ApiKey.CREATE_TOPICS, (2, 7), 5),
+    _api(ApiKey.DELETE_TOPICS, (1, 6), 4),
+    _api(ApiKey.DELETE_RECORDS, (0, 2), 2),
+    _api(ApiKey.INIT_PRODUCER_ID, (0, 5), 2),
+    _api(ApiKey.OFFSET_FOR_LEADER_EPOCH, (2, 4), 4),
+    _api(ApiKey.DESCRIBE_CONFIGS, (1, 4), 4),
+    _api(ApiKey.ALTER_CONFIGS, (0, 2), 2),
+    _api(ApiKey.DESCRIBE_LOG_DIRS, (1, 5), 2),
+    _api(ApiKey.CREATE_PARTITIONS, (0, 3), 2),
+    _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), 1),
+    _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), 0),
+    _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), 0),
+)

@@ -1,0 +1,165 @@
+"""Writes `messages/`: one module per API, from field facts in Kafka's message JSON.
+
+Run by hand, `python -m tailrace.protocol.generate`, when a schema changes; what it writes is checked in and a test
+compares. The facts come from the JSON files that the kafka-python package carries (a development dependency) and from
+`schemas/`, which holds what those lack, in the same notation. A file in `schemas/` wins over one of the same name.
+"""
+
+import importlib.resources
+import keyword
+from pathlib import Path
+
+from .schema import PRIMITIVES, FieldSchema, MessageSchema, StructSchema, parse, snake_case
+
+_SKIPPED = {"RequestHeader", "ResponseHeader"}
+"""Headers are written by hand in `headers.py`: they are decoded before anything else is known."""
+
+_SHADOWING = {"bool", "bytes", "float", "int", "list", "str"}
+
+
+def schema_texts() -> dict[str, str]:
+    """Message name to JSON text, of every message there is."""
+    packaged = importlib.resources.files("kafka.protocol.schemas.resources")
+    own = importlib.resources.files("tailrace.protocol").joinpath("schemas")
+    return {
+        file.name.removesuffix(".json"): file.read_text(encoding="utf-8")
+        for directory in (packaged, own)
+        for file in directory.iterdir()
+        if file.name.endswith(".json") and file.name.removesuffix(".json") not in _SKIPPED
+    }
+
+
+def modules(texts: dict[str, str]) -> dict[str, str]:
+    """Module name to source, of every module of `messages/`."""
+    by_module: dict[str, list[MessageSchema]] = {}
+    for name in sorted(texts):
+        module = snake_case(name.removesuffix("Request").removesuffix("Response"))
+        by_module.setdefault(module, []).append(parse(texts[name]))
+    return {module: _module(schemas) for module, schemas in by_module.items()}
+
+
+def _module(schemas: list[MessageSchema]) -> str:
+    classes: list[str] = []
+    known: dict[str, StructSchema] = {}
+    for schema in schemas:
+        # A producer's records arrive as bytes; those of an answer may be a range of a file instead.
+        names = {"records": "Buffer" if schema.name.endswith("Request") else "Records"}
+        for struct in schema.structs:
+            name = names[struct.name] = _class_name(struct, schema, names, known)
+            if name not in known:
+                known[name] = struct
+                classes.append(_class(name, struct, names, f"Inside {schema.name}.", []))
+        about = f"Versions {schema.versions}, flexible: {schema.flexible}."
+        classes.append(_class(schema.name, schema.root, names, about, _message_facts(schema)))
+    body = "\n\n".join(classes)
+    return f"{_docstring(schemas)}\n\n{_imports(body)}\n\n\n{body}"
+
+
+def _class_name(
+    struct: StructSchema, schema: MessageSchema, names: dict[str, str], known: dict[str, StructSchema]
+) -> str:
+    """Request and response share a struct that is the same in both; else the later one is prefixed."""
+    inside_is_shared = all(names[field.kind] == field.kind for field in struct.fields if field.is_struct)
+    if known.get(struct.name, struct) == struct and inside_is_shared:
+        return struct.name
+    return schema.name + struct.name
+
+
+def _message_facts(schema: MessageSchema) -> list[str]:
+    facts = [] if schema.api_key is None else [f"    API_KEY: ClassVar[int] = {schema.api_key}"]
+    facts.append(f'    VERSIONS: ClassVar[str] = "{schema.versions}"')
+    facts.append(f'    FLEXIBLE: ClassVar[str] = "{schema.flexible}"')
+    return facts
+
+
+def _docstring(schemas: list[MessageSchema]) -> str:
+    names = " and ".join(schema.name for schema in schemas)
+    return f'"""{names}, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""'
+
+
+def _imports(body: str) -> str:
+    lines = ["from dataclasses import dataclass, field" if "= field(" in body else "from dataclasses import dataclass"]
+    lines.append("from typing import ClassVar")
+    if "UUID" in body:
+        lines.append("from uuid import UUID")
+    lines.append("")
+    lines.append("from tailrace.protocol.fields import Field")
+    used = [name for name in ("NO_UUID", "Buffer", "Records") if f" {name} " in body or f" {name}\n" in body]
+    if used:
+        lines.append(f"from tailrace.protocol.primitives import {', '.join(used)}")
+    return "\n".join(lines)
+
+
+def _class(name: str, struct: StructSchema, names: dict[str, str], about: str, facts: list[str]) -> str:
+    # Without a docstring of its own a dataclass spends a fifth of its creation on making one.
+    lines = ["@dataclass(slots=True)", f"class {name}:", f'    """{about}"""', ""]
+    lines += [_attribute(field, names) for field in struct.fields]
+    lines += ["", *facts]
+    lines.append("    FIELDS: ClassVar[tuple[Field, ...]] = (")
+    lines += [f"        {_fact(field, names)}," for field in struct.fields]
+    lines.append("    )")
+    return "\n".join(lines) + "\n"
+
+
+def _attribute(field: FieldSchema, names: dict[str, str]) -> str:
+    if field.name in _SHADOWING or keyword.iskeyword(field.name):
+        raise ValueError(f"a field cannot be called {field.name} in Python")
+    kind = _python_type(field, names)
+    return f"    {field.name}: {kind} = {_default(field, kind)}"
+
+
+def _python_type(field: FieldSchema, names: dict[str, str]) -> str:
+    kind = names.get(field.kind) or PRIMITIVES[field.kind]
+    if field.is_array:
+        kind = f"list[{kind}]"
+    return f"{kind} | None" if field.nullable != "none" or field.is_absent_as_none else kind
+
+
+def _default(field: FieldSchema, kind: str) -> str:
+    if field.default == "null" or field.is_absent_as_none:
+        return "None"
+    if field.is_array:
+        return "field(default_factory=list)"
+    if field.is_struct:
+        return f"field(default_factory={kind})"
+    match PRIMITIVES[field.kind]:
+        case "bool":
+            return str((field.default or "false").lower() == "true")
+        case "int":
+            return str(int(field.default or "0", 0))
+        case "float":
+            return str(float(field.default or "0"))
+        case "str":
+            return f'"{field.default or ""}"'
+        case "bytes":
+            return 'b""'
+        case "UUID":
+            return "NO_UUID"
+        case _:
+            return "None"
+
+
+def _fact(field: FieldSchema, names: dict[str, str]) -> str:
+    kind = names[field.kind] if field.is_struct else f'"{field.kind}"'
+    arguments = [f'"{field.name}"', kind, f'"{field.versions}"']
+    if field.is_array:
+        arguments.append("array=True")
+    if field.nullable != "none":
+        arguments.append(f'nullable="{field.nullable}"')
+    if field.tag >= 0:
+        arguments.append(f'tag={field.tag}, tagged="{field.tagged}"')
+    return f"Field({', '.join(arguments)})"
+
+
+def main() -> None:
+    directory = Path(__file__).resolve().parent / "messages"
+    sources = modules(schema_texts())
+    for path in directory.glob("*.py"):
+        if path.stem not in sources and path.stem != "__init__":
+            path.unlink()
+    for module, source in sources.items():
+        (directory / f"{module}.py").write_text(source, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

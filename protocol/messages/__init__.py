@@ -1,0 +1,1 @@
+"""One module per Kafka API, generated: see `tailrace.protocol.generate`."""

@@ -1,0 +1,96 @@
+"""DescribeClientQuotasRequest and DescribeClientQuotasResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class ComponentData:
+    """Inside DescribeClientQuotasRequest."""
+
+    entity_type: str = ""
+    match_type: int = 0
+    match: str | None = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("entity_type", "string", "0+"),
+        Field("match_type", "int8", "0+"),
+        Field("match", "string", "0+", nullable="0+"),
+    )
+
+
+@dataclass(slots=True)
+class DescribeClientQuotasRequest:
+    """Versions 0-1, flexible: 1+."""
+
+    components: list[ComponentData] = field(default_factory=list)
+    strict: bool = False
+
+    API_KEY: ClassVar[int] = 48
+    VERSIONS: ClassVar[str] = "0-1"
+    FLEXIBLE: ClassVar[str] = "1+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("components", ComponentData, "0+", array=True),
+        Field("strict", "bool", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class EntityData:
+    """Inside DescribeClientQuotasResponse."""
+
+    entity_type: str = ""
+    entity_name: str | None = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("entity_type", "string", "0+"),
+        Field("entity_name", "string", "0+", nullable="0+"),
+    )
+
+
+@dataclass(slots=True)
+class ValueData:
+    """Inside DescribeClientQuotasResponse."""
+
+    key: str = ""
+    value: float = 0.0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("key", "string", "0+"),
+        Field("value", "float64", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class EntryData:
+    """Inside DescribeClientQuotasResponse."""
+
+    entity: list[EntityData] = field(default_factory=list)
+    values: list[ValueData] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("entity", EntityData, "0+", array=True),
+        Field("values", ValueData, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class DescribeClientQuotasResponse:
+    """Versions 0-1, flexible: 1+."""
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = ""
+    entries: list[EntryData] | None = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 48
+    VERSIONS: ClassVar[str] = "0-1"
+    FLEXIBLE: ClassVar[str] = "1+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("throttle_time_ms", "int32", "0+"),
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+        Field("entries", EntryData, "0+", array=True, nullable="0+"),
+    )

@@ -1,0 +1,46 @@
+"""EndTxnRequest and EndTxnResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class EndTxnRequest:
+    """Versions 0-5, flexible: 3+."""
+
+    transactional_id: str = ""
+    producer_id: int = 0
+    producer_epoch: int = 0
+    committed: bool = False
+
+    API_KEY: ClassVar[int] = 26
+    VERSIONS: ClassVar[str] = "0-5"
+    FLEXIBLE: ClassVar[str] = "3+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("transactional_id", "string", "0+"),
+        Field("producer_id", "int64", "0+"),
+        Field("producer_epoch", "int16", "0+"),
+        Field("committed", "bool", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class EndTxnResponse:
+    """Versions 0-5, flexible: 3+."""
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+    API_KEY: ClassVar[int] = 26
+    VERSIONS: ClassVar[str] = "0-5"
+    FLEXIBLE: ClassVar[str] = "3+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("throttle_time_ms", "int32", "0+"),
+        Field("error_code", "int16", "0+"),
+        Field("producer_id", "int64", "5+"),
+        Field("producer_epoch", "int16", "5+"),
+    )

@@ -1,0 +1,85 @@
+"""IncrementalAlterConfigsRequest and IncrementalAlterConfigsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class AlterableConfig:
+    """Inside IncrementalAlterConfigsRequest."""
+
+    name: str = ""
+    config_operation: int = 0
+    value: str | None = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("name", "string", "0+"),
+        Field("config_operation", "int8", "0+"),
+        Field("value", "string", "0+", nullable="0+"),
+    )
+
+
+@dataclass(slots=True)
+class AlterConfigsResource:
+    """Inside IncrementalAlterConfigsRequest."""
+
+    resource_type: int = 0
+    resource_name: str = ""
+    configs: list[AlterableConfig] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("resource_type", "int8", "0+"),
+        Field("resource_name", "string", "0+"),
+        Field("configs", AlterableConfig, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class IncrementalAlterConfigsRequest:
+    """Versions 0-1, flexible: 1+."""
+
+    resources: list[AlterConfigsResource] = field(default_factory=list)
+    validate_only: bool = False
+
+    API_KEY: ClassVar[int] = 44
+    VERSIONS: ClassVar[str] = "0-1"
+    FLEXIBLE: ClassVar[str] = "1+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("resources", AlterConfigsResource, "0+", array=True),
+        Field("validate_only", "bool", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class AlterConfigsResourceResponse:
+    """Inside IncrementalAlterConfigsResponse."""
+
+    error_code: int = 0
+    error_message: str | None = ""
+    resource_type: int = 0
+    resource_name: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+        Field("resource_type", "int8", "0+"),
+        Field("resource_name", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class IncrementalAlterConfigsResponse:
+    """Versions 0-1, flexible: 1+."""
+
+    throttle_time_ms: int = 0
+    responses: list[AlterConfigsResourceResponse] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 44
+    VERSIONS: ClassVar[str] = "0-1"
+    FLEXIBLE: ClassVar[str] = "1+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("throttle_time_ms", "int32", "0+"),
+        Field("responses", AlterConfigsResourceResponse, "0+", array=True),
+    )

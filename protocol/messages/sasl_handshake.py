@@ -1,0 +1,36 @@
+"""SaslHandshakeRequest and SaslHandshakeResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class SaslHandshakeRequest:
+    """Versions 0-1, flexible: none."""
+
+    mechanism: str = ""
+
+    API_KEY: ClassVar[int] = 17
+    VERSIONS: ClassVar[str] = "0-1"
+    FLEXIBLE: ClassVar[str] = "none"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("mechanism", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class SaslHandshakeResponse:
+    """Versions 0-1, flexible: none."""
+
+    error_code: int = 0
+    mechanisms: list[str] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 17
+    VERSIONS: ClassVar[str] = "0-1"
+    FLEXIBLE: ClassVar[str] = "none"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("mechanisms", "string", "0+", array=True),
+    )
