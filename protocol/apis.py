@@ -4,8 +4,10 @@ Message classes are looked up by name and imported on first use: most of them ar
 """
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 from typing import Any
 
 
@@ -132,13 +134,14 @@ class Api:
     def response(self) -> type[Any]:
         return message_class(self.key, "Response")
 
-    def answers(self, version: int) -> bool:
+    def serves(self, version: int) -> bool:
         return self.min_version <= version <= self.max_version
 
     def is_flexible(self, version: int) -> bool:
         return version >= self.flexible_from
 
 
+@cache
 def message_class(key: ApiKey, kind: str) -> type[Any]:
     """The class of an API's `Request` or `Response`, of any API whose messages we know, in the table or not."""
     module = importlib.import_module(f"tailrace.protocol.messages.{key.name.lower()}")
@@ -150,7 +153,7 @@ def _message_name(key: ApiKey) -> str:
     return "".join(word.capitalize() for word in key.name.split("_"))
 
 
-def _table(*apis: Api) -> dict[ApiKey, Api]:
+def _table(*apis: Api) -> Mapping[int, Api]:
     return {api.key: api for api in apis}
 
 

@@ -1,0 +1,55 @@
+"""Encoders and decoders: one function per message class and version, compiled when first asked for.
+
+A broker answers perhaps a dozen of the hundreds of combinations in its life, so each is made on first use, from the
+facts that its class carries. Reading the message as the function's source does it (see `encoder_source` and
+`decoder_source`) is several times faster than walking over the facts every time.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias, TypeVar, cast
+
+from .decoder_source import decoder_source
+from .encoder_source import encoder_source
+from .layout import message_layout
+from .primitives import Buffer, Part
+
+Message = TypeVar("Message")
+Encoder: TypeAlias = Callable[[Any, list[Part]], None]
+Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+
+
+def _compile_encoder(cls: type[Any], version: int) -> Encoder:
+    encode: Encoder = encoder_source(message_layout(cls, version)).run(f"encode {cls.__name__} {version}")["encode"]
+    return encode
+
+
+def _compile_decoder(cls: type[Any], version: int) -> Decoder:
+    decode: Decoder = decoder_source(message_layout(cls, version)).run(f"decode {cls.__name__} {version}")["decode"]
+    return decode
+
+
+_encoder = cast(Callable[[type[Any], int], Encoder], cache(_compile_encoder))
+_decoder = cast(Callable[[type[Any], int], Decoder], cache(_compile_decoder))
+
+
+def encoder(cls: type[Any], version: int) -> Encoder:
+    """The function that appends the parts of a message to a list; `records` become parts of their own, uncopied."""
+    return _encoder(cls, version)
+
+
+def decoder(cls: type[Message], version: int) -> Callable[[memoryview, int], tuple[Message, int]]:
+    """The function that reads a message at a position: (message, position after it), or RemoteProtocolError."""
+    return _decoder(cls, version)
+
+
+def encode(message: object, version: int) -> list[Part]:
+    parts: list[Part] = []
+    _encoder(type(message), version)(message, parts)
+    return parts
+
+
+def decode(cls: type[Message], version: int, data: Buffer, position: int = 0) -> Message:
+    """Reads the message at `position`; bytes after it are ignored, as Apache Kafka does."""
+    message: Message = _decoder(cls, version)(memoryview(data), position)[0]
+    return message

@@ -1,0 +1,138 @@
+"""Request and response headers, and whole requests and responses with the size in front.
+
+The header's version follows from the API and its version, with one exception: ApiVersions is how a client finds out
+what we speak, so its response always has the oldest header, and a request of a version we do not know is still read as
+far as the client's name.
+"""
+
+from dataclasses import dataclass
+from struct import Struct, error
+from typing import Any
+
+from .apis import API_TABLE, Api, ApiKey
+from .compile import decode, encode
+from .error_codes import ErrorCode, RemoteProtocolError
+from .primitives import TOO_SHORT, Buffer, Part, rest_of_uvarint, skip_tagged
+
+_REQUEST = Struct(">hhih")
+"""API key, API version, correlation id, length of the client id. That length is a classic one in every version."""
+_CORRELATION_ID = Struct(">i")
+_SIZE_AND_RESPONSE = Struct(">ii")
+_SIZE_AND_FLEXIBLE_RESPONSE = Struct(">iix")
+_SIZE_AND_REQUEST = Struct(">ihhih")
+_ERROR_CODE = Struct(">h")
+
+_JOINED_BYTES_MAX = 64 * 1024
+"""A first part up to this size is joined with the header: cheaper than sending one more part."""
+
+
+@dataclass(slots=True)
+class RequestHeader:
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+    client_id: str | None = None
+
+
+def decode_request_header(view: memoryview, position: int = 0) -> tuple[RequestHeader, int]:
+    """The header, and where the body begins. The version may be one that we do not serve: the caller looks."""
+    try:
+        api_key, api_version, correlation_id, length = _REQUEST.unpack_from(view, position)
+        position += _REQUEST.size
+        api = API_TABLE.get(api_key)
+        if api is None:
+            raise RemoteProtocolError(f"API {_name(api_key)} is not served here")
+        client_id = None
+        if length >= 0:
+            stop = position + length
+            if stop > len(view):
+                raise RemoteProtocolError(TOO_SHORT)
+            client_id = str(view[position:stop], "utf-8")
+            position = stop
+        if api.flexible_from <= api_version <= api.max_version:
+            count = view[position]
+            position += 1
+            if count:
+                if count > 127:
+                    count, position = rest_of_uvarint(view, position, count)
+                position = skip_tagged(view, position, count)
+    except (error, IndexError, UnicodeDecodeError) as reason:
+        raise RemoteProtocolError(f"malformed request header: {reason}") from None
+    return RequestHeader(api.key, api_version, correlation_id, client_id), position
+
+
+def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    encoded = _CORRELATION_ID.pack(correlation_id)
+    return encoded + b"\0" if _has_flexible_header(API_TABLE[api_key], api_version) else encoded
+
+
+def encode_response(api_key: int, api_version: int, correlation_id: int, message: object) -> list[Part]:
+    parts = encode(message, api_version)
+    if _has_flexible_header(API_TABLE[api_key], api_version):
+        header = _SIZE_AND_FLEXIBLE_RESPONSE.pack(_size(parts) + 5, correlation_id)
+    else:
+        header = _SIZE_AND_RESPONSE.pack(_size(parts) + 4, correlation_id)
+    return _with_header(header, parts)
+
+
+def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int, Any]:
+    """The correlation id and the message of a response, without its size; the client's side."""
+    view = memoryview(frame)
+    api = API_TABLE[api_key]
+    header = response_header(api_key, api_version, 0)
+    if len(view) < len(header):
+        raise RemoteProtocolError(TOO_SHORT)
+    (correlation_id,) = _CORRELATION_ID.unpack_from(view)
+    if api.key is ApiKey.API_VERSIONS and view[4:6] == _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION):
+        api_version = 0
+    return correlation_id, decode(api.response, api_version, view, _end_of_header(view, len(header)))
+
+
+def encode_request(header: RequestHeader, message: object) -> list[Part]:
+    client_id = b"" if header.client_id is None else header.client_id.encode()
+    tags = b"\0" if API_TABLE[header.api_key].is_flexible(header.api_version) else b""
+    parts = encode(message, header.api_version)
+    fixed = _SIZE_AND_REQUEST.pack(
+        _REQUEST.size + len(client_id) + len(tags) + _size(parts),
+        header.api_key,
+        header.api_version,
+        header.correlation_id,
+        -1 if header.client_id is None else len(client_id),
+    )
+    return _with_header(fixed + client_id + tags, parts)
+
+
+def _has_flexible_header(api: Api, api_version: int) -> bool:
+    return api_version >= api.flexible_from and api.key is not ApiKey.API_VERSIONS
+
+
+def _size(parts: list[Part]) -> int:
+    return len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+
+
+def _with_header(header: bytes, parts: list[Part]) -> list[Part]:
+    if parts and isinstance(first := parts[0], bytes) and len(first) <= _JOINED_BYTES_MAX:
+        parts[0] = header + first
+    else:
+        parts.insert(0, header)
+    return parts
+
+
+def _end_of_header(view: memoryview, length: int) -> int:
+    """Where the body of a response begins, past tagged fields that a newer broker may have put into the header."""
+    if length == _CORRELATION_ID.size:
+        return length
+    try:
+        count = view[length - 1]
+        if count > 127:
+            count, length = rest_of_uvarint(view, length, count)
+        return skip_tagged(view, length, count)
+    except IndexError:
+        raise RemoteProtocolError(TOO_SHORT) from None
+
+
+def _name(api_key: int) -> str:
+    try:
+        return f"{api_key} ({ApiKey(api_key).name})"
+    except ValueError:
+        return str(api_key)

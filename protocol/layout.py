@@ -1,0 +1,100 @@
+"""A message as one version has it: which fields are there, in what order, and how each is encoded."""
+
+from dataclasses import MISSING, dataclass
+from dataclasses import fields as dataclass_fields
+from struct import calcsize
+from typing import Any
+
+from .fields import Field, Versions
+from .primitives import FIXED
+
+
+@dataclass(frozen=True, slots=True)
+class FieldLayout:
+    name: str
+    kind: "str | StructLayout"
+    is_array: bool
+    nullable: bool
+    tag: int
+    default: Any
+    """What an absent field is; for a list or a struct, the type that makes it."""
+
+    @property
+    def is_fixed(self) -> bool:
+        return not self.is_array and isinstance(self.kind, str) and self.kind in FIXED
+
+    @property
+    def is_struct_array(self) -> bool:
+        return self.is_array and not isinstance(self.kind, str)
+
+
+@dataclass(frozen=True, slots=True)
+class StructLayout:
+    cls: type[Any]
+    flexible: bool
+    attributes: tuple[tuple[str, Any], ...]
+    """All attributes of the class, in order, with their defaults; also those that this version lacks."""
+    fields: tuple[FieldLayout, ...]
+    """In the order of the wire."""
+    tagged_fields: tuple[FieldLayout, ...]
+    """In the order of their tags."""
+
+    @property
+    def has_struct_arrays(self) -> bool:
+        return any(field.is_struct_array for field in self.fields)
+
+
+def message_layout(cls: type[Any], version: int) -> StructLayout:
+    if not Versions.parse(cls.VERSIONS).holds(version):
+        raise ValueError(f"{cls.__name__} has the versions {cls.VERSIONS}, not {version}")
+    return _struct_layout(cls, version, Versions.parse(cls.FLEXIBLE).holds(version))
+
+
+def _struct_layout(cls: type[Any], version: int, flexible: bool) -> StructLayout:
+    defaults = {
+        field.name: field.default if field.default_factory is MISSING else field.default_factory
+        for field in dataclass_fields(cls)
+    }
+    layouts = [
+        _field_layout(field, version, flexible, defaults[field.name])
+        for field in cls.FIELDS
+        if Versions.parse(field.versions).holds(version)
+    ]
+    return StructLayout(
+        cls=cls,
+        flexible=flexible,
+        attributes=tuple(defaults.items()),
+        fields=tuple(field for field in layouts if field.tag < 0),
+        tagged_fields=tuple(sorted((field for field in layouts if field.tag >= 0), key=lambda field: field.tag)),
+    )
+
+
+def _field_layout(field: Field, version: int, flexible: bool, default: Any) -> FieldLayout:
+    return FieldLayout(
+        name=field.name,
+        kind=field.kind if isinstance(field.kind, str) else _struct_layout(field.kind, version, flexible),
+        is_array=field.array,
+        nullable=Versions.parse(field.nullable).holds(version),
+        tag=field.tag if Versions.parse(field.tagged).holds(version) else -1,
+        default=default,
+    )
+
+
+def bytes_min(layout: "str | StructLayout", flexible: bool) -> int:
+    """The smallest encoding of an element: what bounds the length that an array may claim."""
+    if isinstance(layout, StructLayout):
+        fields = sum(_field_bytes_min(field, flexible) for field in layout.fields)
+        return fields + flexible
+    if layout in FIXED:
+        return calcsize(">" + FIXED[layout])
+    if flexible:
+        return 1
+    return 2 if layout == "string" else 4
+
+
+def _field_bytes_min(field: FieldLayout, flexible: bool) -> int:
+    if field.is_array:
+        return 1 if flexible else 4
+    if isinstance(field.kind, StructLayout) and field.nullable:
+        return 1
+    return bytes_min(field.kind, flexible)
