@@ -1,0 +1,121 @@
+from random import Random
+
+import pytest
+from message_samples import sample
+
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
+from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
+from tailrace.protocol.headers import (
+    RequestHeader,
+    decode_request_header,
+    decode_response,
+    encode_request,
+    encode_response,
+    response_header,
+)
+from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tailrace.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from tailrace.protocol.messages.metadata import MetadataResponse
+
+
+def frame_of(parts: list[object]) -> memoryview:
+    data = b"".join(parts)  # type: ignore[arg-type]
+    assert int.from_bytes(data[:4], "big") == len(data) - 4
+    return memoryview(data)[4:]
+
+
+@pytest.mark.parametrize("api", API_TABLE.values(), ids=lambda api: api.name)
+def test_requests_and_responses_of_every_version_round_trip(api: Api) -> None:
+    random = Random(api.name)
+    for version in range(api.min_version, api.max_version + 1):
+        header = RequestHeader(api.key, version, correlation_id=-7, client_id="clíent")
+        request = sample(api.request, version, random)
+        frame = frame_of(encode_request(header, request))
+        decoded, position = decode_request_header(frame)
+        assert decoded == header
+        assert decode(api.request, version, frame, position) == request
+
+        response = sample(api.response, version, random)
+        if isinstance(response, ApiVersionsResponse):
+            response.error_code = 0
+        frame = frame_of(encode_response(api.key, version, 12345, response))
+        assert decode_response(api.key, version, frame) == (12345, response)
+
+
+def test_headers_byte_by_byte() -> None:
+    classic = bytes.fromhex("0003 0004 00000009 0003 616263")
+    assert decode_request_header(memoryview(classic + b"body")) == (RequestHeader(ApiKey.METADATA, 4, 9, "abc"), 13)
+    anonymous = bytes.fromhex("0003 0004 00000009 ffff")
+    assert decode_request_header(memoryview(anonymous)) == (RequestHeader(ApiKey.METADATA, 4, 9, None), 10)
+    flexible = bytes.fromhex("0003 0009 00000009 0003 616263 01 05 02 7878")
+    assert decode_request_header(memoryview(flexible)) == (RequestHeader(ApiKey.METADATA, 9, 9, "abc"), len(flexible))
+
+    assert response_header(ApiKey.METADATA, 8, 258) == bytes.fromhex("00000102")
+    assert response_header(ApiKey.METADATA, 9, 258) == bytes.fromhex("00000102 00")
+
+
+def test_the_response_header_of_api_versions_is_always_the_oldest() -> None:
+    for version in range(5):
+        assert response_header(ApiKey.API_VERSIONS, version, 1) == bytes.fromhex("00000001")
+        frame = frame_of(encode_response(ApiKey.API_VERSIONS, version, 1, ApiVersionsResponse()))
+        assert frame[:6] == bytes.fromhex("00000001 0000")
+
+
+def test_api_versions_of_an_unknown_version_can_be_read_and_answered() -> None:
+    unknown = bytes.fromhex("0012 7fff 0000002a 0002 6d65") + b"\xff" * 30
+    header, position = decode_request_header(memoryview(unknown))
+    assert (header.correlation_id, header.client_id, position) == (42, "me", 12)
+
+    answer = encode_response(ApiKey.API_VERSIONS, 0, 42, ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
+    correlation_id, response = decode_response(ApiKey.API_VERSIONS, 4, frame_of(answer))
+    assert (correlation_id, response.error_code) == (42, 35)
+
+
+@pytest.mark.parametrize(
+    ("what", "header"),
+    [
+        ("nothing", ""),
+        ("half of it", "0003 0004 0000"),
+        ("unknown API", "7fff 0000 00000001 ffff"),
+        ("negative API", "ffff 0000 00000001 ffff"),
+        ("API that we do not serve", "0004 0000 00000001 ffff"),
+        ("client id longer than the request", "0003 0004 00000001 0009 6162"),
+        ("client id that is not UTF-8", "0003 0004 00000001 0001 ff"),
+        ("tags missing", "0003 0009 00000001 0001 61"),
+        ("tag longer than the request", "0003 0009 00000001 0001 61 01 00 7f"),
+        ("tag count without end", "0003 0009 00000001 0001 61 ffffffffff7f"),
+    ],
+)
+def test_malformed_request_header_is_refused(what: str, header: str) -> None:
+    with pytest.raises(RemoteProtocolError):
+        decode_request_header(memoryview(bytes.fromhex(header)))
+
+
+@pytest.mark.parametrize("frame", ["", "000000", "00000001", "00000001 ff", "00000001 01 00 7f"])
+def test_malformed_response_is_refused(frame: str) -> None:
+    with pytest.raises(RemoteProtocolError):
+        decode_response(ApiKey.METADATA, 9, bytes.fromhex(frame))
+
+
+def test_the_size_counts_records_that_are_not_bytes() -> None:
+    class FileRange:
+        def __len__(self) -> int:
+            return 1_000_000
+
+    records = FileRange()
+    response = FetchResponse(responses=[FetchableTopicResponse("t", partitions=[PartitionData(records=records)])])
+    parts = encode_response(ApiKey.FETCH, 12, 1, response)
+    assert records in parts
+    head = parts[0]
+    assert isinstance(head, bytes)
+    assert int.from_bytes(head[:4], "big") == sum(len(part) for part in parts) - 4
+
+
+def test_a_small_response_is_one_part_and_a_large_one_is_not_copied() -> None:
+    assert len(encode_response(ApiKey.METADATA, 9, 1, MetadataResponse(cluster_id="x"))) == 1
+    assert len(encode_response(ApiKey.METADATA, 9, 1, MetadataResponse(cluster_id="x" * 30_000))) == 1
+    request = ApiVersionsRequest("name", "1")
+    assert len(encode_request(RequestHeader(ApiKey.API_VERSIONS, 3, 1), request)) == 1
+    large = FetchResponse(responses=[FetchableTopicResponse("t" * 30_000) for _ in range(3)])
+    assert [len(part) for part in encode_response(ApiKey.FETCH, 12, 1, large)] == [9, len(encode(large, 12)[0])]
