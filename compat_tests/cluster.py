@@ -1,0 +1,87 @@
+"""Brokers as processes that a test may stop, kill and start again.
+
+The tests are a black box: they start `tailrace up` as a user does, learn its address from the ready line, and import
+nothing of ours. `peer.apache_kafka.ApacheKafka` has the same shape, so every test can also run against the original.
+"""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+READY_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
+READY_LINE = re.compile(r"^ready bootstrap=(\S+) in (\d+) ms$", re.MULTILINE)
+
+
+class Broker(Protocol):
+    """One broker process with a data directory of its own. After its first start it keeps its address."""
+
+    bootstrap: str
+    data: Path
+
+    @property
+    def pid(self) -> int: ...
+    def start(self) -> None: ...
+    def stop(self) -> int: ...
+    def kill(self) -> None: ...
+
+
+class Tailrace:
+    """`tailrace up`. Its output goes to files, so that a broker that talks a lot never waits for a reader."""
+
+    def __init__(self, directory: Path) -> None:
+        self.bootstrap = "127.0.0.1:0"
+        self.data = directory / "data"
+        self._output = directory / "output"
+        self._errors = directory / "errors"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the broker has not been started"
+        return self._process.pid
+
+    def command(self) -> list[str]:
+        executable = Path(sys.executable).with_name("tailrace")
+        return [str(executable), "up", "--data", str(self.data), "--public", self.bootstrap]
+
+    def start(self) -> None:
+        with self._output.open("wb") as output, self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while (ready := READY_LINE.search(self._output.read_text())) is None:
+            if self._process.poll() is not None:
+                raise AssertionError(f"the broker ended with status {self._process.returncode}:\n{self.last_words()}")
+            if time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"the broker was not ready in {READY_SECONDS_MAX} s:\n{self.last_words()}")
+            time.sleep(0.002)
+        self.bootstrap = ready[1]
+
+    def stop(self) -> int:
+        """Asks the broker to shut down cleanly; its exit status."""
+        return end(self._process, signal.SIGTERM)
+
+    def kill(self) -> None:
+        end(self._process, signal.SIGKILL)
+
+    def last_words(self) -> str:
+        return "\n".join((self._output.read_text() + self._errors.read_text()).splitlines()[-40:])
+
+
+def end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> int:
+    """Signals the process unless it has ended already, and waits for its end; its exit status."""
+    if process is None:
+        return 0
+    if process.poll() is None:
+        process.send_signal(how)
+    try:
+        return process.wait(STOP_SECONDS_MAX)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise AssertionError(f"the broker did not end in {STOP_SECONDS_MAX} s after {how.name}") from None

@@ -1,0 +1,97 @@
+"""The original: one Apache Kafka node (broker and controller in one process), shaped like `cluster.Tailrace`.
+
+It is the proof of every test here, and what bench/ measures against. Its settings are the defaults, but for what a
+single node must have (replication factor 1) and what a test cannot wait for (the delay before a group's first
+rebalance).
+"""
+
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from cluster import end
+from raw import answers
+
+from .jars import class_path, java
+
+HERE = Path(__file__).parent
+READY_SECONDS_MAX = 60
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+# Short-lived JVMs start twice as fast without the second compiler.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
+LONG_LIVED = ("-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller}
+listeners=PLAINTEXT://{address},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://{address}
+controller.listener.names=CONTROLLER
+log.dirs={data}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def logging_option() -> str:
+    return f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
+
+
+class ApacheKafka:
+    def __init__(self, directory: Path, jvm: tuple[str, ...] = LONG_LIVED) -> None:
+        self.bootstrap = ""
+        self.data = directory / "data"
+        self._directory = directory
+        self._errors = directory / "errors"
+        self._settings = directory / "server.properties"
+        self._jvm = jvm
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the broker has not been started"
+        return self._process.pid
+
+    def command(self) -> list[str]:
+        jvm = (*self._jvm, f"-Dkafka.logs.dir={self._directory}", logging_option())
+        return [java(), *jvm, "-cp", class_path(), "kafka.Kafka", str(self._settings)]
+
+    def start(self) -> None:
+        if not self.bootstrap:
+            self.bootstrap = f"127.0.0.1:{free_port()}"
+            settings = SETTINGS.format(address=self.bootstrap, controller=free_port(), data=self.data)
+            self._settings.write_text(settings)
+            self.format()
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not answers(self.bootstrap):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"Apache Kafka does not answer:\n{self._errors.read_text()[-4000:]}")
+            time.sleep(0.01)
+
+    def format(self) -> None:
+        arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(self._settings)]
+        command = [java(), *SHORT_LIVED, "-cp", class_path(), "kafka.tools.StorageTool", *arguments]
+        subprocess.run(command, check=True, capture_output=True, timeout=READY_SECONDS_MAX)
+
+    def stop(self) -> int:
+        """Asks the broker to shut down cleanly; 0 when it did (a JVM ended by SIGTERM says 143)."""
+        status = end(self._process, signal.SIGTERM)
+        return 0 if status == 128 + signal.SIGTERM else status
+
+    def kill(self) -> None:
+        end(self._process, signal.SIGKILL)
