@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class ApiKey(IntEnum):
@@ -124,7 +124,7 @@ class Api:
     @property
     def name(self) -> str:
         """Kafka's name, which its messages carry: `ListOffsets`."""
-        return _message_name(self.key)
+        return message_name(self.key)
 
     @property
     def request(self) -> type[Any]:
@@ -141,15 +141,24 @@ class Api:
         return version >= self.flexible_from
 
 
+class Feature(NamedTuple):
+    """A feature level by KIP-584: what a client may switch on because the cluster as a whole can do it."""
+
+    name: str
+    min_level: int
+    max_level: int
+    finalized_level: int
+
+
 @cache
 def message_class(key: ApiKey, kind: str) -> type[Any]:
     """The class of an API's `Request` or `Response`, of any API whose messages we know, in the table or not."""
     module = importlib.import_module(f"tailrace.protocol.messages.{key.name.lower()}")
-    message: type[Any] = getattr(module, _message_name(key) + kind)
+    message: type[Any] = getattr(module, message_name(key) + kind)
     return message
 
 
-def _message_name(key: ApiKey) -> str:
+def message_name(key: ApiKey) -> str:
     return "".join(word.capitalize() for word in key.name.split("_"))
 
 
@@ -182,3 +191,6 @@ API_TABLE = _table(
     _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), 0),
     _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), 0),
 )
+
+FEATURES: tuple[Feature, ...] = ()
+"""None yet. Clients take an absent level for zero, so each is named here no sooner than what it promises is built."""

@@ -1,0 +1,26 @@
+import warnings
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import errors as their_errors
+
+
+def test_every_code_that_kafka_python_knows_is_named() -> None:
+    codes = {
+        error.errno
+        for error in vars(their_errors).values()
+        if isinstance(error, type) and isinstance(getattr(error, "errno", None), int)
+    }
+    assert len(codes) > 100
+    assert codes <= {code.value for code in ErrorCode}
+
+
+def test_codes_have_no_gap() -> None:
+    assert sorted(ErrorCode) == list(range(-1, 134))
+
+
+def test_an_error_says_its_code_and_why() -> None:
+    assert str(KafkaError(ErrorCode.INVALID_CONFIG, "no such key")) == "INVALID_CONFIG: no such key"
+    assert str(KafkaError(ErrorCode.NOT_COORDINATOR)) == "NOT_COORDINATOR"
