@@ -7,16 +7,23 @@ facts that its class carries. Reading the message as the function's source does 
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeAlias, TypeVar, cast
 
-from .decoder_source import decoder_source
+from .decoder_source import ELEMENTS_MAX, decoder_source
 from .encoder_source import encoder_source
 from .layout import message_layout
 from .primitives import Buffer, Part
 
 Message = TypeVar("Message")
 Encoder: TypeAlias = Callable[[Any, list[Part]], None]
-Decoder: TypeAlias = Callable[[memoryview, int], tuple[Any, int]]
+
+
+class Decoder(Protocol):
+    def __call__(self, view: memoryview, position: int, elements_max: int = ..., /) -> tuple[Any, int]:
+        """Reads a message at a position: (message, position after it), or RemoteProtocolError.
+
+        `elements_max` bounds the elements of all its arrays together; unless given it is the bound for requests.
+        """
 
 
 def _compile_encoder(cls: type[Any], version: int) -> Encoder:
@@ -38,8 +45,8 @@ def encoder(cls: type[Any], version: int) -> Encoder:
     return _encoder(cls, version)
 
 
-def decoder(cls: type[Message], version: int) -> Callable[[memoryview, int], tuple[Message, int]]:
-    """The function that reads a message at a position: (message, position after it), or RemoteProtocolError."""
+def decoder(cls: type[Any], version: int) -> Decoder:
+    """The function that reads a message of the class."""
     return _decoder(cls, version)
 
 
@@ -49,7 +56,9 @@ def encode(message: object, version: int) -> list[Part]:
     return parts
 
 
-def decode(cls: type[Message], version: int, data: Buffer, position: int = 0) -> Message:
+def decode(
+    cls: type[Message], version: int, data: Buffer, position: int = 0, elements_max: int = ELEMENTS_MAX
+) -> Message:
     """Reads the message at `position`; bytes after it are ignored, as Apache Kafka does."""
-    message: Message = _decoder(cls, version)(memoryview(data), position)[0]
+    message: Message = _decoder(cls, version)(memoryview(data), position, elements_max)[0]
     return message

@@ -1,8 +1,8 @@
 """Writes the function that decodes one version of a message.
 
 Neighbours of fixed size, and the length that ends them, are read with one `struct.unpack_from`. Everything read is
-checked against the end of the input before it is built, so what a message allocates is bounded by its own size.
-Strings and bytes are copied out; `records` stay a view of the input.
+checked against the end of the input before it is built, and the elements of arrays also against a bound of their own,
+so what a message allocates is bounded by its size. Strings and bytes are copied; `records` stay a view of the input.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -11,16 +11,23 @@ from struct import error as struct_error
 from typing import Any
 
 from .error_codes import RemoteProtocolError
-from .layout import FieldLayout, StructLayout, bytes_min
+from .layout import FieldLayout, StructLayout
 from .primitives import FIXED, TOO_SHORT, rest_of_uvarint, run_unpacker, skip_tagged, uuid_of
 from .source import Source
+
+ELEMENTS_MAX = 500_000
+"""How many elements all arrays of a request may have together.
+
+An element can be as short as a byte or two on the wire and still become an object of a hundred. Without a bound of its
+own a frame of the largest size would turn into gigabytes, and hold up every other client while it does.
+"""
 
 MALFORMED = (struct_error, IndexError, UnicodeDecodeError)
 """What reading past the end, or text that is not UTF-8, raises inside a decoder."""
 
 
 def decoder_source(layout: StructLayout) -> Source:
-    """Source of `decode(view, p) -> (message, p)`."""
+    """Source of `decode(view, p, elements_max) -> (message, p)`."""
     source = Source(
         RemoteProtocolError=RemoteProtocolError,
         MALFORMED=MALFORMED,
@@ -30,8 +37,9 @@ def decoder_source(layout: StructLayout) -> Source:
         uuid_of=uuid_of,
     )
     reader = _Reader(source, layout.flexible)
-    with source.function("def decode(view, p):"):
+    with source.function(f"def decode(view, p, elements_max={ELEMENTS_MAX}):"):
         source.line("end = len(view)")
+        source.line("left = end - p if end - p < elements_max else elements_max")
         with source.block("try:"):
             message = reader.struct(layout)
             source.line(f"return {message}, p")
@@ -175,14 +183,13 @@ class _Reader:
         return target
 
     def _elements(self, field: FieldLayout, length: str, target: str) -> None:
-        size = max(1, bytes_min(field.kind, self._flexible))
-        needed = length if size == 1 else f"{length} * {size}"
-        with self._source.block(f"if {needed} > end - p:"):
-            self._fail("an array claims more elements than the message has room for")
+        self._source.line(f"left -= {length}")
+        with self._source.block("if left < 0:"):
+            self._fail("arrays claim more elements than the message has bytes, or than any request needs")
         if isinstance(field.kind, str) and field.kind in FIXED and field.kind != "uuid":
             run = self._source.name("run", f"run {field.kind}", run_unpacker(FIXED[field.kind]))
             self._source.line(f"{target} = {run}(view, p, {length})")
-            self._source.line(f"p += {needed}")
+            self._source.line(f"p += {length} * {calcsize('>' + FIXED[field.kind])}")
             return
         self._source.line(f"{target} = []")
         with self._source.block(f"for _ in range({length}):"):

@@ -85,7 +85,8 @@ def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int,
     (correlation_id,) = _CORRELATION_ID.unpack_from(view)
     if api.key is ApiKey.API_VERSIONS and view[4:6] == _ERROR_CODE.pack(ErrorCode.UNSUPPORTED_VERSION):
         api_version = 0
-    return correlation_id, decode(api.response, api_version, view, _end_of_header(view, len(header)))
+    # The broker was chosen by whoever asks, and may answer with more elements than a stranger could ask for.
+    return correlation_id, decode(api.response, api_version, view, _end_of_header(view, len(header)), len(view))
 
 
 def encode_request(header: RequestHeader, message: object) -> list[Part]:

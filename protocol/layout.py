@@ -2,7 +2,6 @@
 
 from dataclasses import MISSING, dataclass
 from dataclasses import fields as dataclass_fields
-from struct import calcsize
 from typing import Any
 
 from .fields import Field, Versions
@@ -78,23 +77,3 @@ def _field_layout(field: Field, version: int, flexible: bool, default: Any) -> F
         tag=field.tag if Versions.parse(field.tagged).holds(version) else -1,
         default=default,
     )
-
-
-def bytes_min(layout: "str | StructLayout", flexible: bool) -> int:
-    """The smallest encoding of an element: what bounds the length that an array may claim."""
-    if isinstance(layout, StructLayout):
-        fields = sum(_field_bytes_min(field, flexible) for field in layout.fields)
-        return fields + flexible
-    if layout in FIXED:
-        return calcsize(">" + FIXED[layout])
-    if flexible:
-        return 1
-    return 2 if layout == "string" else 4
-
-
-def _field_bytes_min(field: FieldLayout, flexible: bool) -> int:
-    if field.is_array:
-        return 1 if flexible else 4
-    if isinstance(field.kind, StructLayout) and field.nullable:
-        return 1
-    return bytes_min(field.kind, flexible)

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from message_samples import all_requests, sample, versions_of
 
 from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.decoder_source import ELEMENTS_MAX
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.layout import message_layout
 from tailrace.protocol.messages.metadata import MetadataRequest
-from tailrace.protocol.messages.produce import ProduceRequest
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 MUTANTS_PER_VERSION = 60
 
@@ -107,8 +108,30 @@ def test_what_is_allocated_is_bounded_by_what_was_received(cls: type[Any]) -> No
     ids=["classic", "compact", "produce"],
 )
 def test_a_large_count_in_a_small_message_builds_no_element(cls: type[Any], version: int, data: bytes) -> None:
-    with pytest.raises(RemoteProtocolError, match="claims more elements"):
+    with pytest.raises(RemoteProtocolError, match="more elements"):
         decode(cls, version, data)
+
+
+def test_a_large_message_of_small_elements_is_refused_before_it_becomes_objects() -> None:
+    topics = ELEMENTS_MAX + 1
+    data = topics.to_bytes(4, "big") + bytes(2 * topics)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RemoteProtocolError, match="more elements"):
+            decode(MetadataRequest, 3, data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 * 1024
+    assert len(decode(MetadataRequest, 3, data, 0, topics).topics or ()) == topics
+
+
+def test_elements_inside_elements_count_together() -> None:
+    topics = [TopicProduceData("t", partition_data=[PartitionProduceData(0)] * 10)] * 10
+    data = joined(ProduceRequest(topic_data=topics), 9)
+    assert decode(ProduceRequest, 9, data, 0, 110).topic_data == topics
+    with pytest.raises(RemoteProtocolError, match="more elements"):
+        decode(ProduceRequest, 9, data, 0, 109)
 
 
 def test_a_message_names_every_attribute_of_its_class() -> None:
