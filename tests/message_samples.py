@@ -54,8 +54,8 @@ def _value(field: Field, version: int, random: Random) -> Any:
 
 def _length(random: Random, elements_are_small: bool) -> int:
     """Mostly few, at times more than what fits into one byte of a variable-length integer."""
-    if elements_are_small and random.random() < 0.03:
-        return random.randrange(120, 300)
+    if elements_are_small and random.random() < 0.05:
+        return random.choice((125, 126, 127, 128, 300))
     return random.choice((0, 1, 1, 2, 3))
 
 

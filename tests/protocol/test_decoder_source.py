@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from message_samples import all_requests, sample, versions_of
+from message_samples import all_messages, all_requests, sample, versions_of
 
 from tailrace.protocol.compile import decode, encode
 from tailrace.protocol.decoder_source import ELEMENTS_MAX
@@ -67,6 +67,16 @@ def test_a_damaged_request_is_decoded_or_refused_and_nothing_else(cls: type[Any]
             # What was taken for a request is one: it can be written down and read again.
             written = joined(message, version)
             assert joined(decode(cls, version, written), version) == written
+
+
+@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+def test_a_message_that_was_cut_off_is_refused(cls: type[Any]) -> None:
+    random = Random(cls.__name__)
+    for version in versions_of(cls):
+        data = joined(sample(cls, version, random), version)
+        for length in {*range(len(data))[-50:], *range(0, len(data), 7)}:
+            with pytest.raises(RemoteProtocolError):
+                decode(cls, version, data[:length])
 
 
 @settings(max_examples=100, deadline=None)
