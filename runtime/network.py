@@ -197,7 +197,10 @@ class TcpNetwork:
 
 
 async def _resolve(address: Address) -> tuple[int, tuple[object, ...]]:
-    found = await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    try:
+        found = await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    except UnicodeError as error:
+        raise OSError(errno.EINVAL, "no host can have that name") from error
     family, _, _, _, host = found[0]
     return family, host
 

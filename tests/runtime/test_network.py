@@ -1,0 +1,213 @@
+"""What servers rely on holds for real sockets on the loopback and for the network in memory alike."""
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+from simulation.network import MemoryNetwork
+
+from tailrace.runtime.files import RealFiles
+from tailrace.runtime.network import Address, CannotListenError, Connection, Listener, Network, TcpNetwork
+
+pytestmark = pytest.mark.trio
+
+LOOPBACK = Address("127.0.0.1", 0)
+
+
+@pytest.fixture(params=[TcpNetwork, MemoryNetwork])
+def network(request: pytest.FixtureRequest) -> Network:
+    make: Callable[[], Network] = request.param
+    return make()
+
+
+@asynccontextmanager
+async def _connected(network: Network) -> AsyncIterator[tuple[Connection, Connection, Listener]]:
+    listener = await network.listen(LOOPBACK)
+    client = await network.connect(listener.address)
+    server = await listener.accept()
+    try:
+        yield client, server, listener
+    finally:
+        client.close()
+        server.close()
+        listener.close()
+
+
+async def _receive(connection: Connection, count: int) -> bytes:
+    """That many bytes, or fewer at the end of the stream."""
+    received = bytearray()
+    buffer = memoryview(bytearray(64 * 1024))
+    while len(received) < count:
+        await connection.wait_readable()
+        got = connection.receive_into(buffer)
+        if got == 0:
+            break
+        received += buffer[: got or 0]
+    return bytes(received)
+
+
+async def test_port_zero_becomes_a_real_port(network: Network) -> None:
+    listener = await network.listen(LOOPBACK)
+    assert listener.address.host == LOOPBACK.host
+    assert listener.address.port > 0
+    listener.close()
+
+
+async def test_a_taken_address_is_one_sentence(network: Network) -> None:
+    listener = await network.listen(LOOPBACK)
+    with pytest.raises(CannotListenError, match=f"cannot listen on {listener.address}: Address already in use"):
+        await network.listen(listener.address)
+    listener.close()
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "a..b", "x" * 70])
+async def test_a_host_that_is_not_ours_or_cannot_be_is_one_sentence(host: str) -> None:
+    with pytest.raises(CannotListenError, match="cannot listen on "):
+        await TcpNetwork().listen(Address(host, 0))
+
+
+async def test_connecting_where_nobody_listens_fails(network: Network) -> None:
+    listener = await network.listen(LOOPBACK)
+    address = listener.address
+    listener.close()
+    with pytest.raises(OSError):
+        await network.connect(address)
+
+
+async def test_both_sides_know_each_other(network: Network) -> None:
+    async with _connected(network) as (client, server, listener):
+        assert client.remote == server.local == listener.address
+        assert client.local == server.remote
+
+
+async def test_bytes_arrive_in_order_both_ways(network: Network) -> None:
+    async with _connected(network) as (client, server, _):
+        assert client.send([b"ab", bytearray(b"cd"), memoryview(b"ef")]) == 6
+        assert client.send([b"g"], more=True) == 1
+        assert client.send([b"h"]) == 1
+        assert await _receive(server, 8) == b"abcdefgh"
+        assert server.send([b"back"]) == 4
+        assert await _receive(client, 4) == b"back"
+
+
+async def test_nothing_arrived_is_not_the_end(network: Network) -> None:
+    async with _connected(network) as (client, server, _):
+        buffer = memoryview(bytearray(10))
+        assert server.receive_into(buffer) is None
+        client.close()
+        await server.wait_readable()
+        assert server.receive_into(buffer) == 0
+
+
+async def test_a_full_connection_takes_nothing_until_the_peer_reads(network: Network) -> None:
+    async with _connected(network) as (client, server, _):
+        sent = 0
+        while taken := client.send([b"x" * 65536]):
+            sent += taken
+        assert sent > 0
+        with trio.move_on_after(0) as blocked:
+            await client.wait_writable()
+        assert blocked.cancelled_caught
+        assert len(await _receive(server, sent)) == sent
+        await client.wait_writable()
+        assert client.send([b"more"]) == 4
+        assert await _receive(server, 4) == b"more"
+
+
+async def test_a_send_of_very_many_parts_takes_a_prefix(network: Network) -> None:
+    async with _connected(network) as (client, server, _):
+        parts = [bytes([number % 256]) for number in range(3000)]
+        expected = b"".join(parts)
+        while parts:
+            sent = client.send(parts)
+            assert sent > 0
+            parts = parts[sent:]
+        assert await _receive(server, len(expected)) == expected
+
+
+async def test_a_stretch_of_a_file_is_sent(network: Network, tmp_path: Path) -> None:
+    content = os.urandom(300_000)
+    (tmp_path / "log").write_bytes(content)
+    file = RealFiles().open(str(tmp_path / "log"))
+    received = b""
+    async with _connected(network) as (client, server, _):
+        position, end = 1000, 299_000
+        while position < end:
+            sent = client.send_file(file, position, end - position)
+            position += sent
+            if sent == 0:
+                received += await _receive(server, 1)
+        received += await _receive(server, end - 1000 - len(received))
+    file.close()
+    assert received == content[1000:end]
+
+
+async def test_a_file_that_ended_early_is_an_error_and_not_a_hang(network: Network, tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"short")
+    file = RealFiles().open(str(tmp_path / "log"))
+    async with _connected(network) as (client, _, _):
+        with pytest.raises(OSError, match="ended before position 5"):
+            client.send_file(file, 5, 10)
+    file.close()
+
+
+async def test_closing_with_bytes_unread_resets_the_peer(network: Network) -> None:
+    async with _connected(network) as (client, server, _):
+        client.send([b"unread"])
+        await server.wait_readable()
+        server.close()
+        await client.wait_readable()
+        with pytest.raises(ConnectionResetError):
+            client.receive_into(memoryview(bytearray(10)))
+
+
+async def test_sending_to_a_peer_that_has_gone_fails_in_the_end(network: Network) -> None:
+    async with _connected(network) as (client, server, _):
+        server.close()
+        await client.wait_readable()
+        with pytest.raises(OSError):
+            for _ in range(3):  # TCP tells only after it has tried
+                client.send([b"hello"])
+                await client.wait_readable()
+                client.receive_into(memoryview(bytearray(10)))
+
+
+async def test_closing_wakes_the_tasks_that_wait_on_it(network: Network) -> None:
+    async with _connected(network) as (client, _, _):
+
+        async def wait() -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await client.wait_readable()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            client.close()
+        client.close()  # once more does no harm
+
+
+async def test_closing_a_listener_frees_its_address(network: Network) -> None:
+    first = await network.listen(LOOPBACK)
+    first.close()
+    first.close()
+    second = await network.listen(first_address := Address(LOOPBACK.host, 0))
+    assert second.address != first_address
+    second.close()
+
+
+async def test_the_send_buffer_is_as_large_as_asked() -> None:
+    """The kernel doubles what is asked for and keeps it: a fixed size is what makes bulk reads cheap."""
+    import socket
+
+    async with _connected(TcpNetwork(send_buffer_bytes=128 * 1024)) as (_, server, _):
+        assert server._socket.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) == 2 * 128 * 1024  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("address", "text"), [(Address("localhost", 9092), "localhost:9092"), (Address("::1", 9005), "[::1]:9005")]
+)
+async def test_an_address_is_written_as_people_write_it(address: Address, text: str) -> None:
+    assert str(address) == text

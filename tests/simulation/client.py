@@ -1,0 +1,68 @@
+"""A small Kafka client for tests: it writes requests and reads responses over any connection of the network seam."""
+
+from typing import Any
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.framing import FrameBuffer
+from tailrace.protocol.headers import RequestHeader, decode_response, encode_request
+from tailrace.runtime.files import Buffer
+from tailrace.runtime.network import Connection
+
+FRAME_BYTES_MAX = 100 * 1024 * 1024
+
+
+class WireClient:
+    def __init__(self, connection: Connection, client_id: str | None = "test") -> None:
+        self.connection = connection
+        self._client_id = client_id
+        self._frames = FrameBuffer(FRAME_BYTES_MAX)
+        self._buffer = memoryview(bytearray(64 * 1024))
+        self._correlation_id = 0
+        self._sent: list[tuple[int, int, int]] = []
+
+    def encode(self, api_key: ApiKey, version: int, message: object) -> bytes:
+        """One request as it goes over the wire; its response is expected after those of the requests before it."""
+        self._correlation_id += 1
+        self._sent.append((api_key, version, self._correlation_id))
+        header = RequestHeader(api_key, version, self._correlation_id, self._client_id)
+        parts: list[Any] = encode_request(header, message)
+        return b"".join(parts)
+
+    async def send(self, data: Buffer) -> None:
+        rest = memoryview(data)
+        while rest:
+            sent = self.connection.send([rest])
+            rest = rest[sent:]
+            if rest:
+                await self.connection.wait_writable()
+
+    async def request(self, api_key: ApiKey, version: int, message: object) -> Any:
+        await self.send(self.encode(api_key, version, message))
+        return await self.response()
+
+    async def response(self) -> Any:
+        """The next response, which must be the one of the oldest request that has none."""
+        frame = await self.frame()
+        assert frame is not None, "the server closed the connection"
+        api_key, version, correlation_id = self._sent.pop(0)
+        answered, message = decode_response(api_key, version, frame)
+        assert answered == correlation_id, "responses leave in request order"
+        return message
+
+    async def frame(self) -> bytes | None:
+        """The next frame without its size; None at the end of the stream."""
+        while (frame := self._frames.next_frame()) is None:
+            await self.connection.wait_readable()
+            count = self.connection.receive_into(self._buffer)
+            if count == 0:
+                return None
+            if count:
+                self._frames.feed(self._buffer[:count])
+        return frame
+
+    async def at_end(self) -> bool:
+        """Whether the server has closed the connection, with nothing more to read."""
+        try:
+            return await self.frame() is None
+        except ConnectionResetError:
+            return True
