@@ -1,0 +1,46 @@
+"""PushTelemetryRequest and PushTelemetryResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID
+
+
+@dataclass(slots=True)
+class PushTelemetryRequest:
+    """Versions 0, flexible: 0+."""
+
+    client_instance_id: UUID = NO_UUID
+    subscription_id: int = 0
+    terminating: bool = False
+    compression_type: int = 0
+    metrics: bytes = b""
+
+    API_KEY: ClassVar[int] = 72
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("client_instance_id", "uuid", "0+"),
+        Field("subscription_id", "int32", "0+"),
+        Field("terminating", "bool", "0+"),
+        Field("compression_type", "int8", "0+"),
+        Field("metrics", "bytes", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class PushTelemetryResponse:
+    """Versions 0, flexible: 0+."""
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+
+    API_KEY: ClassVar[int] = 72
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("throttle_time_ms", "int32", "0+"),
+        Field("error_code", "int16", "0+"),
+    )
