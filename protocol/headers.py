@@ -5,11 +5,12 @@ what we speak, so its response always has the oldest header, and a request of a 
 far as the client's name.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct, error
 from typing import Any
 
-from .apis import API_TABLE, Api, ApiKey
+from .apis import API_TABLE, ApiKey
 from .compile import decode, encode
 from .error_codes import ErrorCode, RemoteProtocolError
 from .primitives import TOO_SHORT, Buffer, Part, rest_of_uvarint, skip_tagged
@@ -21,6 +22,13 @@ _SIZE_AND_RESPONSE = Struct(">ii")
 _SIZE_AND_FLEXIBLE_RESPONSE = Struct(">iix")
 _SIZE_AND_REQUEST = Struct(">ihhih")
 _ERROR_CODE = Struct(">h")
+
+_NEVER = 0x7FFF
+
+_FLEXIBLE_RESPONSE_FROM: Mapping[int, int] = {
+    api.key: _NEVER if api.key is ApiKey.API_VERSIONS else api.flexible_from for api in API_TABLE.values()
+}
+"""The first version whose response has the longer header, by API key."""
 
 _JOINED_BYTES_MAX = 64 * 1024
 """A first part up to this size is joined with the header: cheaper than sending one more part."""
@@ -63,12 +71,12 @@ def decode_request_header(view: memoryview, position: int = 0) -> tuple[RequestH
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
     encoded = _CORRELATION_ID.pack(correlation_id)
-    return encoded + b"\0" if _has_flexible_header(API_TABLE[api_key], api_version) else encoded
+    return encoded + b"\0" if api_version >= _FLEXIBLE_RESPONSE_FROM[api_key] else encoded
 
 
 def encode_response(api_key: int, api_version: int, correlation_id: int, message: object) -> list[Part]:
     parts = encode(message, api_version)
-    if _has_flexible_header(API_TABLE[api_key], api_version):
+    if api_version >= _FLEXIBLE_RESPONSE_FROM[api_key]:
         header = _SIZE_AND_FLEXIBLE_RESPONSE.pack(_size(parts) + 5, correlation_id)
     else:
         header = _SIZE_AND_RESPONSE.pack(_size(parts) + 4, correlation_id)
@@ -101,10 +109,6 @@ def encode_request(header: RequestHeader, message: object) -> list[Part]:
         -1 if header.client_id is None else len(client_id),
     )
     return _with_header(fixed + client_id + tags, parts)
-
-
-def _has_flexible_header(api: Api, api_version: int) -> bool:
-    return api_version >= api.flexible_from and api.key is not ApiKey.API_VERSIONS
 
 
 def _size(parts: list[Part]) -> int:
