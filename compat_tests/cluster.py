@@ -28,6 +28,7 @@ class Broker(Protocol):
     def start(self) -> None: ...
     def stop(self) -> int: ...
     def kill(self) -> None: ...
+    def start_a_second_one(self) -> tuple[int, str]: ...
 
 
 class Tailrace:
@@ -69,6 +70,11 @@ class Tailrace:
     def kill(self) -> None:
         end(self._process, signal.SIGKILL)
 
+    def start_a_second_one(self) -> tuple[int, str]:
+        """Tries to start another process on the same data; its exit status and all it says."""
+        second = Tailrace(self.data.parent)
+        return run_to_end(second.command())
+
     def last_words(self) -> str:
         return "\n".join((self._output.read_text() + self._errors.read_text()).splitlines()[-40:])
 
@@ -85,3 +91,9 @@ def end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> int:
         process.kill()
         process.wait()
         raise AssertionError(f"the broker did not end in {STOP_SECONDS_MAX} s after {how.name}") from None
+
+
+def run_to_end(command: list[str]) -> tuple[int, str]:
+    """Exit status and output of a command that is expected to end by itself."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS_MAX)
+    return done.returncode, done.stdout + done.stderr

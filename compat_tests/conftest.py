@@ -5,18 +5,18 @@ names one that already runs; `--broker apache-kafka` runs the same tests against
 """
 
 import os
-import re
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cluster import Broker, Tailrace
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from peer.apache_kafka import ApacheKafka
-from waiting import wait_until
+from topics import CreateTopic, topic_creator
 
-CreateTopic = Callable[..., str]
+# The clients warn of themselves (deprecations, sockets left to the collector), and that is no failure of a broker:
+# here for the conftest files that import them, in pytest_configure for the tests.
+warnings.simplefilter("ignore")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,8 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # The clients warn of themselves (deprecations, sockets left to the collector); that is no failure of a broker.
-    config.addinivalue_line("filterwarnings", "default")
+    config.addinivalue_line("filterwarnings", "ignore")
 
 
 def start_broker(request: pytest.FixtureRequest, directory: Path) -> Broker:
@@ -69,26 +68,6 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
         yield private
     finally:
         private.kill()
-
-
-def topic_creator(bootstrap: str, test_name: str) -> CreateTopic:
-    """A function that creates topics whose names tell which test made them; parameters are the topic's configs."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-
-    def create(partitions: int = 1, config: Mapping[str, str] | None = None, **more: str) -> str:
-        name = f"{re.sub('[^a-zA-Z0-9._-]+', '-', test_name)[:80]}-{uuid.uuid4().hex[:8]}"
-        settings = dict(config or {}) | {key.replace("_", "."): value for key, value in more.items()}
-        future = admin.create_topics([NewTopic(name, partitions, 1, config=settings)], operation_timeout=30)[name]
-        future.result(30)
-
-        def every_partition_has_a_leader() -> bool:
-            found = admin.list_topics(name, timeout=10).topics[name].partitions
-            return len(found) == partitions and all(partition.leader >= 0 for partition in found.values())
-
-        wait_until(every_partition_has_a_leader, seconds=20)
-        return name
-
-    return create
 
 
 @pytest.fixture

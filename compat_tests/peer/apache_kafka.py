@@ -11,7 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from cluster import end
+from cluster import end, run_to_end
 from raw import answers
 
 from .jars import class_path, java
@@ -55,7 +55,7 @@ class ApacheKafka:
         self.data = directory / "data"
         self._directory = directory
         self._errors = directory / "errors"
-        self._settings = directory / "server.properties"
+        self._settings = Path()
         self._jvm = jvm
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -70,9 +70,7 @@ class ApacheKafka:
 
     def start(self) -> None:
         if not self.bootstrap:
-            self.bootstrap = f"127.0.0.1:{free_port()}"
-            settings = SETTINGS.format(address=self.bootstrap, controller=free_port(), data=self.data)
-            self._settings.write_text(settings)
+            self.write_settings("server.properties")
             self.format()
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=errors, stderr=errors)
@@ -82,6 +80,17 @@ class ApacheKafka:
                 self.kill()
                 raise AssertionError(f"Apache Kafka does not answer:\n{self._errors.read_text()[-4000:]}")
             time.sleep(0.01)
+
+    def start_a_second_one(self) -> tuple[int, str]:
+        """Tries to start another process on the same data; its exit status and all it says."""
+        second = ApacheKafka(self._directory, SHORT_LIVED)
+        second.write_settings("second.properties")
+        return run_to_end(second.command())
+
+    def write_settings(self, name: str) -> None:
+        self.bootstrap = f"127.0.0.1:{free_port()}"
+        self._settings = self._directory / name
+        self._settings.write_text(SETTINGS.format(address=self.bootstrap, controller=free_port(), data=self.data))
 
     def format(self) -> None:
         arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(self._settings)]

@@ -1,0 +1,41 @@
+"""Record batches for the raw tests, built with kafka-python's encoder and then, where a test wants it, spoilt."""
+
+import struct
+from collections.abc import Iterable
+
+from crc32c import crc32c
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+CRC_POSITION = 17
+AFTER_CRC = 21
+
+
+def build_batch(
+    values: Iterable[bytes], *, producer: tuple[int, int, int] = (-1, -1, -1), compression: int = 0
+) -> bytes:
+    """One batch of magic 2; `producer` is its id, epoch and base sequence."""
+    producer_id, epoch, sequence = producer
+    builder = DefaultRecordBatchBuilder(
+        magic=2,
+        compression_type=compression,
+        is_transactional=0,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        batch_size=1 << 24,
+    )
+    for offset, value in enumerate(values):
+        builder.append(offset, 1_700_000_000_000 + offset, None, value, [])
+    return bytes(builder.build())
+
+
+def with_right_crc(batch: bytes) -> bytes:
+    """The batch with its checksum made right again, so that a test spoils one thing and not two."""
+    return batch[:CRC_POSITION] + struct.pack(">I", crc32c(batch[AFTER_CRC:])) + batch[AFTER_CRC:]
+
+
+def patched(batch: bytes, position: int, layout: str, value: int) -> bytes:
+    """The batch with one field overwritten and its checksum made right."""
+    spoilt = bytearray(batch)
+    struct.pack_into(layout, spoilt, position, value)
+    return with_right_crc(bytes(spoilt))
