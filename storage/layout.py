@@ -1,0 +1,75 @@
+"""Where everything of a data directory lies, and what the files of a replica are called.
+
+A topic's name and its id are both in the path: the name for the person who looks, the id so that a topic that was
+deleted and created again never finds the records of its predecessor.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from uuid import UUID
+
+MANIFEST = "manifest"
+CLEANED_SUFFIX = ".cleaned"
+"""A compacted `.log` that has not taken its place yet."""
+
+_OFFSET_DIGITS = 20
+
+
+class Kind(StrEnum):
+    """What a file of a segment holds; the value is its suffix."""
+
+    LOG = ".log"
+    INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    PRODUCERS = ".producers"
+    CLEANED_LOG = ".log" + CLEANED_SUFFIX
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    offset: int
+    """The segment's base offset; for producers' states, the log end they belong to."""
+    kind: Kind
+
+
+def topics_directory(data_directory: str) -> str:
+    return f"{data_directory}/topics"
+
+
+def topic_directory(data_directory: str, topic: str, topic_id: UUID) -> str:
+    return f"{data_directory}/topics/{topic}/{topic_id}"
+
+
+def replica_directory(data_directory: str, topic: str, topic_id: UUID, partition: int) -> str:
+    return f"{data_directory}/topics/{topic}/{topic_id}/{partition}"
+
+
+def directories_up_to_data(replica: str) -> list[str]:
+    """Those that have an entry of the path to this replica, from the replica's own up to the data directory."""
+    _data, *below = replica.rsplit("/", 4)
+    if len(below) != 4 or below[0] != "topics":
+        return [replica]
+    return [replica, *(replica.rsplit("/", levels)[0] for levels in range(1, 5))]
+
+
+def high_watermarks_path(data_directory: str) -> str:
+    return f"{data_directory}/high-watermarks"
+
+
+def clean_shutdown_path(data_directory: str) -> str:
+    return f"{data_directory}/clean-shutdown"
+
+
+def file_name(offset: int, kind: Kind) -> str:
+    return f"{offset:0{_OFFSET_DIGITS}}{kind}"
+
+
+def parse_file_name(name: str) -> SegmentFile | None:
+    """None for a file that belongs to no segment."""
+    digits, suffix = name[:_OFFSET_DIGITS], name[_OFFSET_DIGITS:]
+    if len(digits) != _OFFSET_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    try:
+        return SegmentFile(int(digits), Kind(suffix))
+    except ValueError:
+        return None

@@ -1,0 +1,72 @@
+"""Which leader epoch began at which offset: tells two replicas where their logs went different ways (KIP-101)."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import NamedTuple
+
+from tailrace.protocol.ids import NO_EPOCH
+
+
+class EpochStart(NamedTuple):
+    epoch: int
+    start: int
+    """The offset of the epoch's first record."""
+
+
+_by_epoch = attrgetter("epoch")
+_by_start = attrgetter("start")
+
+
+class LeaderEpochs:
+    """Epochs and starts both rise; an epoch that appended nothing has no entry."""
+
+    __slots__ = ("_starts",)
+
+    def __init__(self, starts: Iterable[EpochStart] = ()) -> None:
+        self._starts: list[EpochStart] = []
+        for epoch, start in starts:
+            self.begin(epoch, start)
+
+    def __iter__(self) -> Iterator[EpochStart]:
+        return iter(self._starts)
+
+    @property
+    def latest(self) -> int:
+        return self._starts[-1].epoch if self._starts else NO_EPOCH
+
+    def begin(self, epoch: int, start: int) -> None:
+        """An epoch's first record was appended. Says the same twice without harm."""
+        while self._starts and self._starts[-1].start >= start and self._starts[-1].epoch <= epoch:
+            if self._starts[-1].epoch == epoch:
+                return
+            self._starts.pop()
+        if not self._starts or self._starts[-1].epoch < epoch:
+            self._starts.append(EpochStart(epoch, start))
+
+    def at(self, offset: int) -> int:
+        """The epoch of the record at the offset; NO_EPOCH where nothing is known."""
+        index = bisect_right(self._starts, offset, key=_by_start) - 1
+        return self._starts[index].epoch if index >= 0 else NO_EPOCH
+
+    def end_of(self, epoch: int, log_end: int) -> tuple[int, int]:
+        """Where this epoch ended, with the largest epoch up to it that appended anything, as Kafka answers it.
+
+        An epoch older than all we know ended where the first known one starts. The caller refuses future epochs.
+        """
+        index = bisect_right(self._starts, epoch, key=_by_epoch)
+        end = self._starts[index].start if index < len(self._starts) else log_end
+        return (self._starts[index - 1].epoch if index else epoch), end
+
+    def cut_end(self, log_end: int) -> None:
+        """The log was truncated: epochs that started at or after its end are gone."""
+        while self._starts and self._starts[-1].start >= log_end:
+            self._starts.pop()
+
+    def cut_start(self, log_start: int) -> None:
+        """Older records are gone: the epoch that holds the first one that is left begins with it."""
+        index = bisect_right(self._starts, log_start, key=_by_start) - 1
+        if index >= 0:
+            self._starts[: index + 1] = [
+                EpochStart(self._starts[index].epoch, max(log_start, self._starts[index].start))
+            ]

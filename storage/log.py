@@ -1,0 +1,403 @@
+"""The log of one replica: its segments in order, where it starts, where it ends, and how far it is on the disk.
+
+Appending and reading are synchronous and go to the page cache. Whatever must reach the disk is awaited, under one lock,
+since each of these steps leaves a manifest that agrees with the files. A failed sync is never tried again: the kernel
+may have dropped what it could not write, so a second one could succeed without it. The log refuses everything then.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from operator import attrgetter
+
+import trio
+
+from tailrace.protocol.record_batch import BatchHeader
+from tailrace.runtime.files import Buffer, Files
+
+from . import manifest
+from .file_range import FileRange
+from .layout import directories_up_to_data
+from .leader_epochs import LeaderEpochs
+from .log_config import LogConfig
+from .log_opening import Opening, SegmentMaker
+from .manifest import Manifest, SegmentFacts
+from .manifest_file import ManifestFile
+from .open_files import OpenFiles
+from .open_segment import OpenSegment
+from .recovery_report import RecoveryReport
+from .retention import segments_to_remove
+from .sealed_segment import SealedSegment
+from .time_index import NO_TIMESTAMP
+
+_FLUSHED_LINE_BYTES = 2**20
+"""After so many synced bytes the manifest notes how far the disk is."""
+
+_by_base = attrgetter("base")
+_by_end = attrgetter("end")
+
+Segment = SealedSegment | OpenSegment
+
+
+class Log:
+    __slots__ = (
+        "_changed_since_close",
+        "_compacted_end",
+        "_cuts",
+        "_directories_to_sync",
+        "_directory",
+        "_failure",
+        "_files",
+        "_latest_epoch",
+        "_lock",
+        "_maker",
+        "_manifest",
+        "_open",
+        "_sealed",
+        "_unnoted_bytes",
+        "config",
+        "epochs",
+        "log_end",
+        "log_start",
+        "recovery",
+        "size_bytes",
+        "synced_end",
+        "unsynced_bytes",
+    )
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        now_ms: int,
+        *,
+        clean: bool,
+        open_files: OpenFiles | None = None,
+    ) -> "Log":
+        """`clean`: the program that wrote last says that it closed its logs. Then what lies there is not scanned.
+
+        Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk.
+        """
+        return cls(files, directory, config, now_ms, clean=clean, open_files=open_files or OpenFiles(files))
+
+    def __init__(
+        self, files: Files, directory: str, config: LogConfig, now_ms: int, *, clean: bool, open_files: OpenFiles
+    ) -> None:
+        files.make_directories(directory)
+        self._files = files
+        self._directory = directory
+        self._lock = trio.Lock()
+        self._failure: str | None = None
+        self._manifest = ManifestFile(files, directory)
+        self.config = config
+        self.recovery = RecoveryReport()
+        """What opening found, and how often an index had to be built again since."""
+        self._maker = SegmentMaker(open_files, directory, config, self.recovery)
+        opened = Opening(self._maker, directory, self._manifest, clean=clean)
+        self._sealed: list[SealedSegment] = opened.sealed
+        self._open: OpenSegment = opened.open_segment
+        self.epochs = opened.epochs
+        self._latest_epoch = self.epochs.latest
+        self._compacted_end = opened.manifest.compacted_end
+        self.log_start = opened.log_start
+        self.log_end = self._open.end
+        """Exclusive: the offset that comes next."""
+        self.size_bytes = sum(segment.facts.size for segment in self._sealed) + self._open.size
+        self.synced_end = self.log_end if self.recovery.was_clean else min(opened.flushed_end, self.log_end)
+        """Everything below is on the disk."""
+        self.unsynced_bytes = 0 if self.recovery.was_clean else self._open.size
+        self._unnoted_bytes = 0
+        self._cuts = 0
+        """Counts truncations, so that a sync that was under way meanwhile claims nothing."""
+        self._changed_since_close = not self.recovery.was_clean
+        self._directories_to_sync = directories_up_to_data(directory)
+
+    # what is
+
+    @property
+    def directory(self) -> str:
+        return self._directory
+
+    @property
+    def wants_sync(self) -> bool:
+        """A segment was sealed and is not on the disk yet: what is over should not wait for the flush policy."""
+        return bool(self._sealed) and not self._sealed[-1].is_synced
+
+    def segments(self) -> Sequence[SegmentFacts]:
+        """All segments in order, the open one last; of its indexes nothing is said."""
+        return [*(segment.facts for segment in self._sealed), self._open_facts()]
+
+    def _open_facts(self) -> SegmentFacts:
+        summary = self._open.summary
+        return SegmentFacts(
+            summary.base,
+            summary.end,
+            summary.epoch,
+            summary.size,
+            summary.checksum,
+            summary.first_timestamp,
+            summary.max_timestamp,
+        )
+
+    def use_config(self, config: LogConfig) -> None:
+        """Takes effect with the next append; the index interval with the next segment."""
+        self.config = self._maker.config = config
+
+    # appending
+
+    def append(self, batch: Buffer, header: BatchHeader) -> None:
+        """One whole batch, already stamped, at the log end. OSError: nothing was appended."""
+        if self._failure is not None:
+            raise OSError(self._failure)
+        assert header.base_offset >= self.log_end
+        segment = self._open
+        if not segment.has_room_for(header, self.config):
+            segment = self._roll()
+        segment.append(batch, header)
+        if header.leader_epoch != self._latest_epoch:
+            self._latest_epoch = header.leader_epoch
+            self.epochs.begin(header.leader_epoch, header.base_offset)
+        size = header.batch_length + 12
+        self.log_end = header.base_offset + header.last_offset_delta + 1
+        self.size_bytes += size
+        self.unsynced_bytes += size
+        self._changed_since_close = True
+
+    def _roll(self) -> OpenSegment:
+        sealed = self._open.seal(has_producers=False)
+        self._open = self._maker.new_segment(sealed.end)
+        self._sealed.append(sealed)
+        self._directories_to_sync = self._directories_to_sync or [self._directory]
+        return self._open
+
+    # reading
+
+    def read(self, offset: int, bytes_max: int, up_to: int, *, at_least_one: bool) -> FileRange | None:
+        """Whole batches of one segment, from the one that holds the offset on, none that reaches past `up_to`.
+
+        No more than `bytes_max`, unless `at_least_one` is asked for and the first is larger. None when there are none.
+        """
+        if self._failure is not None:
+            raise OSError(self._failure)
+        segment = self._open
+        if offset >= segment.summary.base:
+            found = segment.read(offset, bytes_max, up_to, at_least_one=at_least_one)
+            return found if found else None
+        for sealed in self._sealed[max(0, bisect_right(self._sealed, offset, key=_by_base) - 1) :]:
+            if sealed.base >= up_to:
+                return None
+            # Compaction may have left nothing of a segment from the offset on.
+            if (found := sealed.read(offset, bytes_max, up_to, at_least_one=at_least_one)) is not None:
+                return found if found else None
+        found = segment.read(offset, bytes_max, up_to, at_least_one=at_least_one)
+        return found if found else None
+
+    def find_timestamp(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first record below `up_to` that is not older."""
+        for segment in self._readable(up_to):
+            if (found := segment.find_timestamp(timestamp_ms, self.log_start, up_to)) is not None:
+                return found
+        return None
+
+    def max_timestamp(self, up_to: int) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first of the newest records below `up_to`."""
+        segments = self._readable(up_to)
+        newest = max((segment.max_timestamp(self.log_start, up_to) for segment in segments), default=NO_TIMESTAMP)
+        return None if newest == NO_TIMESTAMP else self.find_timestamp(newest, up_to)
+
+    def _readable(self, up_to: int) -> list[Segment]:
+        segments: list[Segment] = [*self._sealed, self._open]
+        return [segment for segment in segments if segment.end > self.log_start and segment.base < up_to]
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch of the record at the offset; at the log end that of the last one."""
+        return self.epochs.at(offset)
+
+    def epoch_end(self, epoch: int) -> tuple[int, int]:
+        """The largest leader epoch with records up to this one, and where it ended (exclusive)."""
+        return self.epochs.end_of(epoch, self.log_end)
+
+    # reaching the disk
+
+    async def sync(self) -> None:
+        """Returns once everything that was appended before the call is on the disk."""
+        async with self._lock:
+            await self._sync()
+
+    async def _sync(self) -> None:
+        self._check()
+        end, cuts, unsynced_bytes = self.log_end, self._cuts, self.unsynced_bytes
+        sealed, open_segment = self._unsynced_segments(), self._open
+        directories, self._directories_to_sync = self._directories_to_sync, []
+        try:
+            for segment in sealed:
+                await segment.reader.log.get().sync()
+            if not open_segment.is_empty:
+                await open_segment.sync()
+            for directory in directories:
+                await self._files.sync_directory(directory)
+        except OSError as error:
+            self._fail(f"{self._directory}: sync failed: {error}")
+            raise
+        if cuts != self._cuts:
+            return
+        self.synced_end = max(self.synced_end, end)
+        self.unsynced_bytes -= unsynced_bytes
+        self._unnoted_bytes += unsynced_bytes
+        if sealed or self._unnoted_bytes >= _FLUSHED_LINE_BYTES:
+            lines = [manifest.sealed_line(segment.facts) for segment in sealed]
+            self._manifest.append([*lines, manifest.flushed_line(end)])
+            self._unnoted_bytes = 0
+            for segment in sealed:
+                segment.is_synced = True
+
+    def _unsynced_segments(self) -> list[SealedSegment]:
+        """They are the last ones."""
+        first = len(self._sealed)
+        while first and not self._sealed[first - 1].is_synced:
+            first -= 1
+        return self._sealed[first:]
+
+    async def close(self, *, clean: bool = True) -> None:
+        """Afterwards the log refuses everything. After a clean close it opens without a scan."""
+        async with self._lock:
+            try:
+                if clean and self._failure is None and self._changed_since_close:
+                    await self._sync()
+                    await self._note_clean_close()
+            finally:
+                self._fail(self._failure or f"{self._directory}: the log was closed")
+                for sealed in self._sealed:
+                    sealed.close()
+                self._open.close()
+
+    async def _note_clean_close(self) -> None:
+        facts = self._open.facts(has_producers=False)
+        if self._manifest.wants_replacement:
+            await self._manifest.replace(self._manifest_content(closed=facts))
+        else:
+            await self._manifest.append([manifest.closed_line(facts)]).sync()
+            await self._files.sync_directory(self._directory)
+
+    def _manifest_content(self, closed: SegmentFacts | None = None) -> Manifest:
+        return Manifest(
+            log_start=self.log_start,
+            epochs=list(self.epochs),
+            sealed={segment.base: segment.facts for segment in self._sealed if segment.is_synced},
+            closed=closed,
+            flushed_end=self.synced_end,
+            compacted_end=self._compacted_end,
+        )
+
+    def _fail(self, sentence: str) -> None:
+        self._failure = sentence
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise OSError(self._failure)
+
+    # growing shorter
+
+    async def advance_log_start(self, offset: int) -> None:
+        """The records below are deleted, for readers at once, and for good when the call returns."""
+        assert offset <= self.log_end
+        async with self._lock:
+            self._check()
+            if offset > self.log_start:
+                await self._advance_log_start(offset)
+
+    async def _advance_log_start(self, offset: int) -> list[SegmentFacts]:
+        """Says first that records are gone, then removes them: so a crash between leaves nothing unexplained."""
+        self.log_start = offset
+        self.epochs.cut_start(offset)
+        self._changed_since_close = True
+        try:
+            await self._manifest.append([manifest.start_line(offset)]).sync()
+            await self._files.sync_directory(self._directory)
+        except OSError as error:
+            self._fail(f"{self._directory}: sync failed: {error}")
+            raise
+        count = bisect_right(self._sealed, offset, key=_by_end)
+        gone, self._sealed[:count] = self._sealed[:count], []
+        for segment in gone:
+            self._remove(segment)
+        return [segment.facts for segment in gone]
+
+    def _remove(self, segment: Segment) -> None:
+        segment.close()
+        self.size_bytes -= segment.size
+        self._maker.remove(segment.base)
+
+    async def apply_retention(self, now_ms: int, high_watermark: int) -> list[SegmentFacts]:
+        """Removes the segments that have had their time, and says which they were."""
+        async with self._lock:
+            self._check()
+            segments = self.segments() if not self._open.is_empty else self.segments()[:-1]
+            count = segments_to_remove(
+                segments, self.config, now_ms=now_ms, log_start=self.log_start, high_watermark=high_watermark
+            )
+            if count == 0:
+                return []
+            if count > len(self._sealed):
+                self._roll()
+            return await self._advance_log_start(max(self.log_start, segments[count - 1].end))
+
+    async def truncate(self, to_offset: int) -> None:
+        """Cuts the log so that it ends at the offset, or before the batch that holds it. Nobody appends meanwhile."""
+        if to_offset <= self.log_start:
+            await self.truncate_fully(to_offset)
+            return
+        async with self._lock:
+            self._check()
+            if to_offset >= self.log_end:
+                return
+            kept = bisect_right(self._sealed, to_offset, key=_by_end)
+            gone: list[Segment] = [*self._sealed[kept:], self._open]
+            first = gone[0]
+            self.epochs.cut_end(to_offset)
+            await self._cut(kept, synced_end=min(self.synced_end, first.base))
+            cut_size = first.position_of(to_offset) if first.base < to_offset else 0
+            for segment in reversed(gone):
+                segment.close()
+                if segment is not first or cut_size == 0:
+                    self._maker.remove(segment.base)
+            if cut_size:
+                self._open, _ = self._maker.recovered_segment(first.base, cut_size, trusted_end=2**63)
+            else:
+                self._open = self._maker.new_segment(first.base)
+            self._end_cut()
+
+    async def truncate_fully(self, new_start: int) -> None:
+        """Removes everything; the log goes on at the offset, wherever that is."""
+        async with self._lock:
+            self._check()
+            gone: list[Segment] = [*self._sealed, self._open]
+            self.log_start = new_start
+            self.epochs = LeaderEpochs()
+            await self._cut(0, synced_end=new_start)
+            for segment in reversed(gone):
+                segment.close()
+                self._maker.remove(segment.base)
+            self._open = self._maker.new_segment(new_start)
+            self._end_cut()
+
+    async def _cut(self, kept: int, *, synced_end: int) -> None:
+        """Before anything is cut the manifest stops to speak of it: what it names must be there when the log opens."""
+        self._cuts += 1
+        self._sealed = self._sealed[:kept]
+        self.synced_end = synced_end
+        try:
+            await self._manifest.replace(self._manifest_content())
+        except OSError as error:
+            self._fail(f"{self._directory}: sync failed: {error}")
+            raise
+
+    def _end_cut(self) -> None:
+        self.log_end = self._open.end
+        self.synced_end = min(self.synced_end, self.log_end)
+        self.size_bytes = sum(segment.size for segment in self._sealed) + self._open.size
+        self.unsynced_bytes = self._open.size
+        self._latest_epoch = self.epochs.latest
+        self._changed_since_close = True
+        self._directories_to_sync = self._directories_to_sync or [self._directory]

@@ -1,0 +1,262 @@
+"""Opens the directory of a replica: believes what is known to be whole, recovers the rest, removes leftovers.
+
+The steps have the numbers of docs/formats.md, "Opening a log".
+"""
+
+from tailrace.runtime.files import Files
+
+from .layout import CLEANED_SUFFIX, Kind, file_name, parse_file_name
+from .leader_epochs import EpochStart, LeaderEpochs
+from .log_config import LogConfig
+from .manifest import Manifest, SegmentFacts
+from .manifest_file import ManifestFile
+from .open_files import LazyFile, OpenFiles
+from .open_segment import OpenSegment
+from .recovery_report import LogDamagedError, RecoveryReport
+from .sealed_segment import SealedSegment
+from .segment_index import SegmentIndex
+from .segment_reader import SegmentReader
+from .segment_recovery import recover
+from .segment_summary import SegmentSummary
+
+
+class SegmentMaker:
+    """Puts the parts of one log's segments together."""
+
+    __slots__ = ("_directory", "_open_files", "config", "report")
+
+    def __init__(self, open_files: OpenFiles, directory: str, config: LogConfig, report: RecoveryReport) -> None:
+        self._open_files = open_files
+        self._directory = directory
+        self.config = config
+        self.report = report
+
+    @property
+    def files(self) -> Files:
+        return self._open_files.files
+
+    def path(self, offset: int, kind: Kind) -> str:
+        return f"{self._directory}/{file_name(offset, kind)}"
+
+    def reader(self, base: int, *, create: bool = False) -> SegmentReader:
+        log = LazyFile(self._open_files, self.path(base, Kind.LOG), create=create)
+        interval_bytes = self.config.index_interval_bytes
+        index = SegmentIndex(self._open_files, self._directory, base, interval_bytes=interval_bytes)
+        return SegmentReader(base, log, index, interval_bytes, self.report)
+
+    def new_segment(self, base: int) -> OpenSegment:
+        """Files of the same name, left by a former life of the log, are gone afterwards."""
+        self.remove(base)
+        return OpenSegment(SegmentSummary(base), self.reader(base, create=True))
+
+    def sealed_segment(self, facts: SegmentFacts, *, is_synced: bool) -> SealedSegment:
+        reader = self.reader(facts.base)
+        _trust_index(reader, facts)
+        return SealedSegment(facts, reader, is_synced=is_synced)
+
+    def open_segment(self, facts: SegmentFacts) -> OpenSegment:
+        reader = self.reader(facts.base, create=True)
+        _trust_index(reader, facts)
+        summary = SegmentSummary(facts.base)
+        summary.end = facts.end
+        summary.epoch = facts.epoch
+        summary.size = facts.size
+        summary.checksum = facts.checksum
+        summary.first_timestamp = facts.first_timestamp
+        summary.max_timestamp = facts.max_timestamp
+        return OpenSegment(summary, reader)
+
+    def recovered_segment(self, base: int, size: int, *, trusted_end: int) -> tuple[OpenSegment, str | None]:
+        """Scans the first `size` bytes, and cuts the file after what survives; says why, if that is less."""
+        reader = self.reader(base, create=True)
+        file = reader.log.get()
+        recovered = recover(file, size, base, trusted_end=trusted_end, interval_bytes=self.config.index_interval_bytes)
+        summary = recovered.summary
+        self.report.scanned_bytes += size
+        if recovered.cut_reason is not None and summary.end < trusted_end:
+            raise LogDamagedError(
+                f"{reader.log.path} is damaged at position {summary.size}, below offset {trusted_end} up to which"
+                f" it was on the disk: {recovered.cut_reason}"
+            )
+        if summary.size < file.size():
+            file.truncate(summary.size)
+        reader.index.replace(recovered.entries)
+        return OpenSegment(summary, reader), recovered.cut_reason
+
+    def remove(self, base: int) -> None:
+        for kind in (Kind.LOG, Kind.INDEX, Kind.TIME_INDEX):
+            self.files.remove(self.path(base, kind))
+
+
+def _trust_index(reader: SegmentReader, facts: SegmentFacts) -> None:
+    reader.index.trust(
+        facts.index_entries, facts.index_checksum, facts.time_index_checksum, facts.last_indexed_position
+    )
+
+
+class Opening:
+    """One opening of one directory; its attributes are the result."""
+
+    def __init__(self, maker: SegmentMaker, directory: str, manifest_file: ManifestFile, *, clean: bool) -> None:
+        self._maker = maker
+        self._directory = directory
+        self._report = maker.report
+        names = maker.files.list(directory)
+        # Step 1.
+        loaded = manifest_file.load()
+        self.manifest = loaded if loaded is not None else Manifest()
+        if self.manifest.damaged_lines:
+            self._report.events.append(f"{directory}: {self.manifest.damaged_lines} damaged lines in the manifest")
+        self.sealed: list[SealedSegment] = []
+        self._finish_swaps(names)
+        found = (parse_file_name(name) for name in maker.files.list(directory))
+        self._bases = [file.offset for file in found if file is not None and file.kind is Kind.LOG]
+        if loaded is None and self._bases:
+            self.manifest.log_start = self._bases[0]
+        self.log_start = self.manifest.log_start
+        closed = self.manifest.closed
+        self.flushed_end = max(
+            self.manifest.flushed_end,
+            closed.end if closed is not None else 0,
+            *(facts.end for facts in self.manifest.sealed.values()),
+            0,
+        )
+        self._report.was_clean = clean
+        self._end = self.log_start
+        """Where the next segment has to begin."""
+        open_segment = self._open_segments(clean=clean)
+        # Step 8.
+        if open_segment is not None and open_segment.end < self.log_start:
+            maker.remove(open_segment.base)
+            open_segment = None
+        if open_segment is None:
+            open_segment = maker.new_segment(max(self._end, self.log_start))
+        self.open_segment = open_segment
+        self.epochs = self._leader_epochs()
+        self._remove_orphans()
+
+    def _finish_swaps(self, names: list[str]) -> None:
+        """Step 2: a compaction that reached its manifest is carried through; one that did not is forgotten."""
+        files = self._maker.files
+        for name in names:
+            if not name.endswith(CLEANED_SUFFIX):
+                continue
+            path = f"{self._directory}/{name}"
+            file = parse_file_name(name)
+            facts = self.manifest.sealed.get(file.offset) if file is not None else None
+            if facts is not None and self._holds(path, facts):
+                files.rename(path, path.removesuffix(CLEANED_SUFFIX))
+                self._report.events.append(f"{path}: took its place, as the compaction had decided")
+            else:
+                files.remove(path)
+
+    def _holds(self, path: str, facts: SegmentFacts) -> bool:
+        size = self._maker.files.size(path)
+        if size != facts.size:
+            return False
+        file = self._maker.files.open(path)
+        recovered = recover(
+            file, size, facts.base, trusted_end=0, interval_bytes=self._maker.config.index_interval_bytes
+        )
+        return (recovered.summary.size, recovered.summary.checksum) == (facts.size, facts.checksum)
+
+    def _open_segments(self, *, clean: bool) -> OpenSegment | None:
+        """Steps 3 to 7. Returns the last segment if it may still grow."""
+        missing = {base for base, facts in self.manifest.sealed.items() if facts.end > self.log_start}
+        open_segment: OpenSegment | None = None
+        for index, base in enumerate(self._bases):
+            if base < self._end and (self.sealed or open_segment is not None):
+                self._drop([base], "it was merged into the segment before it")
+                continue
+            if base > self._end:
+                self._require(self._end, f"the segment at offset {self._end} is missing")
+                self._drop(self._bases[index:], f"offset {self._end} and what follows never reached the disk")
+                break
+            missing.discard(base)
+            if open_segment is not None:
+                self._seal(open_segment)
+                open_segment = None
+            facts = self.manifest.sealed.get(base)
+            if facts is not None:
+                self._trust(facts)
+                continue
+            open_segment, was_cut = self._open_unsealed(base, is_last=index == len(self._bases) - 1, clean=clean)
+            self._end = max(open_segment.end, self.log_start)
+            if was_cut:
+                self._drop(self._bases[index + 1 :], f"offset {self._end}, before it, never reached the disk")
+                break
+        if missing:
+            raise LogDamagedError(f"{self._maker.path(min(missing), Kind.LOG)} is missing")
+        return open_segment
+
+    def _trust(self, facts: SegmentFacts) -> None:
+        """Step 4: what is in the manifest was synced before it was entered there."""
+        path = self._maker.path(facts.base, Kind.LOG)
+        size = self._maker.files.size(path)
+        if size != facts.size:
+            raise LogDamagedError(f"{path} has {size} bytes; when it was sealed it had {facts.size}")
+        if facts.end <= self.log_start:
+            self._drop([facts.base], "its records were deleted")
+        else:
+            self.sealed.append(self._maker.sealed_segment(facts, is_synced=True))
+        self._end = max(facts.end, self.log_start)
+
+    def _seal(self, segment: OpenSegment) -> None:
+        if segment.end <= self.log_start:
+            self._drop([segment.base], "its records were deleted")
+        else:
+            self.sealed.append(segment.seal(has_producers=False))
+
+    def _open_unsealed(self, base: int, *, is_last: bool, clean: bool) -> tuple[OpenSegment, bool]:
+        path = self._maker.path(base, Kind.LOG)
+        size = self._maker.files.size(path)
+        closed = self.manifest.closed
+        # Step 5: as it was left at a clean close.
+        if clean and is_last and closed is not None and (closed.base, closed.size) == (base, size):
+            return self._maker.open_segment(closed), False
+        # Step 6.
+        self._report.was_clean = False
+        segment, reason = self._maker.recovered_segment(base, size, trusted_end=self.flushed_end)
+        self._report.indexes_rebuilt += 1
+        if reason is None:
+            return segment, False
+        cut_bytes = size - segment.size
+        self._report.cut_bytes += cut_bytes
+        self._report.events.append(f"{path}: {cut_bytes} bytes cut at position {segment.size}: {reason}")
+        return segment, True
+
+    def _require(self, offset: int, sentence: str) -> None:
+        if offset < self.flushed_end:
+            raise LogDamagedError(
+                f"{self._directory}: {sentence}; everything below offset {self.flushed_end} was on the disk"
+            )
+
+    def _drop(self, bases: list[int], reason: str) -> None:
+        """Step 7, and leftovers."""
+        for base in bases:
+            path = self._maker.path(base, Kind.LOG)
+            self._report.events.append(f"{path}: removed: {reason}")
+            self._report.cut_bytes += self._maker.files.size(path)
+            self._maker.remove(base)
+
+    def _leader_epochs(self) -> LeaderEpochs:
+        starts = list(self.manifest.epochs)
+        starts += [EpochStart(segment.facts.epoch, segment.base) for segment in self.sealed if segment.facts.size]
+        if not self.open_segment.is_empty:
+            starts.append(EpochStart(self.open_segment.epoch, self.open_segment.base))
+        epochs = LeaderEpochs(sorted(starts))
+        epochs.cut_end(self.open_segment.end)
+        epochs.cut_start(self.log_start)
+        return epochs
+
+    def _remove_orphans(self) -> None:
+        """Step 9: indexes and producers' states of segments that are no more."""
+        bases = {segment.base for segment in self.sealed} | {self.open_segment.base}
+        ends = {segment.end for segment in self.sealed} | {self.open_segment.end}
+        for name in self._maker.files.list(self._directory):
+            file = parse_file_name(name)
+            if file is None:
+                continue
+            keep = ends if file.kind is Kind.PRODUCERS else bases
+            if file.offset not in keep:
+                self._maker.files.remove(f"{self._directory}/{name}")

@@ -1,0 +1,145 @@
+"""What a replica knows of itself beyond its records: one file of facts, one checked line each, later ones win.
+
+Lines are appended as things happen and cost no sync of their own; whatever must not be half true (a cut, a swap of
+segments) replaces the whole file atomically first. A line states only what was on the disk when it was written, so that
+a log opens without reading the segments that it names. A damaged line is as good as absent: its segment is scanned.
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import crc32c
+
+from tailrace.protocol.ids import NO_EPOCH
+
+from .leader_epochs import EpochStart
+from .time_index import NO_TIMESTAMP
+
+VERSION = 1
+_CHECKSUM_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """A segment as it lies on the disk. `docs/formats.md` says over what the checksums are taken."""
+
+    base: int
+    end: int
+    """Exclusive."""
+    epoch: int = NO_EPOCH
+    size: int = 0
+    checksum: int = 0
+    first_timestamp: int = NO_TIMESTAMP
+    max_timestamp: int = NO_TIMESTAMP
+    index_entries: int = 0
+    index_checksum: int = 0
+    time_index_checksum: int = 0
+    last_indexed_position: int = 0
+    """Of the batch that got the last index entry."""
+    has_producers: bool = False
+    """Whether the states of producers at its end are in a `.producers` file; without, there were none."""
+
+
+@dataclass(slots=True)
+class Manifest:
+    log_start: int = 0
+    epochs: list[EpochStart] = field(default_factory=list)
+    sealed: dict[int, SegmentFacts] = field(default_factory=dict)
+    """By base offset."""
+    closed: SegmentFacts | None = None
+    """The open segment when the log was last closed cleanly."""
+    flushed_end: int = 0
+    """Everything below was on the disk at some time: damage there is not the trace of a crash."""
+    compacted_end: int = 0
+    """Everything below was compacted once."""
+    damaged_lines: int = 0
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The whole file."""
+    lines = [_line("format", {"version": VERSION}), start_line(manifest.log_start)]
+    lines += [epoch_line(start) for start in manifest.epochs]
+    lines += [sealed_line(facts) for _, facts in sorted(manifest.sealed.items())]
+    lines.append(compacted_line(manifest.compacted_end))
+    lines.append(flushed_line(manifest.flushed_end))
+    if manifest.closed is not None:
+        lines.append(closed_line(manifest.closed))
+    return b"".join(lines)
+
+
+def start_line(log_start: int) -> bytes:
+    return _line("start", {"offset": log_start})
+
+
+def epoch_line(start: EpochStart) -> bytes:
+    return _line("epoch", {"epoch": start.epoch, "start": start.start})
+
+
+def sealed_line(facts: SegmentFacts) -> bytes:
+    return _line("sealed", asdict(facts))
+
+
+def closed_line(facts: SegmentFacts) -> bytes:
+    return _line("closed", asdict(facts))
+
+
+def flushed_line(end: int) -> bytes:
+    return _line("flushed", {"offset": end})
+
+
+def compacted_line(end: int) -> bytes:
+    return _line("compacted", {"offset": end})
+
+
+def _line(fact: str, values: dict[str, Any]) -> bytes:
+    text = json.dumps({"fact": fact, **values}, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (crc32c.crc32c(text), text)
+
+
+def decode(data: bytes) -> Manifest:
+    manifest = Manifest()
+    for line in _lines(data):
+        fact = _checked(line)
+        if fact is None or not _apply(manifest, fact):
+            manifest.damaged_lines += 1
+    return manifest
+
+
+def _lines(data: bytes) -> Iterable[bytes]:
+    """What follows the last line end was being written when the machine stopped, and is no line."""
+    return data.split(b"\n")[:-1]
+
+
+def _checked(line: bytes) -> dict[str, Any] | None:
+    checksum, text = line[:_CHECKSUM_DIGITS], line[_CHECKSUM_DIGITS + 1 :]
+    if line[_CHECKSUM_DIGITS : _CHECKSUM_DIGITS + 1] != b" " or checksum != b"%08x" % crc32c.crc32c(text):
+        return None
+    fact = json.loads(text)
+    assert isinstance(fact, dict)
+    return fact
+
+
+_FACT_FIELDS = frozenset(each.name for each in fields(SegmentFacts))
+
+
+def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:
+    kind = fact.pop("fact")
+    if kind == "format":
+        return bool(fact["version"] == VERSION)
+    if kind == "start":
+        manifest.log_start = fact["offset"]
+    elif kind == "epoch":
+        manifest.epochs.append(EpochStart(fact["epoch"], fact["start"]))
+    elif kind == "sealed":
+        manifest.sealed[fact["base"]] = SegmentFacts(**{name: fact[name] for name in _FACT_FIELDS})
+    elif kind == "closed":
+        manifest.closed = SegmentFacts(**{name: fact[name] for name in _FACT_FIELDS})
+    elif kind == "flushed":
+        manifest.flushed_end = fact["offset"]
+    elif kind == "compacted":
+        manifest.compacted_end = fact["offset"]
+    else:
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""The manifest of one replica on the disk: lines are appended to it, or the whole is replaced atomically."""
+
+from collections.abc import Sequence
+
+from tailrace.runtime.files import File, Files
+
+from . import manifest
+from .layout import MANIFEST
+from .manifest import Manifest
+
+_LINES_MAX = 1000
+"""After so many appended lines the file is worth being written anew."""
+
+
+class ManifestFile:
+    """One writer at a time: the log holds its lock around every call."""
+
+    __slots__ = ("_appended_lines", "_directory", "_files", "_path")
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+        self._path = f"{directory}/{MANIFEST}"
+        self._appended_lines = 0
+
+    def load(self) -> Manifest | None:
+        """None when there is none yet. A line that was never finished is cut off, so that others can follow."""
+        try:
+            data = self._files.read(self._path)
+        except FileNotFoundError:
+            return None
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            self._files.open(self._path).truncate(whole)
+        content = manifest.decode(data)
+        self._appended_lines = data.count(b"\n") - len(content.sealed) - len(content.epochs)
+        return content
+
+    @property
+    def wants_replacement(self) -> bool:
+        return self._appended_lines > _LINES_MAX
+
+    def append(self, lines: Sequence[bytes]) -> File:
+        """Returns the file, for whoever needs the lines on the disk now."""
+        file = self._files.open(self._path, create=True)
+        before = file.size()
+        try:
+            file.append(b"".join(lines))
+        except OSError:
+            file.truncate(before)
+            raise
+        self._appended_lines += len(lines)
+        return file
+
+    async def replace(self, content: Manifest) -> None:
+        await self._files.replace(self._path, manifest.encode(content))
+        self._appended_lines = 0

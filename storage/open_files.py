@@ -1,0 +1,77 @@
+"""Bounds the number of open files over all logs: what has not been used for long is closed, and opens on its next use.
+
+A log of thousands of idle partitions holds no descriptors for them. What a reader still sends from stays open until it
+is sent: a file closes with its last reference.
+"""
+
+from collections import OrderedDict
+from typing import Protocol
+
+from tailrace.runtime.files import File, Files
+
+OPEN_FILES_MAX = 4096
+
+
+class Holder(Protocol):
+    used: bool
+    """Set on each use; cleared when the pool looked for something to close and passed it by."""
+
+    def release(self) -> None:
+        """Lets go of the file; the holder opens it again on its next use."""
+
+
+class OpenFiles:
+    """A second-chance queue of those who hold a file: a use, which is often, costs less than in a list by last use."""
+
+    __slots__ = ("_holders", "_limit", "files")
+
+    def __init__(self, files: Files, limit: int = OPEN_FILES_MAX) -> None:
+        self.files = files
+        self._limit = limit
+        self._holders: OrderedDict[Holder, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def opened(self, holder: Holder) -> None:
+        """The holder has just opened its file; another may have to close one."""
+        holder.used = True
+        self._holders[holder] = None
+        while len(self._holders) > self._limit:
+            candidate, _ = self._holders.popitem(last=False)
+            if candidate.used:
+                candidate.used = False
+                self._holders[candidate] = None
+            else:
+                candidate.release()
+
+    def close(self, holder: Holder) -> None:
+        holder.release()
+        self._holders.pop(holder, None)
+
+
+class LazyFile:
+    """A file that opens on use."""
+
+    __slots__ = ("_create", "_file", "_open_files", "path", "used")
+
+    def __init__(self, open_files: OpenFiles, path: str, *, create: bool = False) -> None:
+        self.path = path
+        self.used = False
+        self._open_files = open_files
+        self._create = create
+        self._file: File | None = None
+
+    def get(self) -> File:
+        file = self._file
+        if file is None:
+            file = self._file = self._open_files.files.open(self.path, create=self._create)
+            self._open_files.opened(self)
+        self.used = True
+        return file
+
+    def release(self) -> None:
+        self._file = None
+
+    def close(self) -> None:
+        self._open_files.close(self)

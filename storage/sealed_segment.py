@@ -1,0 +1,50 @@
+"""A segment that never changes again: it can be read and removed, and nothing can be appended to it."""
+
+from .file_range import FileRange
+from .manifest import SegmentFacts
+from .segment_reader import SegmentReader
+
+
+class SealedSegment:
+    __slots__ = ("facts", "is_synced", "reader")
+
+    def __init__(self, facts: SegmentFacts, reader: SegmentReader, *, is_synced: bool) -> None:
+        self.facts = facts
+        self.reader = reader
+        self.is_synced = is_synced
+        """On the disk, and in the manifest."""
+
+    @property
+    def base(self) -> int:
+        return self.facts.base
+
+    @property
+    def end(self) -> int:
+        return self.facts.end
+
+    @property
+    def size(self) -> int:
+        return self.facts.size
+
+    def position_of(self, offset: int) -> int:
+        return self.reader.position_of(offset, self.facts.size)
+
+    def read(self, offset: int, bytes_max: int, up_to: int, *, at_least_one: bool) -> FileRange | None:
+        size = self.facts.size
+        start = self.reader.position_of(offset, size)
+        stop = size if up_to >= self.facts.end else self.reader.position_of(up_to, size)
+        return self.reader.range(start, stop, bytes_max, at_least_one=at_least_one)
+
+    def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:
+        if self.facts.max_timestamp < timestamp_ms:
+            return None
+        return self.reader.find_timestamp(timestamp_ms, from_offset, up_to, self.facts.size)
+
+    def max_timestamp(self, from_offset: int, up_to: int) -> int:
+        if from_offset <= self.facts.base and up_to >= self.facts.end:
+            return self.facts.max_timestamp
+        return self.reader.max_timestamp(from_offset, up_to, self.facts.size)
+
+    def close(self) -> None:
+        self.reader.log.close()
+        self.reader.index.close()

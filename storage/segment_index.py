@@ -1,0 +1,191 @@
+"""The two index files of one segment: written in small pieces as it grows, memory-mapped for lookups.
+
+They are never synced: a checksum tells whether what is on the disk can be trusted, and if not they are built again from
+the log. Writes go through plain calls and not through the map, so that a full disk is an error and not a signal.
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
+
+import crc32c
+
+from . import offset_index, time_index
+from .layout import Kind, file_name
+from .offset_index import ENTRY_BYTES
+from .open_files import OpenFiles
+from .time_index import NO_TIMESTAMP
+
+BUFFERED_ENTRIES_MAX = 32
+"""A write for each entry would cost more than the entries save; this many belong to some 128 KiB of log at least."""
+
+
+class IndexEntries:
+    """Entries of both indexes, side by side, as they are collected."""
+
+    __slots__ = ("interval_bytes", "last_position", "offsets", "times")
+
+    def __init__(self, interval_bytes: int, last_position: int = 0) -> None:
+        self.interval_bytes = interval_bytes
+        self.last_position = last_position
+        """Of the batch that got the last entry. The first batch of a segment needs none."""
+        self.offsets = array("Q")
+        self.times = array("q")
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def on_batch(self, relative_offset: int, position: int, max_timestamp_before: int) -> None:
+        if position and position - self.last_position >= self.interval_bytes:
+            self.offsets.append(offset_index.entry(relative_offset, position))
+            self.times.append(max_timestamp_before)
+            self.last_position = position
+
+
+class SegmentIndex:
+    __slots__ = (
+        "_entries_max",
+        "_is_verified",
+        "_new",
+        "_offsets",
+        "_offsets_path",
+        "_open_files",
+        "_times",
+        "_times_path",
+        "_written",
+        "checksum",
+        "time_checksum",
+        "used",
+    )
+
+    def __init__(self, open_files: OpenFiles, directory: str, base: int, *, interval_bytes: int) -> None:
+        self.checksum = 0
+        self.time_checksum = 0
+        self.used = False
+        self._open_files = open_files
+        self._offsets_path = f"{directory}/{file_name(base, Kind.INDEX)}"
+        self._times_path = f"{directory}/{file_name(base, Kind.TIME_INDEX)}"
+        self._written = 0
+        """Entries in the files; those in `_new` follow them."""
+        self._new = IndexEntries(interval_bytes)
+        self._offsets: memoryview | None = None
+        self._times = memoryview(b"")
+        """Both mapped, or neither."""
+        self._is_verified = True
+
+    def trust(self, entries: int, checksum: int, time_checksum: int, last_position: int) -> None:
+        """What the files hold as a former process left them; believed once the checksums agree."""
+        self._written = entries
+        self.checksum = checksum
+        self.time_checksum = time_checksum
+        self._new.last_position = last_position
+        self._is_verified = entries == 0
+
+    def __len__(self) -> int:
+        return self._written + len(self._new)
+
+    @property
+    def last_position(self) -> int:
+        return self._new.last_position
+
+    # growing
+
+    def on_batch(self, relative_offset: int, position: int, max_timestamp_before: int) -> None:
+        self._new.on_batch(relative_offset, position, max_timestamp_before)
+
+    @property
+    def wants_write(self) -> bool:
+        return len(self._new.offsets) >= BUFFERED_ENTRIES_MAX
+
+    def write(self) -> None:
+        """Puts the entries so far into the files. Nothing is lost if that fails: it may be tried again."""
+        new = self._new
+        if not new.offsets:
+            return
+        files = self._open_files.files
+        position = self._written * ENTRY_BYTES
+        offsets, times = new.offsets.tobytes(), new.times.tobytes()
+        files.open(self._offsets_path, create=True).write_at(position, offsets)
+        files.open(self._times_path, create=True).write_at(position, times)
+        self._written += len(new.offsets)
+        self.checksum = crc32c.crc32c(offsets, self.checksum)
+        self.time_checksum = crc32c.crc32c(times, self.time_checksum)
+        self._new = IndexEntries(new.interval_bytes, new.last_position)
+
+    def replace(self, entries: IndexEntries) -> None:
+        """Starts the files over with these entries."""
+        self.discard()
+        self._new = entries
+        self.write()
+
+    def discard(self) -> None:
+        """Empties the index: the files go, if there are any."""
+        self._open_files.close(self)
+        self._open_files.files.remove(self._offsets_path)
+        self._open_files.files.remove(self._times_path)
+        self._new = IndexEntries(self._new.interval_bytes)
+        self._written = self.checksum = self.time_checksum = 0
+        self._is_verified = True
+
+    # looking up
+
+    def ensure_sound(self, rebuild: Callable[[], IndexEntries]) -> bool:
+        """Builds the index again if the files are missing, short, or not what was written; False if it had to."""
+        if self._is_verified:
+            return True
+        try:
+            self._map()
+        except OSError:
+            self._offsets = None
+        sound = (
+            self._offsets is not None
+            and len(self._offsets) == self._written == len(self._times)
+            and crc32c.crc32c(self._offsets) == self.checksum
+            and crc32c.crc32c(self._times) == self.time_checksum
+        )
+        if not sound:
+            self.replace(rebuild())
+        self._is_verified = True
+        return sound
+
+    def before_offset(self, relative_offset: int) -> tuple[int, int]:
+        """Where a batch starts that lies at or before the offset, and not far before, and the largest earlier time."""
+        return self._find(lambda offsets, _: offset_index.last_at_or_before(offsets, relative_offset))
+
+    def position_up_to(self, position: int) -> int:
+        """A batch starts there that lies at or before the position, and not far before."""
+        return self._find(lambda offsets, _: offset_index.last_up_to_position(offsets, position))[0]
+
+    def position_before_time(self, timestamp_ms: int) -> int:
+        """A batch starts there that only smaller timestamps precede; the first larger one is not far from it."""
+        return self._find(lambda _, times: time_index.last_before(times, timestamp_ms))[0]
+
+    def _find(self, last: Callable[[Sequence[int], Sequence[int]], int]) -> tuple[int, int]:
+        new = self._new
+        index = last(new.offsets, new.times)
+        if index >= 0:
+            return offset_index.position_of(new.offsets[index]), new.times[index]
+        if not self._written:
+            return 0, NO_TIMESTAMP
+        self.used = True
+        if self._offsets is None or len(self._offsets) < self._written:
+            self._map()
+        assert self._offsets is not None
+        index = last(self._offsets, self._times)
+        return (offset_index.position_of(self._offsets[index]), self._times[index]) if index >= 0 else (0, NO_TIMESTAMP)
+
+    def _map(self) -> None:
+        self._times = self._mapped(self._times_path).cast("q")
+        self._offsets = self._mapped(self._offsets_path).cast("Q")
+        self._open_files.opened(self)
+
+    def _mapped(self, path: str) -> memoryview:
+        content = self._open_files.files.open(path).map()
+        whole_entries = min(self._written, len(content) // ENTRY_BYTES)
+        return content[: whole_entries * ENTRY_BYTES]
+
+    def close(self) -> None:
+        self._open_files.close(self)
+
+    def release(self) -> None:
+        self._offsets = None
+        self._times = memoryview(b"")

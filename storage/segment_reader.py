@@ -1,0 +1,109 @@
+"""Finds batches and records in one segment, open or sealed, through its index."""
+
+from tailrace.protocol.record_batch import HEADER_SIZE, read_header
+
+from .batch_walk import FAR_BYTES, walk
+from .file_range import FileRange
+from .open_files import LazyFile
+from .recovery_report import RecoveryReport
+from .segment_index import IndexEntries, SegmentIndex
+from .time_index import NO_TIMESTAMP
+
+
+class SegmentReader:
+    """`size` is always how much of the file may be looked at: an open segment grows meanwhile."""
+
+    __slots__ = ("_base", "_report", "index", "interval_bytes", "log")
+
+    def __init__(
+        self, base: int, log: LazyFile, index: SegmentIndex, interval_bytes: int, report: RecoveryReport
+    ) -> None:
+        self._base = base
+        self.log = log
+        self.index = index
+        self.interval_bytes = interval_bytes
+        self._report = report
+
+    def range(self, start: int, stop: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
+        """The whole batches from `start` on that end by `stop` and fit in `bytes_max`; a large first one if need be.
+
+        None when there are no batches between; an empty range when the first is too large.
+        """
+        if start >= stop:
+            return None
+        file = self.log.get()
+        if stop - start > bytes_max:
+            cut = self.boundary(start, start + bytes_max, stop)
+            if cut == start and at_least_one:
+                cut = start + read_header(file.read_at(start, HEADER_SIZE)).size
+            stop = cut
+        return FileRange(file, start, stop - start)
+
+    def position_of(self, offset: int, size: int) -> int:
+        """Where the first batch starts that does not end before the offset; `size` if all do."""
+        near, _ = self._sound_index(size).before_offset(max(0, offset - self._base))
+        for position, header, _ in walk(self.log.get(), near, size):
+            if header.last_offset >= offset:
+                return position
+        return size
+
+    def boundary(self, start: int, limit: int, size: int) -> int:
+        """The end of the last whole batch from `start` on that ends by `limit`; `start` when not even one does."""
+        indexed = self._sound_index(size).position_up_to(limit)
+        boundary = max(start, indexed)
+        for position, header, _ in walk(self.log.get(), boundary, size):
+            if position + header.size > limit:
+                break
+            boundary = position + header.size
+        return boundary
+
+    def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int, size: int) -> tuple[int, int, int] | None:
+        from tailrace.protocol.records import read_records  # type: ignore[import-not-found,unused-ignore]
+
+        """Timestamp, offset and leader epoch of the first record in [from_offset, up_to) at or after the time."""
+        file = self.log.get()
+        near = self._sound_index(size).position_before_time(timestamp_ms)
+        for position, header, _ in walk(file, near, size, FAR_BYTES):
+            if header.base_offset >= up_to:
+                return None
+            if header.max_timestamp < timestamp_ms or header.last_offset < from_offset:
+                continue
+            for record in read_records(file.read_at(position, header.size)):
+                if record.timestamp >= timestamp_ms and from_offset <= record.offset < up_to:
+                    return record.timestamp, record.offset, header.leader_epoch
+        return None
+
+    def max_timestamp(self, from_offset: int, up_to: int, size: int) -> int:
+        from tailrace.protocol.records import read_records  # type: ignore[import-not-found,unused-ignore]
+
+        """The largest timestamp of the records in [from_offset, up_to); NO_TIMESTAMP when there are none."""
+        file = self.log.get()
+        near, largest = 0, NO_TIMESTAMP
+        if from_offset <= self._base:
+            near, largest = self._sound_index(size).before_offset(max(0, up_to - self._base))
+        for position, header, _ in walk(file, near, size, FAR_BYTES):
+            if header.base_offset >= up_to:
+                break
+            if header.last_offset < from_offset or header.max_timestamp <= largest:
+                continue
+            if from_offset <= header.base_offset and header.last_offset < up_to:
+                largest = header.max_timestamp
+                continue
+            for record in read_records(file.read_at(position, header.size)):
+                if from_offset <= record.offset < up_to:
+                    largest = max(largest, record.timestamp)
+        return largest
+
+    def _sound_index(self, size: int) -> SegmentIndex:
+        if not self.index.ensure_sound(lambda: self._scan(size)):
+            self._report.indexes_rebuilt += 1
+            self._report.events.append(f"{self.log.path}: its index was missing or damaged and was built again")
+        return self.index
+
+    def _scan(self, size: int) -> IndexEntries:
+        entries = IndexEntries(self.interval_bytes)
+        largest = NO_TIMESTAMP
+        for position, header, _ in walk(self.log.get(), 0, size, FAR_BYTES):
+            entries.on_batch(header.base_offset - self._base, position, largest)
+            largest = max(largest, header.max_timestamp)
+        return entries

@@ -1,0 +1,74 @@
+"""Given a segment that was not sealed and synced: what of it survives, where it is cut, and why.
+
+The steps have the numbers of docs/formats.md, "Recovering a segment".
+"""
+
+from dataclasses import dataclass
+
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header
+
+from .batch_walk import FAR_BYTES, Readable
+from .segment_index import IndexEntries
+from .segment_summary import SegmentSummary
+
+
+@dataclass(slots=True)
+class RecoveredSegment:
+    summary: SegmentSummary
+    """Of what survives; its size is where the segment has to be cut."""
+    entries: IndexEntries
+    cut_reason: str | None
+    """Why what lies beyond cannot be believed; None when all of the segment survives."""
+
+
+def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_bytes: int) -> RecoveredSegment:
+    """Below offset `trusted_end` everything has once been synced: headers are read, but no checksum is computed."""
+    summary = SegmentSummary(base)
+    entries = IndexEntries(interval_bytes)
+    chunk, chunk_position = memoryview(b""), 0
+    reason = None
+    while (position := summary.size) < size:
+        within = position - chunk_position
+        if len(chunk) - within < HEADER_SIZE:
+            chunk, chunk_position, within = _read(file, position, min(FAR_BYTES, size - position)), position, 0
+        header = _header(chunk, within, size - position)
+        if isinstance(header, str):
+            reason = header
+            break
+        if header.next_offset > trusted_end:
+            if len(chunk) - within < header.size:
+                count = min(max(FAR_BYTES, header.size), size - position)
+                chunk, chunk_position, within = _read(file, position, count), position, 0
+            # Step 4: what was on its way to the disk may have arrived in part, and not from its beginning.
+            if len(chunk) - within < header.size or crc_of(chunk, within, header.size) != header.crc:
+                reason = f"the checksum of the batch at offset {header.base_offset} does not match"
+                break
+        # Step 5.
+        if (reason := summary.refuses(header)) is not None:
+            break
+        entries.on_batch(header.base_offset - base, position, summary.max_timestamp)
+        summary.add(chunk[within : within + HEADER_SIZE], header)
+    return RecoveredSegment(summary, entries, reason)
+
+
+def _read(file: Readable, position: int, count: int) -> memoryview:
+    return memoryview(file.read_at(position, count))
+
+
+def _header(chunk: memoryview, within: int, bytes_left: int) -> BatchHeader | str:
+    """The header, or why there is none."""
+    # Step 1: a header that was not written as a whole.
+    if len(chunk) - within < HEADER_SIZE:
+        return f"{bytes_left} bytes are too few for a batch"
+    # Step 2: bytes that are no header, such as the zeros of a page that never reached the disk.
+    try:
+        header = read_header(chunk, within)
+    except KafkaError as error:
+        return f"no batch: {error}"
+    if header.last_offset_delta < 0 or header.base_offset < 0:
+        return f"a batch with impossible offsets ({header.base_offset} + {header.last_offset_delta})"
+    # Step 3: a batch of which the end was not written.
+    if header.size > bytes_left:
+        return f"the batch at offset {header.base_offset} has {header.size} bytes and {bytes_left} are there"
+    return header

@@ -1,0 +1,51 @@
+"""What is known of a segment as a whole, kept up to date batch by batch: while appending and while scanning."""
+
+import crc32c
+
+from tailrace.protocol.ids import NO_EPOCH
+from tailrace.protocol.record_batch import CRC_START, BatchHeader
+from tailrace.runtime.files import Buffer
+
+from .offset_index import RELATIVE_OFFSET_MAX
+from .time_index import NO_TIMESTAMP
+
+
+class SegmentSummary:
+    __slots__ = ("base", "checksum", "end", "epoch", "first_timestamp", "max_timestamp", "size")
+
+    def __init__(self, base: int) -> None:
+        self.base = base
+        self.end = base
+        """Exclusive."""
+        self.epoch: int = NO_EPOCH
+        """The one leader epoch of all its batches; NO_EPOCH while it has none."""
+        self.size = 0
+        self.checksum = 0
+        """CRC-32C of the first 21 bytes of every batch, one after the other.
+
+        Those are the bytes that a batch's own checksum leaves out, and that checksum itself: together they cover every
+        bit of the segment, at the same small cost for a large batch as for a small one.
+        """
+        self.first_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+
+    def add(self, batch: Buffer, header: BatchHeader) -> None:
+        """The next batch, or at least its header's bytes."""
+        if self.size == 0:
+            self.epoch = header.leader_epoch
+            self.first_timestamp = header.max_timestamp
+        self.checksum = crc32c.crc32c(batch[:CRC_START], self.checksum)
+        self.size += header.batch_length + 12
+        self.end = header.base_offset + header.last_offset_delta + 1
+        if header.max_timestamp > self.max_timestamp:
+            self.max_timestamp = header.max_timestamp
+
+    def refuses(self, header: BatchHeader) -> str | None:
+        """Why the batch cannot be the next one of this segment; None when it can."""
+        if header.base_offset < self.end:
+            return f"offset {header.base_offset} comes after offset {self.end - 1}"
+        if header.last_offset - self.base > RELATIVE_OFFSET_MAX:
+            return f"offset {header.last_offset} is too far from the segment's base"
+        if self.size and header.leader_epoch != self.epoch:
+            return f"leader epoch {header.leader_epoch} in a segment of epoch {self.epoch}"
+        return None
