@@ -1,0 +1,195 @@
+"""Every broker config that means something here, by Kafka's names; a few are ours.
+
+The defaults of topic configs are not typed in again: they are derived from the table of topic configs.
+"""
+
+from .config_definitions import ConfigDefinition, ConfigType, at_least, between, by_name
+from .topic_config_table import BOOLEAN, DAY_MS, INT, LIST, LONG, STRING, TOPIC_CONFIGS
+
+SHORT = ConfigType.SHORT
+UNBOUNDED = 2**31 - 1
+
+
+def _defaults_of_topics() -> list[ConfigDefinition]:
+    """One broker config for every synonym in the table of topic configs."""
+    return [
+        ConfigDefinition(
+            synonym.name,
+            synonym.type or topic.type,
+            synonym.default,
+            f"The default of {topic.name} for topics that do not set it"
+            + ("" if synonym.milliseconds == 1 else ", in a larger unit; the one in milliseconds goes first")
+            + f". {topic.documentation}",
+            topic.rule,
+            honoured=topic.honoured,
+            read_only=synonym.read_only,
+        )
+        for topic in TOPIC_CONFIGS.values()
+        for synonym in topic.synonyms
+    ]
+
+
+BROKER_CONFIGS = by_name(
+    (
+        *_defaults_of_topics(),
+        # who this is; what the SPU was started with
+        ConfigDefinition("broker.id", INT, -1, "The id of this SPU.", read_only=True),
+        ConfigDefinition("node.id", INT, -1, "The id of this SPU.", read_only=True),
+        ConfigDefinition("broker.rack", STRING, None, "The rack this SPU stands in.", read_only=True),
+        ConfigDefinition("log.dirs", STRING, None, "The directory that holds the replicas.", read_only=True),
+        ConfigDefinition("listeners", LIST, (), "The listeners and the addresses they are bound to.", read_only=True),
+        ConfigDefinition(
+            "advertised.listeners", LIST, (), "The addresses that clients are told to connect to.", read_only=True
+        ),
+        # topics
+        ConfigDefinition(
+            "num.partitions",
+            INT,
+            1,
+            "How many partitions a topic gets when whoever creates it does not say.",
+            at_least(1),
+        ),
+        ConfigDefinition(
+            "default.replication.factor",
+            SHORT,
+            1,
+            "How many replicas a partition gets when whoever creates the topic does not say.",
+            at_least(1),
+        ),
+        ConfigDefinition(
+            "auto.create.topics.enable",
+            BOOLEAN,
+            True,
+            "Whether a client that asks for the metadata of a missing topic has it created, if it wants that too.",
+        ),
+        ConfigDefinition("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted."),
+        ConfigDefinition(
+            "deleted.topic.retention.ms",
+            LONG,
+            DAY_MS,
+            "How long the storage of a deleted topic stays on the disk, so that the topic can be brought back; 0 "
+            "removes it at once. Tailrace's own.",
+            at_least(0),
+        ),
+        ConfigDefinition(
+            "log.retention.check.interval.ms",
+            LONG,
+            300_000,
+            "How often logs are looked through for segments that may go.",
+            at_least(1),
+        ),
+        ConfigDefinition(
+            "log.cleaner.backoff.ms",
+            LONG,
+            15_000,
+            "How long compaction rests after it found nothing to do.",
+            at_least(0),
+        ),
+        # producers
+        ConfigDefinition(
+            "producer.id.expiration.ms",
+            INT,
+            DAY_MS,
+            "How long the sequence numbers of an idle producer are remembered.",
+            at_least(1),
+        ),
+        # clients' connections and requests
+        ConfigDefinition(
+            "max.connections",
+            INT,
+            10_000,
+            "How many clients may be connected to this SPU at a time. Kafka's default has no bound.",
+            at_least(0),
+        ),
+        ConfigDefinition(
+            "max.connections.per.ip",
+            INT,
+            UNBOUNDED,
+            "How many clients may be connected from one address at a time.",
+            at_least(0),
+        ),
+        ConfigDefinition(
+            "connections.max.idle.ms",
+            LONG,
+            600_000,
+            "After how long a connection on which nothing happens is closed; a negative number lets it be.",
+        ),
+        ConfigDefinition(
+            "socket.request.max.bytes",
+            INT,
+            100 << 20,
+            "How large a request may be; a larger one closes its connection.",
+            at_least(1),
+        ),
+        ConfigDefinition(
+            "queued.max.request.bytes",
+            LONG,
+            512 << 20,
+            "How many bytes of requests are held in memory at a time over all connections. Kafka's default has no "
+            "bound.",
+            at_least(1),
+        ),
+        ConfigDefinition(
+            "socket.send.buffer.bytes",
+            INT,
+            256 << 10,
+            "The kernel's send buffer per connection; -1 leaves it to the kernel.",
+            at_least(-1),
+            read_only=True,
+        ),
+        ConfigDefinition(
+            "fetch.max.bytes",
+            INT,
+            55 << 20,
+            "How many bytes one fetch returns at most, apart from a first batch that is larger.",
+            at_least(1024),
+        ),
+        ConfigDefinition(
+            "max.incremental.fetch.session.cache.slots",
+            INT,
+            1000,
+            "How many fetch sessions are remembered at a time.",
+            at_least(0),
+        ),
+        ConfigDefinition(
+            "max.request.partition.size.limit",
+            INT,
+            2000,
+            "How many partitions one DescribeTopicPartitions response describes at most.",
+            at_least(1),
+        ),
+        # what Kafka has and tools look at
+        ConfigDefinition(
+            "log.cleaner.enable",
+            BOOLEAN,
+            True,
+            "Whether compacted topics are compacted.",
+            read_only=True,
+            honoured=False,
+        ),
+        ConfigDefinition("log.cleaner.threads", INT, 1, "How many threads compact.", at_least(0), honoured=False),
+        ConfigDefinition("num.io.threads", INT, 8, "How many threads handle requests.", at_least(1), honoured=False),
+        ConfigDefinition(
+            "num.network.threads", INT, 3, "How many threads read and write connections.", at_least(1), honoured=False
+        ),
+        ConfigDefinition(
+            "background.threads", INT, 10, "How many threads do background work.", at_least(1), honoured=False
+        ),
+        ConfigDefinition(
+            "num.recovery.threads.per.data.dir",
+            INT,
+            2,
+            "How many threads open logs when the SPU starts.",
+            at_least(1),
+            honoured=False,
+        ),
+        ConfigDefinition(
+            "num.replica.fetchers",
+            INT,
+            1,
+            "How many connections replicate from one leader.",
+            between(1, UNBOUNDED),
+            honoured=False,
+        ),
+    )
+)

@@ -1,0 +1,130 @@
+"""The configs of one SPU: what it was started with, and over that what was set at run time, here or for all SPUs."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.runtime.settings import SettingsError
+
+from .broker_config_table import BROKER_CONFIGS
+from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, Value, parse, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSettings:
+    """The values that apply now, typed. Replaced as a whole when one changes."""
+
+    partitions_default: int
+    replication_factor_default: int
+    auto_create_topics: bool
+    delete_topics: bool
+    deleted_topic_retention_ms: int
+    retention_check_interval_ms: int
+    compaction_backoff_ms: int
+    producer_expiration_ms: int
+    connections_max: int
+    connections_per_address_max: int
+    connection_idle_ms_max: int
+    request_bytes_max: int
+    queued_request_bytes_max: int
+    fetch_bytes_max: int
+    fetch_sessions_max: int
+    described_partitions_max: int
+
+
+class BrokerConfigs:
+    def __init__(self, static: Mapping[str, str], facts: Mapping[str, str] | None = None) -> None:
+        """`static` is what the person who started the SPU set; `facts` are its id, listeners and directory, which
+        stand elsewhere in the settings but are configs to Kafka's tools. Raises SettingsError."""
+        self._static = _checked(static) | dict(facts or {})
+        self._dynamic_default: Mapping[str, str] = {}
+        self._dynamic_own: Mapping[str, str] = {}
+        self.settings = self._typed()
+
+    # what is
+
+    @property
+    def dynamic_default(self) -> Mapping[str, str]:
+        """What was set at run time for all SPUs."""
+        return self._dynamic_default
+
+    @property
+    def dynamic_own(self) -> Mapping[str, str]:
+        """What was set at run time for this SPU alone; it wins."""
+        return self._dynamic_own
+
+    def layered(self, names: Iterable[str]) -> list[ConfiguredValue]:
+        """Where any of these configs, which mean the same, was set: the one that applies first, without defaults."""
+        names = tuple(names)
+        layers = (
+            (self._dynamic_own, ConfigSource.DYNAMIC_BROKER),
+            (self._dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (self._static, ConfigSource.STATIC_BROKER),
+        )
+        return [
+            ConfiguredValue(name, layer[name], source) for layer, source in layers for name in names if name in layer
+        ]
+
+    def values(self, definition: ConfigDefinition) -> list[ConfiguredValue]:
+        """Where this broker config has a value, the one that applies first; empty if it has none at all."""
+        values = self.layered((definition.name,))
+        if definition.default is not None:
+            values.append(ConfiguredValue(definition.name, text_of(definition.default), ConfigSource.DEFAULT))
+        return values
+
+    def value(self, name: str) -> Value:
+        definition = BROKER_CONFIGS[name]
+        values = self.layered((name,))
+        return parse(definition, values[0].text) if values else definition.default
+
+    # what the source of specs says
+
+    def use_dynamic(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
+        self._dynamic_own = dict(own)
+        self._dynamic_default = dict(default)
+        self.settings = self._typed()
+
+    def _typed(self) -> BrokerSettings:
+        return BrokerSettings(
+            partitions_default=self._number("num.partitions"),
+            replication_factor_default=self._number("default.replication.factor"),
+            auto_create_topics=bool(self.value("auto.create.topics.enable")),
+            delete_topics=bool(self.value("delete.topic.enable")),
+            deleted_topic_retention_ms=self._number("deleted.topic.retention.ms"),
+            retention_check_interval_ms=self._number("log.retention.check.interval.ms"),
+            compaction_backoff_ms=self._number("log.cleaner.backoff.ms"),
+            producer_expiration_ms=self._number("producer.id.expiration.ms"),
+            connections_max=self._number("max.connections"),
+            connections_per_address_max=self._number("max.connections.per.ip"),
+            connection_idle_ms_max=self._number("connections.max.idle.ms"),
+            request_bytes_max=self._number("socket.request.max.bytes"),
+            queued_request_bytes_max=self._number("queued.max.request.bytes"),
+            fetch_bytes_max=self._number("fetch.max.bytes"),
+            fetch_sessions_max=self._number("max.incremental.fetch.session.cache.slots"),
+            described_partitions_max=self._number("max.request.partition.size.limit"),
+        )
+
+    def _number(self, name: str) -> int:
+        value = self.value(name)
+        assert isinstance(value, int), "the table gives it a whole number and a default"
+        return value
+
+
+def _checked(static: Mapping[str, str]) -> dict[str, str]:
+    checked = {}
+    for name, text in static.items():
+        definition = BROKER_CONFIGS.get(name)
+        if definition is None:
+            raise SettingsError(f"there is no broker setting {name!r}{_similar(name)}")
+        try:
+            checked[name] = text_of(parse(definition, text)) or ""
+        except KafkaError as error:
+            raise SettingsError(error.message) from error
+    return checked
+
+
+def _similar(name: str) -> str:
+    import difflib  # only for the person who mistyped: it is slow to load
+
+    close = difflib.get_close_matches(name, BROKER_CONFIGS, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

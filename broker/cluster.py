@@ -1,0 +1,69 @@
+"""The mirror of the cluster that handlers read: SPUs, topics, partitions.
+
+Only the source of specs changes it, so that everything a client is told was decided in one place. Reads are plain
+attribute and dictionary lookups: they stand on the path of every metadata request.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tailrace.protocol.ids import SpuId, TopicId
+
+from .specs import PartitionSpec, SpuSpec, TopicSpec
+
+NO_CONTROLLER = SpuId(-1)
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.cluster_id = ""
+        self.controller_id = NO_CONTROLLER
+        """The SPU that clients are told to send admin requests to."""
+        self.version = 0
+        """Rises with every change, so that what was made from this mirror can be kept until it is stale."""
+        self._spus: dict[SpuId, SpuSpec] = {}
+        self._topics: dict[str, TopicSpec] = {}
+        self._topics_by_id: dict[TopicId, TopicSpec] = {}
+        self.spus: Mapping[SpuId, SpuSpec] = MappingProxyType(self._spus)
+        self.topics: Mapping[str, TopicSpec] = MappingProxyType(self._topics)
+
+    # what is
+
+    def topic_by_id(self, topic_id: TopicId) -> TopicSpec | None:
+        return self._topics_by_id.get(topic_id)
+
+    def partition(self, topic: str | TopicId, partition: int) -> PartitionSpec | None:
+        spec = self._topics.get(topic) if isinstance(topic, str) else self._topics_by_id.get(topic)
+        if spec is None or not 0 <= partition < len(spec.partitions):
+            return None
+        return spec.partitions[partition]
+
+    # what the source of specs says
+
+    def identify(self, cluster_id: str, controller_id: SpuId) -> None:
+        self.cluster_id = cluster_id
+        self.controller_id = controller_id
+        self.version += 1
+
+    def put_spu(self, spu: SpuSpec) -> None:
+        self._spus[spu.id] = spu
+        self.version += 1
+
+    def remove_spu(self, spu: SpuId) -> None:
+        self._spus.pop(spu, None)
+        self.version += 1
+
+    def put_topic(self, topic: TopicSpec) -> None:
+        """Adds the topic or replaces what was known of it."""
+        before = self._topics.get(topic.name)
+        if before is not None and before.id != topic.id:
+            del self._topics_by_id[before.id]
+        self._topics[topic.name] = topic
+        self._topics_by_id[topic.id] = topic
+        self.version += 1
+
+    def remove_topic(self, topic_id: TopicId) -> None:
+        topic = self._topics_by_id.pop(topic_id, None)
+        if topic is not None:
+            del self._topics[topic.name]
+            self.version += 1
