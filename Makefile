@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install up check test format clean
+.PHONY: install up check test bench format clean
 
 install: $(STAMP)
 
@@ -24,7 +24,13 @@ check: install
 	$(BIN)/pytest -n auto
 
 test: check
-	$(BIN)/pytest compat_tests
+	PYTHONPATH=compat_tests $(BIN)/python -m peer.jars
+	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
+	$(BIN)/pytest compat_tests/spark
+
+# The same work against Apache Kafka and this broker by turns; BENCH="--rounds 3 --only latency" runs less of it.
+bench: install
+	PYTHONPATH=compat_tests $(BIN)/python bench/run.py $(BENCH)
 
 format: install
 	$(BIN)/ruff format .

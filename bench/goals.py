@@ -1,0 +1,65 @@
+"""What is measured and how good it has to be: the goals, as ratios to Apache Kafka or as figures of our own."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Of(Enum):
+    """What a goal is said of."""
+
+    RATIO = "ratio"  # ours / Apache Kafka's
+    OURS = "ours"  # our own figure
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: one figure of one piece of work."""
+
+    name: str
+    case: str
+    figure: str
+    unit: str
+    more_is_better: bool = True
+    goal: Of = Of.RATIO
+    must: float | None = None
+    aim: float | None = None
+
+    def reaches(self, goal: float | None, theirs: float | None, ours: float) -> bool | None:
+        """Whether our figure is as good as the goal asks; None where there is none to judge by."""
+        if goal is None:
+            return None
+        judged = ours
+        if self.goal is Of.RATIO:
+            if not theirs:
+                return None
+            judged = ours / theirs
+        return judged >= goal if self.more_is_better else judged <= goal
+
+
+# A case that needs records reads those that the case before it has written: the order matters.
+ROWS = (
+    Row("produce 1 KiB, 1 MB batches, acks=all", "produce-big", "megabytes_per_second", "MB/s", must=1.2, aim=1.8),
+    Row("  the broker's CPU for it", "produce-big", "cpu_seconds", "s", False),
+    Row("consume 1 KiB, 1 MiB fetches", "consume-1", "megabytes_per_second", "MB/s", must=0.95, aim=1.1),
+    Row("  the broker's CPU for it", "consume-1", "cpu_seconds", "s", False, aim=0.7),
+    Row("consume 1 KiB, 8 MiB fetches", "consume-8", "megabytes_per_second", "MB/s", must=0.95, aim=1.1),
+    Row("  the broker's CPU for it", "consume-8", "cpu_seconds", "s", False, aim=0.7),
+    Row("produce 1 KiB, 16 KiB batches, acks=all", "produce-small", "megabytes_per_second", "MB/s", must=2, aim=3.5),
+    Row("100 B per request, 5 in flight, acks=1", "produce-single", "records_per_second", "req/s", must=2.5, aim=4.5),
+    Row("latency acks=1, p50", "latency", "p50_ms", "ms", False, must=1, aim=0.7),
+    Row("latency acks=1, p99", "latency", "p99_ms", "ms", False, must=1, aim=0.6),
+    Row("end to end, waiting consumer, p50", "end-to-end", "p50_ms", "ms", False),
+    Row("end to end, waiting consumer, p99", "end-to-end", "p99_ms", "ms", False, must=0.7, aim=0.4),
+    Row("150 B requests pipelined", "pipelined", "requests_per_second", "req/s"),
+    Row(
+        *("  per second of the broker's CPU", "pipelined", "requests_per_cpu_second", "req/s"),
+        goal=Of.OURS,
+        must=80_000,
+        aim=150_000,
+    ),
+    Row("400 connections, 1 request each in flight", "connections", "requests_per_second", "req/s"),
+    Row("connect and ask once", "connect", "per_second", "1/s"),
+    Row("start to ready", "start", "seconds", "s", False, Of.OURS, must=0.4, aim=0.2),
+    Row("resident memory, idle", "memory", "idle_megabytes", "MB", False, Of.OURS, must=60, aim=40),
+    Row("resident memory, after the load", "memory", "loaded_megabytes", "MB", False, Of.OURS, must=120, aim=64),
+)

@@ -1,0 +1,252 @@
+"""One piece of client work against one broker, in a process of its own; prints what it measured as one line of JSON.
+
+    python bench/work.py HOST:PORT CASE TOPIC
+
+The clients are librdkafka, the fastest there is, and bare sockets where even that would be the bottleneck. A case
+leaves nothing behind in the process, so the next one starts as this one did.
+"""
+
+import json
+import selectors
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+from clients.batches import build_batch
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, TopicPartition
+from raw import API_VERSIONS, PRODUCE, Connection, address_of, produce_body, produce_result, request
+
+Measured = dict[str, float]
+KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
+SECONDS_MAX = 60.0
+
+
+def values(size: int, count: int = 997) -> list[bytes]:
+    """Payloads that differ, made without chance so that every run sends the same."""
+    return [(b"%08d" % (number * 7919)) * (size // 8) + b"x" * (size % 8) for number in range(count)]
+
+
+def percentile(samples: list[float], share: float) -> float:
+    return sorted(samples)[min(len(samples) - 1, int(share * len(samples)))]
+
+
+def make_producer(bootstrap: str, **settings: Any) -> Producer:
+    queue = {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 2_000_000}
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return Producer({"bootstrap.servers": bootstrap} | queue | named)
+
+
+def make_consumer(bootstrap: str, topic: str, offset: int, **settings: Any) -> Consumer:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    unused = {"group.id": "unused", "enable.auto.commit": False, "queued.min.messages": 500_000}
+    consumer = Consumer({"bootstrap.servers": bootstrap} | unused | named)
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, partition, offset) for partition in partitions])
+    return consumer
+
+
+def stored(bootstrap: str, topic: str) -> int:
+    """How many records the topic holds, so that no lost record passes for speed."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+    total = 0
+    for partition in partitions:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        total += high - low
+    consumer.close()
+    return total
+
+
+def produce(bootstrap: str, topic: str, size: int, count: int, **settings: Any) -> Measured:
+    producer = make_producer(bootstrap, **settings)
+    producer.list_topics(topic, timeout=10)
+    before = stored(bootstrap, topic)
+    chunk = [{"value": value} for value in values(size)]
+    rounds = -(-count // len(chunk))
+    started = time.perf_counter()
+    for _ in range(rounds):
+        if producer.produce_batch(topic, chunk) != len(chunk):
+            raise SystemExit("the producer's queue is too small for the work")
+    left = producer.flush(SECONDS_MAX)
+    seconds = time.perf_counter() - started
+    sent = rounds * len(chunk)
+    if left or stored(bootstrap, topic) - before != sent:
+        raise SystemExit(f"{left} of {sent} records are not delivered, {stored(bootstrap, topic) - before} are stored")
+    return {"megabytes_per_second": sent * size / seconds / MEBIBYTE, "records_per_second": sent / seconds}
+
+
+def consume(bootstrap: str, topic: str, fetch_bytes: int) -> Measured:
+    count = stored(bootstrap, topic)
+    consumer = make_consumer(
+        bootstrap,
+        topic,
+        OFFSET_BEGINNING,
+        fetch_message_max_bytes=fetch_bytes,
+        fetch_max_bytes=max(fetch_bytes, 1 << 26),
+    )
+    started = last = time.perf_counter()
+    records = size = 0
+    while records < count:
+        messages = consumer.consume(min(10_000, count - records), 0.1)
+        if messages:
+            last = time.perf_counter()
+        elif time.perf_counter() - last > 15:
+            raise SystemExit(f"only {records} of {count} records came")
+        records += len(messages)
+        size += sum(map(len, messages))
+    seconds = time.perf_counter() - started
+    consumer.close()
+    return {"megabytes_per_second": size / seconds / MEBIBYTE}
+
+
+def one_at_a_time(bootstrap: str, topic: str, count: int, acks: str) -> Measured:
+    """Each record awaited before the next: the latency of an acknowledgement."""
+    producer = make_producer(bootstrap, linger_ms=0, acks=acks)
+    (value,) = values(100, 1)
+    results: list[Any] = []
+    samples = []
+    for _ in range(count + 100):
+        started = time.perf_counter()
+        producer.produce(topic, value, on_delivery=lambda error, _: results.append(error))
+        while not results:
+            producer.poll(1)
+        samples.append((time.perf_counter() - started) * 1000)
+        if results.pop() is not None:
+            raise SystemExit("a record was not delivered")
+    samples = samples[100:]
+    return {"p50_ms": percentile(samples, 0.5), "p99_ms": percentile(samples, 0.99)}
+
+
+def end_to_end(bootstrap: str, topic: str, count: int, pause_seconds: float) -> Measured:
+    """From produce() to the arrival at a consumer that waits in a long poll."""
+    consumer = make_consumer(bootstrap, topic, OFFSET_END)
+    arrived: list[float] = []
+    ready = threading.Event()
+
+    def read() -> None:
+        while len(arrived) < count:
+            message = consumer.poll(1)
+            now = time.perf_counter_ns()
+            if message is not None and message.error() is None:
+                value = message.value() or b""
+                if value == b"ready":
+                    ready.set()
+                else:
+                    arrived.append((now - int(value[:20])) / 1e6)
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    producer = make_producer(bootstrap, linger_ms=0, acks="1")
+    deadline = time.monotonic() + SECONDS_MAX
+    while not ready.wait(0.2):
+        producer.produce(topic, b"ready")
+        producer.poll(0)
+        if time.monotonic() > deadline:
+            raise SystemExit("the consumer never got ready")
+    for _ in range(count):
+        producer.produce(topic, b"%020d" % time.perf_counter_ns() + b"x" * 80)
+        producer.poll(0)
+        time.sleep(pause_seconds)
+    producer.flush(SECONDS_MAX)
+    reader.join(SECONDS_MAX)
+    if len(arrived) < count:
+        raise SystemExit(f"only {len(arrived)} of {count} records arrived")
+    return {"p50_ms": percentile(arrived, 0.5), "p99_ms": percentile(arrived, 0.99)}
+
+
+def pipelined(bootstrap: str, topic: str, requests: int, window: int) -> Measured:
+    """Small produce requests (150 bytes and a few) through one socket, a window of them in flight."""
+    batch = build_batch([b"x" * 10])
+    body = produce_body(topic, 0, batch, acks=1)
+    padding = 150 - len(request(PRODUCE, 3, body))
+    one = request(PRODUCE, 3, produce_body(topic, 0, build_batch([b"x" * (10 + max(0, padding))]), acks=1))
+    connection = Connection(bootstrap)
+    connection.socket.settimeout(SECONDS_MAX)
+    connection.send(one)
+    _, answer = connection.receive()
+    if produce_result(answer)[0] != 0:
+        raise SystemExit("a request was refused")
+    answer_bytes = 4 + 4 + len(answer)
+    many = one * window
+    rounds = requests // window
+    started = time.perf_counter()
+    connection.send(many)
+    for _ in range(rounds - 1):
+        connection.send(many)
+        connection.receive_exactly(answer_bytes * window)
+    connection.receive_exactly(answer_bytes * window)
+    seconds = time.perf_counter() - started
+    connection.socket.close()
+    if stored(bootstrap, topic) < rounds * window:
+        raise SystemExit("records are missing")
+    return {"requests_per_second": rounds * window / seconds, "requests": float(rounds * window)}
+
+
+def many_connections(bootstrap: str, topic: str, connections: int, requests: int) -> Measured:
+    """As many clients as given, each with one small produce request in flight."""
+    one = request(PRODUCE, 3, produce_body(topic, 0, build_batch([b"x" * 100]), acks=1))
+    selector = selectors.DefaultSelector()
+    sockets = []
+    for _ in range(connections):
+        opened = socket.create_connection(address_of(bootstrap), timeout=SECONDS_MAX)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        selector.register(opened, selectors.EVENT_READ)
+        sockets.append(opened)
+    started = time.perf_counter()
+    for opened in sockets:
+        opened.send(one)
+    answered = 0
+    while answered < requests:
+        ready = selector.select(SECONDS_MAX)
+        if not ready:
+            raise SystemExit(f"only {answered} of {requests} requests were answered")
+        for key, _ in ready:
+            # An answer of this size comes in one piece.
+            assert isinstance(key.fileobj, socket.socket)
+            key.fileobj.recv(4096)
+            key.fileobj.send(one)
+        answered += len(ready)
+    seconds = time.perf_counter() - started
+    for opened in sockets:
+        opened.close()
+    return {"requests_per_second": answered / seconds}
+
+
+def connect_and_ask(bootstrap: str, topic: str, count: int) -> Measured:
+    """New connections one after the other, each with one request: what short-lived clients cost."""
+    question = request(API_VERSIONS, 0)
+    moments = [time.perf_counter()]
+    for _ in range(count):
+        connection = Connection(bootstrap)
+        connection.send(question)
+        connection.receive_exactly(struct.calcsize(">iih"))
+        connection.socket.close()
+        moments.append(time.perf_counter())
+    samples = [(after - before) * 1000 for before, after in pairwise(moments)]
+    return {"p50_ms": percentile(samples, 0.5), "per_second": count / (moments[-1] - moments[0])}
+
+
+CASES: dict[str, Callable[[str, str], Measured]] = {
+    "produce-big": lambda b, t: produce(b, t, KIBIBYTE, 400_000, batch_size=1_000_000, linger_ms=20, acks="all"),
+    "produce-small": lambda b, t: produce(b, t, KIBIBYTE, 200_000, batch_size=16_384, linger_ms=5, acks="all"),
+    "produce-single": lambda b, t: produce(
+        b, t, 100, 40_000, batch_num_messages=1, max_in_flight=5, linger_ms=0, acks="1"
+    ),
+    "consume-1": lambda b, t: consume(b, t, MEBIBYTE),
+    "consume-8": lambda b, t: consume(b, t, 8 * MEBIBYTE),
+    "latency": lambda b, t: one_at_a_time(b, t, 3000, "1"),
+    "end-to-end": lambda b, t: end_to_end(b, t, 500, 0.004),
+    "pipelined": lambda b, t: pipelined(b, t, 200_000, 200),
+    "connections": lambda b, t: many_connections(b, t, 400, 40_000),
+    "connect": lambda b, t: connect_and_ask(b, t, 1000),
+    "warm-up": lambda b, t: produce(b, t, KIBIBYTE, 300_000, batch_size=131_072, linger_ms=5, acks="all"),
+}
+
+
+if __name__ == "__main__":
+    print(json.dumps(CASES[sys.argv[2]](sys.argv[1], sys.argv[3])))
