@@ -121,7 +121,7 @@ def run_cases(broker: Broker, chain: list[str], figures: Figures) -> None:
             for figure, value in measured.items():
                 figures[case, figure].append(value)
     finally:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
         admin.delete_topics([topic], operation_timeout=20)[topic].result(30)
 
 

@@ -4,7 +4,8 @@ import re
 import uuid
 from collections.abc import Callable, Mapping
 
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 from waiting import wait_until
 
 CreateTopic = Callable[..., str]
@@ -20,11 +21,18 @@ def topic_creator(bootstrap: str, test_name: str) -> CreateTopic:
         topics = [NewTopic(name, partitions, 1, config=settings)]
         admin.create_topics(topics, operation_timeout=10, request_timeout=10)[name].result(20)
 
-        def every_partition_has_a_leader() -> bool:
-            found = admin.list_topics(name, timeout=10).topics[name].partitions
-            return len(found) == partitions and all(partition.leader >= 0 for partition in found.values())
+        first = {TopicPartition(name, partition): OffsetSpec.earliest() for partition in range(partitions)}
 
-        wait_until(every_partition_has_a_leader, seconds=20)
+        def every_partition_answers() -> bool:
+            # Metadata may name a leader some time before it leads, and before all of the topic is known.
+            try:
+                for future in admin.list_offsets(first, request_timeout=10).values():
+                    future.result(20)
+            except KafkaException:
+                return False
+            return True
+
+        wait_until(every_partition_answers, seconds=20)
         return name
 
     return create

@@ -11,13 +11,13 @@ AFTER_CRC = 21
 
 
 def build_batch(
-    values: Iterable[bytes], *, producer: tuple[int, int, int] = (-1, -1, -1), compression: int = 0
+    values: Iterable[bytes], *, producer: tuple[int, int, int] = (-1, -1, -1), timestamp_ms: int = 1_700_000_000_000
 ) -> bytes:
     """One batch of magic 2; `producer` is its id, epoch and base sequence."""
     producer_id, epoch, sequence = producer
     builder = DefaultRecordBatchBuilder(
         magic=2,
-        compression_type=compression,
+        compression_type=0,
         is_transactional=0,
         producer_id=producer_id,
         producer_epoch=epoch,
@@ -25,7 +25,7 @@ def build_batch(
         batch_size=1 << 24,
     )
     for offset, value in enumerate(values):
-        builder.append(offset, 1_700_000_000_000 + offset, None, value, [])
+        builder.append(offset, timestamp_ms + offset, None, value, [])
     return bytes(builder.build())
 
 

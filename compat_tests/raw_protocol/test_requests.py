@@ -24,7 +24,8 @@ UNKNOWN, NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION 
 MESSAGE_TOO_LARGE, INVALID_REQUIRED_ACKS, UNSUPPORTED_VERSION = 10, 21, 35
 UNSUPPORTED_FOR_MESSAGE_FORMAT, OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 43, 45, 47
 UNSUPPORTED_COMPRESSION_TYPE, INVALID_RECORD = 76, 87
-INIT_PRODUCER_ID = 22
+INVALID_TIMESTAMP, UNKNOWN_LEADER_EPOCH = 32, 75
+INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 22, 23
 
 
 @pytest.fixture
@@ -188,3 +189,34 @@ def test_an_old_produce_version_is_refused(bootstrap, topic):
             return
         (name_size,) = struct.unpack_from(">h", answer, 4)
         assert struct.unpack_from(">h", answer, 4 + 2 + name_size + 4 + 4)[0] == UNSUPPORTED_VERSION
+
+
+def test_a_record_of_the_far_future_is_refused(connection, topic):
+    """A clock that is wrong by more than an hour would keep a segment from being deleted for ever."""
+    future = build_batch([b"v"], timestamp_ms=4_000_000_000_000)
+    assert produce_result(connection.call(PRODUCE, 3, produce_body(topic, 0, future)))[0] == INVALID_TIMESTAMP
+
+
+def test_a_minimum_of_replicas_beyond_those_that_the_topic_has_is_met_by_all_of_them(connection, create_topic):
+    topic = create_topic(min_insync_replicas="2")
+    for acks in (-1, 1):
+        assert produce_result(connection.call(PRODUCE, 3, produce_body(topic, 0, GOOD, acks=acks)))[0] == NONE
+
+
+def test_the_end_of_a_leader_epoch(connection, topic):
+    connection.call(PRODUCE, 3, produce_body(topic, 0, GOOD))
+    _, _, records = fetch_result(connection.call(FETCH, 4, fetch_body(topic, 0, 0, bytes_max=1 << 20)))
+    (epoch,) = struct.unpack_from(">i", records, 12)
+
+    def end_of(wanted, current=-1, partition=0):
+        body = struct.pack(">i", 1) + string(topic) + struct.pack(">iiii", 1, partition, current, wanted)
+        answer = connection.call(OFFSET_FOR_LEADER_EPOCH, 2, body)
+        error, _, found, end = struct.unpack_from(">hiiq", answer, 4 + 4 + 2 + len(topic) + 4)
+        return error, found, end
+
+    assert epoch >= 0
+    assert end_of(epoch) == (NONE, epoch, 3)
+    assert end_of(epoch, current=epoch) == (NONE, epoch, 3)
+    assert end_of(epoch + 5) == (NONE, -1, -1)
+    assert end_of(epoch, current=epoch + 1)[0] == UNKNOWN_LEADER_EPOCH
+    assert end_of(epoch, partition=7)[0] == UNKNOWN_TOPIC_OR_PARTITION
