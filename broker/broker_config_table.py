@@ -158,7 +158,17 @@ BROKER_CONFIGS = by_name(
             "How many partitions one DescribeTopicPartitions response describes at most.",
             at_least(1),
         ),
-        # what Kafka has and tools look at
+        # what Kafka has, and tools look at or set
+        *(
+            ConfigDefinition(
+                name, LONG, 2**63 - 1, "How many bytes a second moving replicas may take.", at_least(0), honoured=False
+            )
+            for name in (
+                "leader.replication.throttled.rate",
+                "follower.replication.throttled.rate",
+                "replica.alter.log.dirs.io.max.bytes.per.second",
+            )
+        ),
         ConfigDefinition(
             "log.cleaner.enable",
             BOOLEAN,

@@ -1,0 +1,98 @@
+"""Changes to configs, as admin requests ask for them, applied to what a topic or an SPU sets itself."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .config_definitions import ConfigDefinition, ConfigType, Value, parse, split_list, text_of
+
+
+class ResourceKind(IntEnum):
+    """What a config belongs to, by Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Operation(IntEnum):
+    """By the numbers of IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    name: str
+    operation: Operation
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """All changes to one topic (by its name), one SPU (by its id), or all SPUs (by an empty name)."""
+
+    kind: ResourceKind
+    name: str
+    changes: tuple[ConfigChange, ...]
+    replaces_all: bool = False
+    """What is not named loses its value."""
+
+
+def altered(
+    own: Mapping[str, str],
+    alteration: Alteration,
+    definitions: Mapping[str, ConfigDefinition],
+    effective: Callable[[ConfigDefinition], Value],
+) -> dict[str, str]:
+    """What is set after the changes. Raises KafkaError for the first that cannot be made; then none is to be made.
+
+    Lists are appended to and subtracted from as they apply now, whoever set them, which is what the caller sees.
+    """
+    names = [change.name for change in alteration.changes]
+    if len(set(names)) != len(names):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a config is named twice")
+    result = {} if alteration.replaces_all else dict(own)
+    for change in alteration.changes:
+        if change.operation is Operation.DELETE:
+            result.pop(change.name, None)
+            continue
+        if change.text is None:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{change.name}: a value is missing")
+        definition = definitions.get(change.name)
+        if definition is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no config {change.name[:200]!r}")
+        if change.operation is Operation.SET:
+            value = parse(definition, change.text)
+        else:
+            value = _listed(definition, change, effective(definition))
+        result[change.name] = text_of(value) or ""
+    return result
+
+
+def _listed(definition: ConfigDefinition, change: ConfigChange, now: Value) -> Value:
+    if definition.type is not ConfigType.LIST:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"{change.name} is no list: nothing can be appended to it or subtracted from it"
+        )
+    entries = split_list(change.text or "")
+    if not entries:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{change.name}: the entries to append or subtract are missing")
+    assert isinstance(now, tuple)
+    if change.operation is Operation.APPEND:
+        return parse(definition, ",".join(now + entries))
+    return tuple(entry for entry in now if entry not in entries)
+
+
+def named_twice(resources: Sequence[tuple[int, str]]) -> frozenset[tuple[int, str]]:
+    """Those that a request names more than once: nobody can tell which changes are meant."""
+    counted = Counter(resources)
+    return frozenset(resource for resource in counted if counted[resource] > 1)

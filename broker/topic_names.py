@@ -1,0 +1,40 @@
+"""Which names a topic may have, and which topics belong to the broker itself."""
+
+import re
+from collections.abc import Iterable
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+CHARACTERS_MAX = 249
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_QUOTED_CHARACTERS_MAX = 300
+
+
+def check_topic_name(name: str) -> None:
+    """Raises KafkaError with a sentence that says what is wrong with the name."""
+    if not name:
+        fault = "it is empty"
+    elif name in (".", ".."):
+        fault = "it means a directory"
+    elif len(name) > CHARACTERS_MAX:
+        fault = f"it has {len(name)} characters; there may be {CHARACTERS_MAX}"
+    elif _LEGAL.fullmatch(name) is None:
+        fault = "it may hold ASCII letters, digits, '.', '_' and '-' only"
+    else:
+        return
+    raise KafkaError(
+        ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name[:_QUOTED_CHARACTERS_MAX]!r} cannot name a topic: {fault}"
+    )
+
+
+def collision(name: str, others: Iterable[str]) -> str | None:
+    """The topic whose name cannot be told from this one where '.' turns into '_', as in the names of metrics."""
+    if "." not in name and "_" not in name:
+        return None
+    folded = _folded(name)
+    return next((other for other in others if other != name and _folded(other) == folded), None)
+
+
+def _folded(name: str) -> str:
+    return name.replace(".", "_")
