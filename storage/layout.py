@@ -40,6 +40,11 @@ def topic_directory(data_directory: str, topic: str, topic_id: UUID) -> str:
     return f"{data_directory}/topics/{topic}/{topic_id}"
 
 
+def parked_path(data_directory: str, topic: str, topic_id: UUID) -> str:
+    """Marks a topic's storage as kept only for a while; its content is the time, in milliseconds, since when."""
+    return f"{topic_directory(data_directory, topic, topic_id)}/parked"
+
+
 def replica_directory(data_directory: str, topic: str, topic_id: UUID, partition: int) -> str:
     return f"{data_directory}/topics/{topic}/{topic_id}/{partition}"
 
@@ -54,6 +59,10 @@ def directories_up_to_data(replica: str) -> list[str]:
 
 def high_watermarks_path(data_directory: str) -> str:
     return f"{data_directory}/high-watermarks"
+
+
+def lock_path(data_directory: str) -> str:
+    return f"{data_directory}/lock"
 
 
 def clean_shutdown_path(data_directory: str) -> str:

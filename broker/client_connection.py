@@ -1,0 +1,224 @@
+"""Serves one client: receives, handles every whole request of a turn at once, then sends all the answers with one call.
+
+A turn never waits: handlers return a response, or keep the request's context and respond later (acknowledgements, long
+polls), while the next requests go on. Only handlers of rare work are coroutines; the connection waits for each of those
+before it reads on, as Apache Kafka does for every request.
+"""
+
+from collections.abc import Awaitable
+from functools import cache
+from typing import Protocol
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.compile import Decoder, decoder
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.headers import RequestHeader, decode_request_header
+from tailrace.runtime.network import Connection
+
+from .handlers import api_versions
+from .inbox import Inbox
+from .metrics import BrokerMetrics
+from .outbox import Outbox
+from .request_context import ClientIdentity, ConnectedListener, RequestContext
+from .request_memory import RequestMemory
+
+REQUESTS_PER_TURN = 200
+UNANSWERED_MAX = 1000
+HELD_BYTES_MAX = 4 * 1024 * 1024
+
+Reply = object | Awaitable[object] | None
+
+
+class Dispatcher(Protocol):
+    """What a connection needs of the SPU."""
+
+    def dispatch(self, context: RequestContext, request: object) -> Reply: ...
+
+    def end_turn(self) -> None:
+        """Called once after the requests of a turn: wakes whoever waits for what they appended."""
+
+
+class ClientConnection:
+    def __init__(
+        self,
+        connection: Connection,
+        listener: ConnectedListener,
+        dispatcher: Dispatcher,
+        inbox: Inbox,
+        memory: RequestMemory,
+        metrics: BrokerMetrics,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._connection = connection
+        self._listener = listener
+        self._dispatcher = dispatcher
+        self._inbox = inbox
+        self._memory = memory
+        self._metrics = metrics
+        self._outbox = Outbox()
+        self._client = ClientIdentity(address=str(connection.remote))
+        self._logger = logger.bind(client=self._client.address)
+        self._nursery: trio.Nursery | None = None
+        self._room_made = trio.Event()
+        self._in_turn = False
+        self._draining = False
+        self._closing: str | None = None
+        self.last_active = trio.current_time()
+
+    async def run(self) -> None:
+        """Serves until the client goes, breaks the protocol, or is closed."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                await self._serve()
+                nursery.cancel_scope.cancel()
+        except* RemoteProtocolError as errors:
+            self._logger.warning("request_refused", reason=str(_first(errors)), software=self._client.software_name)
+            self._metrics.refused_requests += 1
+        except* OSError as errors:
+            self._logger.debug("connection_broke", reason=str(_first(errors)))
+        finally:
+            self._nursery = None
+            self._memory.release(self)
+            self._connection.close()
+            for answer in self._outbox.unanswered:
+                assert isinstance(answer, RequestContext)
+                if answer.abandon is not None:
+                    answer.abandon()
+
+    def close(self, reason: str) -> None:
+        """Ends `run` at once. Safe to call from anywhere."""
+        if self._closing is None:
+            self._closing = reason
+            if self._nursery is not None:
+                self._nursery.cancel_scope.cancel()
+
+    async def _serve(self) -> None:
+        inbox = self._inbox
+        connection = self._connection
+        outbox = self._outbox
+        while True:
+            while len(outbox.unanswered) >= UNANSWERED_MAX or outbox.held_bytes >= HELD_BYTES_MAX:
+                self._room_made = trio.Event()
+                await self._room_made.wait()
+            if inbox.has_request:
+                await trio.lowlevel.checkpoint()  # the turn ended with requests left: the others get theirs first
+            else:
+                await self._memory.reserve(self, inbox.incomplete_bytes)
+                await connection.wait_readable()
+                count = connection.receive_into(inbox.room())
+                if count is None:
+                    continue
+                if count == 0:
+                    return
+                inbox.received(count)
+                self._metrics.received_bytes += count
+            self.last_active = trio.current_time()
+            rare = self._handle_turn()
+            if rare is not None:
+                context, answer = rare
+                with trio.CancelScope(shield=True):  # a change that has begun is carried out, client or no client
+                    message = await answer
+                context.respond(message)
+
+    def _handle_turn(self) -> tuple[RequestContext, Awaitable[object]] | None:
+        """Handles what has arrived whole, up to a limit or to the first request that has to be waited for."""
+        inbox = self._inbox
+        rare = None
+        self._in_turn = True
+        try:
+            for _ in range(REQUESTS_PER_TURN):
+                frame = inbox.next_request()
+                if frame is None:
+                    break
+                rare = self._handle(frame)
+                if rare is not None:
+                    break
+        finally:
+            self._in_turn = False
+            inbox.end_turn()
+            self._dispatcher.end_turn()
+            self._flush()
+        return rare
+
+    def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
+        header, position = decode_request_header(frame, 0)
+        context = RequestContext(
+            header.api_key,
+            header.api_version,
+            header.correlation_id,
+            header.client_id,
+            self._listener,
+            self._client,
+            self.last_active,
+            self._on_response,
+        )
+        self._outbox.expect(context)
+        api = API_TABLE.get(header.api_key)
+        if api is None or not api.serves(header.api_version):
+            if header.api_key == ApiKey.API_VERSIONS:
+                context.respond_with(api_versions.refuse_version(header.correlation_id))
+                return None
+            raise RemoteProtocolError(_unsupported(header))
+        request, _ = _request_decoder(header.api_key, header.api_version)(frame, position)
+        reply = self._dispatcher.dispatch(context, request)
+        if reply is None:
+            return None
+        if isinstance(reply, Awaitable):
+            return context, reply
+        context.respond(reply)
+        return None
+
+    def _on_response(self, context: RequestContext) -> None:
+        self._metrics.on_response(context, trio.current_time())
+        if not self._in_turn:
+            self._flush()
+        if context.close_after is not None:
+            self.close(context.close_after)
+
+    def _flush(self) -> None:
+        """Sends what may leave now; what the client does not take yet, a task sends as room comes."""
+        if not self._outbox.collect() or self._draining or self._nursery is None:
+            return
+        try:
+            done = self._outbox.send(self._connection)
+        except OSError as error:
+            self.close(str(error))
+            return
+        if not done:
+            self._draining = True
+            self._nursery.start_soon(self._drain)
+        self._after_send()
+
+    async def _drain(self) -> None:
+        while True:
+            await self._connection.wait_writable()
+            self.last_active = trio.current_time()
+            self._outbox.collect()
+            done = self._outbox.send(self._connection)
+            self._after_send()
+            if done:
+                self._draining = False
+                return
+
+    def _after_send(self) -> None:
+        self._room_made.set()
+
+
+@cache
+def _request_decoder(api_key: int, version: int) -> Decoder:
+    return decoder(API_TABLE[ApiKey(api_key)].request, version)
+
+
+def _unsupported(header: RequestHeader) -> str:
+    return f"API {header.api_key} version {header.api_version} is not answered here"
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,149 @@
+"""Incremental fetch sessions (KIP-227): a consumer names its partitions once and then only what changes.
+
+A session remembers what the consumer reads and what it was last told, so that a response lists only partitions with
+news. The cache is bounded: the least recently used session makes room, and its consumer simply starts another.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from uuid import UUID
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.runtime.chance import Chance
+
+NO_SESSION = 0
+INITIAL_EPOCH = 0
+FINAL_EPOCH = -1
+_ID_LIMIT = 2**31 - 1
+
+PartitionKey = tuple[str | UUID, int]
+"""A topic's name, or its id from Fetch v13 on, and the partition's number."""
+
+
+class FetchedPartition:
+    """What a consumer wants of one partition, and what it was told last."""
+
+    __slots__ = (
+        "bytes_max",
+        "current_leader_epoch",
+        "fetch_offset",
+        "key",
+        "last_fetched_epoch",
+        "told_error",
+        "told_high_watermark",
+        "told_log_start",
+    )
+
+    def __init__(
+        self, key: PartitionKey, fetch_offset: int, bytes_max: int, current_leader_epoch: int, last_fetched_epoch: int
+    ) -> None:
+        self.key = key
+        self.fetch_offset = fetch_offset
+        self.bytes_max = bytes_max
+        self.current_leader_epoch = current_leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+        self.told_high_watermark = -1
+        self.told_log_start = -1
+        self.told_error = 0
+
+    def wants(self, other: "FetchedPartition") -> None:
+        """Takes over what a newer request asks for."""
+        self.fetch_offset = other.fetch_offset
+        self.bytes_max = other.bytes_max
+        self.current_leader_epoch = other.current_leader_epoch
+        self.last_fetched_epoch = other.last_fetched_epoch
+
+    def tell(self, high_watermark: int, log_start: int, error: int) -> bool:
+        """Whether this is news to the consumer; remembers it as told."""
+        news = (
+            error != 0
+            or self.told_error != 0
+            or high_watermark != self.told_high_watermark
+            or log_start != self.told_log_start
+        )
+        self.told_high_watermark = high_watermark
+        self.told_log_start = log_start
+        self.told_error = error
+        return news
+
+
+class FetchSession:
+    __slots__ = ("epoch", "id", "partitions", "uses_topic_ids")
+
+    def __init__(self, session_id: int, uses_topic_ids: bool) -> None:
+        self.id = session_id
+        self.uses_topic_ids = uses_topic_ids
+        self.epoch = INITIAL_EPOCH
+        self.partitions: dict[PartitionKey, FetchedPartition] = {}
+
+    def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[PartitionKey]) -> None:
+        for key in forgotten:
+            self.partitions.pop(key, None)
+        for partition in wanted:
+            known = self.partitions.get(partition.key)
+            if known is None:
+                self.partitions[partition.key] = partition
+            else:
+                known.wants(partition)
+
+    def served(self, keys: Iterable[PartitionKey]) -> None:
+        """Moves partitions that were given data to the end, so that the others come first next time."""
+        partitions = self.partitions
+        for key in keys:
+            partition = partitions.pop(key, None)
+            if partition is not None:
+                partitions[key] = partition
+
+    def __iter__(self) -> Iterator[FetchedPartition]:
+        return iter(self.partitions.values())
+
+
+class FetchSessions:
+    """All sessions of an SPU."""
+
+    def __init__(self, chance: Chance, sessions_max: int, partitions_max: int) -> None:
+        self._chance = chance
+        self._sessions_max = sessions_max
+        self._partitions_max = partitions_max
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, wanted: list[FetchedPartition], uses_topic_ids: bool) -> FetchSession | None:
+        """A new session; None where a session does not pay or is not allowed, and the fetch goes on without."""
+        if not wanted or self._sessions_max == 0 or len(wanted) > self._partitions_max:
+            return None
+        while len(self._sessions) >= self._sessions_max:
+            self._sessions.popitem(last=False)
+        session = FetchSession(self._new_id(), uses_topic_ids)
+        session.update(wanted, ())
+        self._sessions[session.id] = session
+        return session
+
+    def resume(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession:
+        """The session that a request continues, moved on by one epoch."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"no fetch session {session_id}")
+        if session.epoch + 1 != epoch and not (session.epoch == _ID_LIMIT and epoch == 1):
+            raise KafkaError(
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                f"fetch session {session_id} is at epoch {session.epoch}, so {epoch} cannot follow",
+            )
+        if session.uses_topic_ids != uses_topic_ids:
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, f"fetch session {session_id} mixes topic names and ids"
+            )
+        session.epoch = epoch
+        self._sessions.move_to_end(session_id)
+        return session
+
+    def close(self, session_id: int) -> None:
+        self._sessions.pop(session_id, None)
+
+    def _new_id(self) -> int:
+        while True:
+            session_id = 1 + self._chance.below(_ID_LIMIT)
+            if session_id not in self._sessions:
+                return session_id

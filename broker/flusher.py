@@ -1,0 +1,80 @@
+"""Carries out the flush policy: appended records reach the disk after so many records, bytes or milliseconds.
+
+One flush a replica at a time, a few at once over all, each off the event loop. A failed sync takes the replica offline
+and is never tried again: what the page cache lost, a second sync would wrongly report as safe.
+"""
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from .metrics import BrokerMetrics
+from .replicas import Replica
+from .waiting import Deadlines
+
+FLUSHES_AT_ONCE = 4
+MILLISECONDS_FOREVER = 2**62
+"""Kafka writes "never" as the largest 64-bit number; anything this large is meant so."""
+
+
+class Flusher:
+    def __init__(
+        self, nursery: trio.Nursery, deadlines: Deadlines, metrics: BrokerMetrics, logger: FilteringBoundLogger
+    ) -> None:
+        self._nursery = nursery
+        self._deadlines = deadlines
+        self._metrics = metrics
+        self._logger = logger
+        self._limiter = trio.CapacityLimiter(FLUSHES_AT_ONCE)
+
+    def on_appended(self, replica: Replica) -> None:
+        """Called once a turn for each replica that was appended to."""
+        log = replica.log
+        policy = replica.settings.log
+        if log.log_end - log.synced_end >= policy.flush_messages or log.unsynced_bytes >= policy.flush_bytes:
+            self.flush(replica)
+        elif replica.unsynced_since is None:
+            replica.unsynced_since = trio.current_time()
+            if policy.flush_ms < MILLISECONDS_FOREVER:
+                self._deadlines.add(replica.unsynced_since + policy.flush_ms / 1000, _FlushTimer(self, replica))
+
+    def flush(self, replica: Replica) -> None:
+        if not replica.flush_running and replica.offline_reason is None:
+            replica.flush_running = True
+            self._nursery.start_soon(self._flush, replica)
+
+    async def _flush(self, replica: Replica) -> None:
+        started = trio.current_time()
+        try:
+            async with self._limiter:
+                replica.unsynced_since = None
+                await replica.log.sync()
+        except OSError as error:
+            replica.go_offline(f"sync failed: {error}")
+            self._logger.error(
+                "replica_went_offline", topic=replica.topic, partition=replica.partition, reason=replica.offline_reason
+            )
+            return
+        finally:
+            replica.flush_running = False
+        self._metrics.flushes += 1
+        self._metrics.flush_seconds += trio.current_time() - started
+        replica.on_advanced()
+        if replica.log.synced_end < replica.log.log_end:
+            self.on_appended(replica)
+
+
+class _FlushTimer:
+    __slots__ = ("_flusher", "_replica", "_since")
+
+    def __init__(self, flusher: Flusher, replica: Replica) -> None:
+        self._flusher = flusher
+        self._replica = replica
+        self._since = replica.unsynced_since
+
+    @property
+    def done(self) -> bool:
+        """A flush has come in between; what was appended since has a timer of its own."""
+        return self._replica.unsynced_since is not self._since
+
+    def on_deadline(self) -> None:
+        self._flusher.flush(self._replica)

@@ -1,0 +1,235 @@
+"""Fetch, versions 4–18: whole batches up to the high watermark, from the page cache to the socket.
+
+- v7: incremental sessions (KIP-227), see `fetch_session`. v12: a consumer that read a cut-off epoch is told where it
+  diverges. v13: topics by id.
+- A fetch that finds less than min_bytes waits, at most max_wait_ms, and is woken by appends to its partitions.
+- The first batch is returned even when it is larger than the limits, so that a consumer can always go on (KIP-74).
+  Unlike Apache Kafka we never return a part of a batch after it.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import trio
+
+from tailrace.broker.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchedPartition,
+    FetchSession,
+    PartitionKey,
+)
+from tailrace.broker.replicas import Replica
+from tailrace.broker.request_context import RequestContext
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import NO_EPOCH
+from tailrace.protocol.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+TOPIC_IDS_FROM = 13
+READ_COMMITTED = 1
+
+
+def handle(spu: "Spu", context: RequestContext, request: FetchRequest) -> FetchResponse | None:
+    try:
+        fetch = _begin(spu, context, request)
+    except KafkaError as error:
+        return FetchResponse(error_code=error.code)
+    reading = fetch.read()
+    if reading.bytes >= request.min_bytes or reading.answers_at_once or request.max_wait_ms <= 0:
+        return fetch.response(reading)
+    fetch.park(trio.current_time() + request.max_wait_ms / 1000)
+    return None
+
+
+def _begin(spu: "Spu", context: RequestContext, request: FetchRequest) -> "Fetch":
+    """Resolves the session: which partitions this fetch is about, and how much the response may leave out."""
+    uses_topic_ids = context.api_version >= TOPIC_IDS_FROM
+    sessions = spu.fetch_sessions
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != NO_SESSION:
+            sessions.close(request.session_id)
+        wanted = list(_wanted(request, uses_topic_ids))
+        session = sessions.create(wanted, uses_topic_ids) if request.session_epoch == INITIAL_EPOCH else None
+        return Fetch(spu, context, request, wanted, session, incremental=False)
+    session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids)
+    session.update(_wanted(request, uses_topic_ids), _forgotten(request, uses_topic_ids))
+    return Fetch(spu, context, request, list(session), session, incremental=True)
+
+
+def _wanted(request: FetchRequest, uses_topic_ids: bool) -> Iterator[FetchedPartition]:
+    for topic in request.topics:
+        name: str | UUID = topic.topic_id if uses_topic_ids else topic.topic
+        for partition in topic.partitions:
+            yield FetchedPartition(
+                (name, partition.partition),
+                partition.fetch_offset,
+                partition.partition_max_bytes,
+                partition.current_leader_epoch,
+                partition.last_fetched_epoch,
+            )
+
+
+def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterator[PartitionKey]:
+    for topic in request.forgotten_topics_data:
+        name: str | UUID = topic.topic_id if uses_topic_ids else topic.topic
+        for partition in topic.partitions:
+            yield name, partition
+
+
+class Reading:
+    """What one pass over the partitions found."""
+
+    __slots__ = ("answers_at_once", "bytes", "found")
+
+    def __init__(self) -> None:
+        self.found: list[tuple[FetchedPartition, PartitionData]] = []
+        self.bytes = 0
+        self.answers_at_once = False
+        """An error, or a divergence, that the consumer should hear of without waiting."""
+
+
+class Fetch:
+    """One fetch request; parked on its partitions while it waits for more bytes."""
+
+    __slots__ = ("_context", "_incremental", "_parked_on", "_partitions", "_request", "_session", "_spu", "done")
+
+    def __init__(
+        self,
+        spu: "Spu",
+        context: RequestContext,
+        request: FetchRequest,
+        partitions: list[FetchedPartition],
+        session: FetchSession | None,
+        *,
+        incremental: bool,
+    ) -> None:
+        self._spu = spu
+        self._context = context
+        self._request = request
+        self._partitions = partitions
+        self._session = session
+        self._incremental = incremental
+        self._parked_on: list[Replica] = []
+        self.done = False
+
+    def read(self) -> Reading:
+        reading = Reading()
+        bytes_left = min(self._request.max_bytes, self._spu.broker_configs.settings.fetch_bytes_max)
+        for wanted in self._partitions:
+            name, number = wanted.key
+            try:
+                replica = self._spu.replicas.leading(name, number, wanted.current_leader_epoch)
+                data = self._read_partition(replica, wanted, bytes_left, at_least_one=reading.bytes == 0)
+            except KafkaError as error:
+                data = PartitionData(
+                    partition_index=number,
+                    error_code=error.code,
+                    high_watermark=-1,
+                    records=b"",
+                    aborted_transactions=None,
+                )
+            assert data.records is not None
+            size = len(data.records)
+            reading.bytes += size
+            bytes_left -= size
+            if data.error_code or data.diverging_epoch is not None:
+                reading.answers_at_once = True
+            reading.found.append((wanted, data))
+        return reading
+
+    def _read_partition(
+        self, replica: Replica, wanted: FetchedPartition, bytes_left: int, *, at_least_one: bool
+    ) -> PartitionData:
+        offset = wanted.fetch_offset
+        data = PartitionData(
+            partition_index=replica.partition,
+            high_watermark=replica.high_watermark,
+            last_stable_offset=replica.high_watermark,
+            log_start_offset=replica.log.log_start,
+            aborted_transactions=[] if self._request.isolation_level == READ_COMMITTED else None,
+            records=b"",
+        )
+        if wanted.last_fetched_epoch != NO_EPOCH:
+            epoch, end = replica.log.epoch_end(wanted.last_fetched_epoch)
+            if end < 0:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} is unknown")
+            if epoch < wanted.last_fetched_epoch or end < offset:
+                data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
+                return data
+        if not replica.log.log_start <= offset <= replica.log.log_end:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is outside the log")
+        bytes_max = min(wanted.bytes_max, bytes_left)
+        if offset < replica.readable_end and (bytes_max > 0 or at_least_one):
+            found = replica.log.read(offset, bytes_max, replica.readable_end, at_least_one=at_least_one)
+            if found is not None:
+                data.records = found
+        return data
+
+    def response(self, reading: Reading) -> FetchResponse:
+        self.done = True
+        session = self._session
+        topics: list[FetchableTopicResponse] = []
+        current: FetchableTopicResponse | None = None
+        name: str | UUID | None = None
+        served: list[PartitionKey] = []
+        for wanted, data in reading.found:
+            assert data.records is not None
+            has_records = len(data.records) > 0
+            if session is not None:
+                news = wanted.tell(data.high_watermark, data.log_start_offset, data.error_code)
+                if has_records:
+                    served.append(wanted.key)
+                elif self._incremental and not news and data.diverging_epoch is None:
+                    continue
+            if current is None or wanted.key[0] != name:
+                name = wanted.key[0]
+                current = (
+                    FetchableTopicResponse(topic=name)
+                    if isinstance(name, str)
+                    else FetchableTopicResponse(topic_id=name)
+                )
+                topics.append(current)
+            current.partitions.append(data)
+        if session is not None and len(session.partitions) > 1:
+            session.served(served)
+        self._spu.metrics.fetched_bytes += reading.bytes
+        return FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
+
+    def park(self, deadline: float) -> None:
+        for wanted in self._partitions:
+            replica = self._spu.replicas.find(*wanted.key)
+            if replica is not None:
+                replica.waiting_fetches[self] = None
+                self._parked_on.append(replica)
+        self._context.abandon = self._leave
+        self._spu.deadlines.add(deadline, self)
+
+    def on_advanced(self) -> None:
+        """One of the partitions has new records to read, or is gone."""
+        reading = self.read()
+        if reading.bytes >= self._request.min_bytes or reading.answers_at_once:
+            self._answer(reading)
+
+    def on_deadline(self) -> None:
+        self._answer(self.read())
+
+    def _answer(self, reading: Reading) -> None:
+        self._leave()
+        self._context.respond(self.response(reading))
+
+    def _leave(self) -> None:
+        self.done = True
+        for replica in self._parked_on:
+            replica.waiting_fetches.pop(self, None)
+        self._parked_on.clear()

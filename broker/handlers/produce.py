@@ -1,0 +1,163 @@
+"""Produce, versions 3–13: batches are checked, stamped with offset and epoch in place, and appended as they came.
+
+- acks=0 has no response; an error then closes the connection, which is all a client can be told. acks=1 is answered
+  once the leader has the batch, acks=all once it is committed. With flush.messages=1 both wait for the disk.
+- An idempotent producer's repeated batch is answered with the offset it got the first time.
+- v13 names topics by id. Transactional batches are refused until transactions are served.
+"""
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import trio
+
+from tailrace.broker.replicas import Replica
+from tailrace.broker.request_context import RequestContext
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tailrace.protocol.record_batch import MAGIC, crc_of, read_header, stamp
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+TOPIC_IDS_FROM = 13
+ALL = -1
+NO_OFFSET = -1
+
+
+def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
+    acks = request.acks
+    refused = None if acks in (0, 1, ALL) else KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
+    by_id = context.api_version >= TOPIC_IDS_FROM
+    response = ProduceResponse()
+    pending: PendingProduce | None = None
+    error: KafkaError | None = None
+    for topic in request.topic_data:
+        name: str | UUID = topic.topic_id if by_id else topic.name
+        partitions: list[PartitionProduceResponse] = []
+        for data in topic.partition_data:
+            try:
+                if refused is not None:
+                    raise refused
+                replica = spu.replicas.leading(name, data.index)
+                if acks == ALL:
+                    _check_enough_replicas(replica)
+                answer, needed = _append(spu, replica, data, context.api_version)
+            except KafkaError as reason:
+                error = reason
+                answer = PartitionProduceResponse(
+                    index=data.index,
+                    error_code=reason.code,
+                    base_offset=NO_OFFSET,
+                    error_message=reason.message or None,
+                )
+                spu.metrics.produce_errors += 1
+            else:
+                if acks and replica.high_watermark < needed and (acks == ALL or replica.syncs_before_acknowledging):
+                    if pending is None:
+                        pending = PendingProduce(context, response)
+                    pending.wait_for(replica, needed, answer)
+            partitions.append(answer)
+        response.responses.append(
+            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
+        )
+    if acks == 0:
+        context.respond_nothing(close=f"a record sent with acks=0 was refused: {error}" if error else None)
+        return None
+    if pending is not None:
+        pending.start(spu, request.timeout_ms)
+        return None
+    return response
+
+
+def _check_enough_replicas(replica: Replica) -> None:
+    live = len(replica.spec.live_replicas)
+    wanted = replica.settings.min_insync_replicas
+    if live < wanted:
+        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{live} live replicas; min.insync.replicas is {wanted}")
+
+
+def _append(
+    spu: "Spu", replica: Replica, data: PartitionProduceData, api_version: int
+) -> tuple[PartitionProduceResponse, int]:
+    """Appends what one partition was sent: its answer, and the offset that must be committed before it is given."""
+    records = data.records
+    if records is None or len(records) == 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "no records were sent")
+    header = read_header(records)
+    if header.magic != MAGIC:
+        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"magic {header.magic}")
+    if header.size != len(records) or header.crc != crc_of(records, 0, header.size):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's length or checksum is wrong")
+    log = replica.log
+    header.base_offset = log.log_end
+    header.leader_epoch = replica.spec.epoch
+    stamp(records, 0, log.log_end, replica.spec.epoch)
+    replica.append(records, header)
+    spu.on_appended(replica)
+    answer = PartitionProduceResponse(index=data.index, base_offset=header.base_offset, log_start_offset=log.log_start)
+    return answer, log.log_end
+
+
+class PendingProduce:
+    """A produce request of which some partitions are not committed yet."""
+
+    __slots__ = ("_context", "_response", "_waiting", "done")
+
+    def __init__(self, context: RequestContext, response: ProduceResponse) -> None:
+        self._context = context
+        self._response = response
+        self._waiting: dict[_PendingPartition, None] = {}
+        self.done = False
+
+    def wait_for(self, replica: Replica, needed: int, answer: PartitionProduceResponse) -> None:
+        partition = _PendingPartition(self, answer)
+        self._waiting[partition] = None
+        replica.waiting_acknowledgements.append((needed, partition))
+
+    def start(self, spu: "Spu", timeout_ms: int) -> None:
+        self._context.abandon = self._abandon
+        spu.deadlines.add(trio.current_time() + max(timeout_ms, 0) / 1000, self)
+
+    def on_decided(self, partition: "_PendingPartition") -> None:
+        self._waiting.pop(partition, None)
+        if not self._waiting and not self.done:
+            self._respond()
+
+    def on_deadline(self) -> None:
+        for partition in self._waiting:
+            partition.refuse(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the replicas did not acknowledge in time"))
+        self._respond()
+
+    def _respond(self) -> None:
+        self.done = True
+        self._context.respond(self._response)
+
+    def _abandon(self) -> None:
+        self.done = True
+
+
+class _PendingPartition:
+    __slots__ = ("_answer", "_request")
+
+    def __init__(self, request: PendingProduce, answer: PartitionProduceResponse) -> None:
+        self._request = request
+        self._answer = answer
+
+    def on_acknowledged(self) -> None:
+        self._request.on_decided(self)
+
+    def on_refused(self, error: KafkaError) -> None:
+        self.refuse(error)
+        self._request.on_decided(self)
+
+    def refuse(self, error: KafkaError) -> None:
+        self._answer.error_code = error.code
+        self._answer.error_message = error.message or None
+        self._answer.base_offset = NO_OFFSET

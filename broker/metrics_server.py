@@ -1,0 +1,77 @@
+"""Serves `/metrics` to Prometheus, on a port of its own: a scrape never shares a queue with clients."""
+
+from collections.abc import Callable
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.runtime.network import Connection, Listener
+
+REQUEST_BYTES_MAX = 16 * 1024
+SCRAPE_SECONDS_MAX = 10
+SCRAPES_AT_ONCE = 8
+
+
+class MetricsServer:
+    def __init__(self, render: Callable[[], bytes], logger: FilteringBoundLogger) -> None:
+        self._render = render
+        self._logger = logger
+        self._limiter = trio.CapacityLimiter(SCRAPES_AT_ONCE)
+
+    async def serve(self, listener: Listener) -> None:
+        """Answers one request a connection until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                connection = await listener.accept()
+                await self._limiter.acquire_on_behalf_of(connection)
+                nursery.start_soon(self._answer, connection)
+
+    async def _answer(self, connection: Connection) -> None:
+        try:
+            with trio.move_on_after(SCRAPE_SECONDS_MAX):
+                request = await _read_head(connection)
+                await _send_all(connection, self._response(request))
+        except OSError:
+            pass  # the scraper went away
+        finally:
+            connection.close()
+            self._limiter.release_on_behalf_of(connection)
+
+    def _response(self, head: bytes) -> bytes:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or words[0] not in (b"GET", b"HEAD"):
+            return _http(b"405 Method Not Allowed", b"only GET is answered here\n", b"text/plain")
+        path = words[1].split(b"?", 1)[0]
+        if path != b"/metrics":
+            return _http(b"404 Not Found", b"metrics are at /metrics\n", b"text/plain")
+        body = self._render()
+        response = _http(b"200 OK", body, b"text/plain; version=0.0.4; charset=utf-8")
+        return response if words[0] == b"GET" else response[: -len(body)]
+
+
+def _http(status: bytes, body: bytes, kind: bytes) -> bytes:
+    head = b"HTTP/1.1 %b\r\nContent-Type: %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+    return head % (status, kind, len(body)) + body
+
+
+async def _read_head(connection: Connection) -> bytes:
+    """Up to the blank line; a request that is too long, or ends early, gives what was read."""
+    head = b""
+    buffer = memoryview(bytearray(REQUEST_BYTES_MAX))
+    while b"\r\n\r\n" not in head and len(head) < REQUEST_BYTES_MAX:
+        await connection.wait_readable()
+        count = connection.receive_into(buffer)
+        if count == 0:
+            break
+        if count is not None:
+            head += buffer[:count]
+    return head
+
+
+async def _send_all(connection: Connection, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        sent = connection.send([rest])
+        if sent == 0:
+            await connection.wait_writable()
+        rest = rest[sent:]

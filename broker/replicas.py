@@ -1,0 +1,200 @@
+"""The replicas on this SPU: what handlers look up, append to and read from.
+
+A replica joins its log with what the broker knows of it: topic, leader epoch, high watermark, and who waits for what.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+from uuid import UUID
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import NO_EPOCH, SpuId
+from tailrace.protocol.record_batch import BatchHeader
+from tailrace.runtime.files import Buffer
+from tailrace.storage.log import Log
+
+from .cluster import Cluster
+from .specs import PartitionSpec, TopicSpec
+from .topic_configs import TopicSettings
+
+
+class FetchWaiter(Protocol):
+    """A consumer's fetch, parked until there is more to read."""
+
+    def on_advanced(self) -> None: ...
+
+
+class AcknowledgementWaiter(Protocol):
+    """A producer's request, waiting until what it appended is committed."""
+
+    def on_acknowledged(self) -> None: ...
+
+    def on_refused(self, error: KafkaError) -> None: ...
+
+
+class Replica:
+    __slots__ = (
+        "flush_running",
+        "high_watermark",
+        "is_open",
+        "log",
+        "offline_reason",
+        "settings",
+        "spec",
+        "unsynced_since",
+        "waiting_acknowledgements",
+        "waiting_fetches",
+    )
+
+    def __init__(self, spec: PartitionSpec, log: Log, settings: TopicSettings) -> None:
+        self.spec = spec
+        self.log = log
+        self.settings = settings
+        self.high_watermark = log.log_end
+        """Exclusive; never falls."""
+        self.waiting_fetches: dict[FetchWaiter, None] = {}
+        self.waiting_acknowledgements: deque[tuple[int, AcknowledgementWaiter]] = deque()
+        """By rising offset: each is released when the high watermark has reached its offset."""
+        self.is_open = True
+        """False once its topic has gone."""
+        self.offline_reason: str | None = None
+        """Set by the first failed write or sync; nothing is accepted afterwards."""
+        self.unsynced_since: float | None = None
+        self.flush_running = False
+
+    # what is
+
+    @property
+    def topic(self) -> str:
+        return self.spec.topic
+
+    @property
+    def partition(self) -> int:
+        return self.spec.partition
+
+    @property
+    def syncs_before_acknowledging(self) -> bool:
+        return self.settings.log.flush_messages == 1
+
+    @property
+    def readable_end(self) -> int:
+        """Where consumers stop: the high watermark, or the log end where the topic opted in to uncommitted reads."""
+        return self.log.log_end if self.settings.reads_uncommitted else self.high_watermark
+
+    # what happened
+
+    def use_settings(self, settings: TopicSettings) -> None:
+        self.settings = settings
+        self.log.use_config(settings.log)
+
+    def append(self, batch: Buffer, header: BatchHeader) -> None:
+        """One batch, stamped, at the log end. Raises KafkaError when the disk refuses; the replica is offline then."""
+        try:
+            self.log.append(batch, header)
+        except OSError as error:
+            self.go_offline(f"append failed: {error}")
+            raise self.storage_error() from error
+        if not self.syncs_before_acknowledging:
+            self.high_watermark = self.log.log_end
+
+    def on_advanced(self) -> None:
+        """More is readable or durable than before: lets acknowledgements and fetches go."""
+        committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
+        self.high_watermark = max(self.high_watermark, committed)
+        waiting = self.waiting_acknowledgements
+        while waiting and waiting[0][0] <= self.high_watermark:
+            waiting.popleft()[1].on_acknowledged()
+        if self.waiting_fetches:
+            for fetch in list(self.waiting_fetches):
+                fetch.on_advanced()
+
+    async def close(self) -> None:
+        self.is_open = False
+        await self.log.close()
+
+    def go_offline(self, reason: str) -> None:
+        if self.offline_reason is None:
+            self.offline_reason = reason
+        self.refuse_waiters(self.storage_error())
+
+    def refuse_waiters(self, error: KafkaError) -> None:
+        """The replica will acknowledge nothing more: everyone who waits is told."""
+        while self.waiting_acknowledgements:
+            self.waiting_acknowledgements.popleft()[1].on_refused(error)
+        for fetch in list(self.waiting_fetches):
+            fetch.on_advanced()
+
+    def storage_error(self) -> KafkaError:
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica is offline: {self.offline_reason}")
+
+
+class Replicas:
+    """Every replica on this SPU, and which error a client gets when it asks for one that it cannot have here."""
+
+    def __init__(self, spu: SpuId, cluster: Cluster) -> None:
+        self._spu = spu
+        self._cluster = cluster
+        self._by_key: dict[tuple[str | UUID, int], Replica] = {}
+        """Each replica twice: by its topic's name and by its topic's id."""
+        self._damaged: dict[tuple[UUID, int], str] = {}
+
+    def __iter__(self) -> Iterator[Replica]:
+        return (replica for (name, _), replica in self._by_key.items() if isinstance(name, str))
+
+    def of_topic(self, topic: TopicSpec) -> list[Replica]:
+        keys = ((topic.id, spec.partition) for spec in topic.partitions)
+        return [self._by_key[key] for key in keys if key in self._by_key]
+
+    def add(self, replica: Replica) -> None:
+        self._by_key[replica.spec.topic, replica.spec.partition] = replica
+        self._by_key[replica.spec.topic_id, replica.spec.partition] = replica
+
+    def add_damaged(self, spec: PartitionSpec, reason: str) -> None:
+        """A replica whose log did not open: clients are told that its storage failed."""
+        self._damaged[spec.topic_id, spec.partition] = reason
+
+    def remove_topic(self, topic: TopicSpec) -> list[Replica]:
+        """Forgets the replicas of the topic and hands them back."""
+        gone = self.of_topic(topic)
+        for replica in gone:
+            del self._by_key[topic.id, replica.partition]
+            del self._by_key[topic.name, replica.partition]
+        for spec in topic.partitions:
+            self._damaged.pop((topic.id, spec.partition), None)
+        return gone
+
+    def find(self, topic: str | UUID, partition: int) -> Replica | None:
+        return self._by_key.get((topic, partition))
+
+    def leading(self, topic: str | UUID, partition: int, epoch: int = NO_EPOCH) -> Replica:
+        """The replica that serves this partition's clients, if it is here; `epoch` is the leader epoch they know."""
+        replica = self._by_key.get((topic, partition))
+        if replica is None:
+            raise self._not_here(topic, partition)
+        if replica.offline_reason is not None:
+            raise replica.storage_error()
+        spec = replica.spec
+        if spec.leader != self._spu:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"SPU {spec.leader} leads {spec.topic}-{partition}")
+        if epoch != NO_EPOCH and epoch != spec.epoch:
+            if epoch < spec.epoch:
+                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch} is over; this is epoch {spec.epoch}")
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is unknown here; this is {spec.epoch}")
+        return replica
+
+    def _not_here(self, topic: str | UUID, partition: int) -> KafkaError:
+        if isinstance(topic, str):
+            known = self._cluster.topics.get(topic)
+            missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            known = self._cluster.topic_by_id(topic)
+            missing = ErrorCode.UNKNOWN_TOPIC_ID
+        if known is None:
+            return KafkaError(missing, f"there is no topic {topic}")
+        if not 0 <= partition < len(known.partitions):
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{known.name} has no partition {partition}")
+        damage = self._damaged.get((known.id, partition))
+        if damage is not None:
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica is offline: {damage}")
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{known.name}-{partition} is not on this SPU")

@@ -1,0 +1,38 @@
+"""Bounds the memory of requests that are still arriving, over all connections together.
+
+A connection reserves the whole of a request before it reads on, so that a request once begun can always be finished;
+the last reservation may go past the limit by one request. Small requests never wait: they lie in the shared buffer.
+"""
+
+import trio
+
+SMALL_BYTES = 64 * 1024
+
+
+class RequestMemory:
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit_bytes = limit_bytes
+        self._reserved: dict[object, int] = {}
+        self._freed = trio.Event()
+        self.reserved_bytes = 0
+
+    async def reserve(self, owner: object, count: int) -> None:
+        """Makes the owner's reservation `count` bytes, waiting until others have freed theirs if it must."""
+        if count <= SMALL_BYTES:
+            if owner in self._reserved:
+                self.release(owner)
+            return
+        held = self._reserved.get(owner, 0)
+        if count == held:
+            return
+        while self.reserved_bytes - held >= self._limit_bytes:
+            await self._freed.wait()
+        self.reserved_bytes += count - held
+        self._reserved[owner] = count
+
+    def release(self, owner: object) -> None:
+        freed = self._reserved.pop(owner, 0)
+        if freed:
+            self.reserved_bytes -= freed
+            self._freed.set()
+            self._freed = trio.Event()

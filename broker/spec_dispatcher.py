@@ -1,0 +1,100 @@
+"""Turns specs into running replicas: what the source of specs says should be here, is here after the call.
+
+A replica's storage is kept when its topic goes: it is parked under the topic's id for a while, so that a deleted topic
+can come back, and a new topic of the same name, which has another id, starts empty.
+"""
+
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.runtime.files import Files
+from tailrace.runtime.wall_clock import WallClock
+from tailrace.storage import layout
+from tailrace.storage.log import Log
+from tailrace.storage.open_files import OpenFiles
+
+from .metrics import BrokerMetrics
+from .parking import Parking
+from .replicas import Replica, Replicas
+from .specs import PartitionSpec, TopicSpec
+from .topic_configs import TopicSettings
+
+
+class SpecDispatcher:
+    def __init__(
+        self,
+        spu: SpuId,
+        data_directory: str,
+        files: Files,
+        wall_clock: WallClock,
+        replicas: Replicas,
+        parking: Parking,
+        metrics: BrokerMetrics,
+        logger: FilteringBoundLogger,
+        *,
+        clean: bool,
+    ) -> None:
+        self._spu = spu
+        self._data_directory = data_directory
+        self._files = files
+        self._wall_clock = wall_clock
+        self._replicas = replicas
+        self._metrics = metrics
+        self._logger = logger
+        self._parking = parking
+        self._open_files = OpenFiles(files)
+        self._clean = clean
+        """Whether whoever wrote the logs last closed them all."""
+        self._topics: dict[TopicId, TopicSpec] = {}
+
+    # what the source of specs says
+
+    def apply_topic(self, topic: TopicSpec, settings: TopicSettings) -> None:
+        """The topic is as the spec has it: its replicas that belong here run, with its settings."""
+        if topic.id not in self._topics:
+            self._parking.unpark(topic.name, topic.id)
+        self._topics[topic.id] = topic
+        for spec in topic.partitions:
+            if self._spu in spec.replicas:
+                replica = self._replicas.find(spec.topic_id, spec.partition)
+                if replica is None:
+                    self._open(spec, settings)
+                else:
+                    replica.spec = spec
+                    replica.use_settings(settings)
+
+    async def remove_topic(self, topic_id: TopicId) -> None:
+        """The topic is gone: its replicas stop, and their storage is parked."""
+        topic = self._topics.pop(topic_id)
+        gone = self._replicas.remove_topic(topic)
+        for replica in gone:
+            replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted"))
+        for replica in gone:
+            await replica.close()
+        await self._parking.park(topic.name, topic_id)
+        self._logger.info("topic_parked", topic=topic.name, topic_id=str(topic_id), partitions=len(topic.partitions))
+
+    async def on_all_applied(self) -> None:
+        """All topics that exist have been applied: what else lies here belongs to none of them."""
+        self._clean = True  # a replica that is made from now on has no past
+        await self._parking.park_orphans(self._topics)
+
+    def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
+        directory = layout.replica_directory(self._data_directory, spec.topic, spec.topic_id, spec.partition)
+        logger = self._logger.bind(topic=spec.topic, partition=spec.partition)
+        now_ms = self._wall_clock.now_ms()
+        try:
+            log = Log.open(self._files, directory, settings.log, now_ms, clean=self._clean, open_files=self._open_files)
+        except OSError as error:
+            logger.error("replica_did_not_open", reason=str(error))
+            self._replicas.add_damaged(spec, str(error))
+            return
+        report = log.recovery
+        if not report.was_clean:
+            self._metrics.recovered_replicas += 1
+            self._metrics.truncated_bytes += report.cut_bytes
+            self._metrics.rebuilt_indexes += report.indexes_rebuilt
+        for event in report.events:
+            logger.warning("log_recovered", what=event)
+        self._replicas.add(Replica(spec, log, settings))

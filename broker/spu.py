@@ -1,0 +1,243 @@
+"""A Streaming Processing Unit: wires what serves Kafka clients from the replicas in one data directory, and runs it."""
+
+from collections.abc import Awaitable
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.network import Address, CannotListenError, Listener
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import ListenerSettings, SpuSettings
+from tailrace.storage import layout
+
+from . import handlers
+from .broker_configs import BrokerConfigs
+from .cluster import Cluster
+from .controller_state import StateError
+from .fetch_session import FetchSessions
+from .flusher import Flusher
+from .housekeeping import Housekeeping
+from .local_controller import LocalController
+from .metrics import BrokerMetrics, Gauges, PartitionGauges, render
+from .metrics_server import MetricsServer
+from .parking import Parking
+from .producer_ids import ProducerIds
+from .public_server import PublicServer
+from .replicas import Replica, Replicas
+from .request_context import RequestContext
+from .spec_dispatcher import SpecDispatcher
+from .specs import Endpoint, SpuSpec
+from .waiting import Deadlines
+
+FETCH_SESSION_PARTITIONS_MAX = 100_000
+CLOSES_AT_ONCE = 16
+
+
+class StartError(Exception):
+    """One sentence for the person who started the SPU: why it cannot."""
+
+
+class Spu:
+    def __init__(
+        self, settings: SpuSettings, seams: Seams, logger: FilteringBoundLogger, *, metrics_optional: bool = False
+    ) -> None:
+        """`metrics_optional`: where the address for metrics is taken, another free one will do."""
+        self.id = SpuId(settings.id)
+        self.settings = settings
+        self.data_directory = settings.data_directory
+        self.files = seams.files
+        self.wall_clock = seams.wall_clock
+        self.chance = seams.chance
+        self.metrics = BrokerMetrics()
+        self.broker_configs = BrokerConfigs(settings.broker, _facts(settings))
+        self.cluster = Cluster()
+        self.replicas = Replicas(self.id, self.cluster)
+        self.deadlines = Deadlines()
+        self.fetch_sessions = FetchSessions(
+            seams.chance, self.broker_configs.settings.fetch_sessions_max, FETCH_SESSION_PARTITIONS_MAX
+        )
+        self.parking = Parking(self.data_directory, self.files, self.wall_clock)
+        self._network = seams.network
+        self._logger = logger.bind(spu=settings.id)
+        self._metrics_optional = metrics_optional
+        self._handlers: dict[int, handlers.Handler] = {}
+        self._appended: dict[Replica, None] = {}
+        self._flusher: Flusher | None = None
+        self._stopping = trio.Event()
+        self.controller: LocalController
+        self.producer_ids: ProducerIds
+
+    # what clients' connections call
+
+    def dispatch(self, context: RequestContext, request: object) -> object | Awaitable[object] | None:
+        handler = self._handlers.get(context.api_key)
+        if handler is None:
+            handler = self._handlers[context.api_key] = handlers.load(context.api_key)
+        reply: object | Awaitable[object] | None = handler(self, context, request)
+        return reply
+
+    def end_turn(self) -> None:
+        if self._appended:
+            appended, self._appended = self._appended, {}
+            assert self._flusher is not None
+            for replica in appended:
+                self._flusher.on_appended(replica)
+                if replica.waiting_fetches:
+                    replica.on_advanced()
+
+    # what handlers call
+
+    def on_appended(self, replica: Replica) -> None:
+        """A handler appended to the replica; who waits for that is woken at the end of the turn."""
+        self._appended[replica] = None
+
+    # life
+
+    def stop(self) -> None:
+        """Asks for a clean stop; `run` returns when everything is on the disk."""
+        self._stopping.set()
+
+    async def run(self, task_status: trio.TaskStatus[list[Address]] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until `stop`; reports the addresses of its listeners when clients may come."""
+        self.files.make_directories(self.data_directory)
+        lock = self.files.lock(layout.lock_path(self.data_directory))
+        if lock is None:
+            raise StartError(f"{self.data_directory} is in use by another tailrace process")
+        try:
+            listeners = [(await self._network.listen(each.address), each) for each in self.settings.listeners]
+            metrics_listener = await self._listen_for_scrapes()
+            self.controller = await self._open_replicas(tuple(_endpoint(*each) for each in listeners))
+            self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+            async with trio.open_nursery() as nursery:
+                self._start(nursery, listeners, metrics_listener)
+                addresses = [listener.address for listener, _ in listeners]
+                self._logger.info("spu_started", addresses=[str(each) for each in addresses])
+                task_status.started(addresses)
+                await self._stopping.wait()
+                nursery.cancel_scope.cancel()
+            await self._close_replicas()
+        finally:
+            lock.release()
+        self._logger.info("spu_stopped")
+
+    async def _listen_for_scrapes(self) -> Listener | None:
+        address = self.settings.metrics
+        if address is None:
+            return None
+        try:
+            return await self._network.listen(address)
+        except CannotListenError:
+            if not self._metrics_optional:
+                raise
+            return await self._network.listen(Address(address.host, 0))
+
+    async def _open_replicas(self, endpoints: tuple[Endpoint, ...]) -> LocalController:
+        mark = layout.clean_shutdown_path(self.data_directory)
+        clean = self.files.exists(mark)
+        self.files.remove(mark)  # from here on nothing is clean until the next orderly stop
+        dispatcher = SpecDispatcher(
+            self.id,
+            self.data_directory,
+            self.files,
+            self.wall_clock,
+            self.replicas,
+            self.parking,
+            self.metrics,
+            self._logger,
+            clean=clean,
+        )
+        controller = LocalController(
+            SpuSpec(self.id, self.settings.rack, endpoints),
+            self.data_directory,
+            self.files,
+            self.wall_clock,
+            self.chance,
+            self.cluster,
+            self.broker_configs,
+            dispatcher,
+        )
+        try:
+            await controller.start(clean=clean)
+        except StateError as error:
+            raise StartError(str(error)) from error
+        await dispatcher.on_all_applied()
+        return controller
+
+    def _start(
+        self, nursery: trio.Nursery, listeners: list[tuple[Listener, ListenerSettings]], metrics: Listener | None
+    ) -> None:
+        self._flusher = Flusher(nursery, self.deadlines, self.metrics, self._logger)
+        server = PublicServer(self, self.broker_configs, self.metrics, self._logger)
+        housekeeping = Housekeeping(self.replicas, self.parking, self.broker_configs, self.wall_clock, self._logger)
+        nursery.start_soon(self.deadlines.run)
+        nursery.start_soon(housekeeping.apply_retention)
+        for listener, each in listeners:
+            nursery.start_soon(server.serve, listener, each)
+        nursery.start_soon(server.close_idle)
+        if metrics is not None:
+            self._logger.info("metrics_served", address=str(metrics.address))
+            nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
+
+    async def _close_replicas(self) -> None:
+        """Brings every log to the disk; the mark says that all of them got there."""
+        limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
+        failed: list[str] = []
+
+        async def close(replica: Replica) -> None:
+            async with limiter:
+                try:
+                    await replica.close()
+                except OSError as error:
+                    failed.append(str(error))
+                    self._logger.error(
+                        "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
+                    )
+
+        async with trio.open_nursery() as nursery:
+            for replica in self.replicas:
+                nursery.start_soon(close, replica)
+        if not failed and not any(replica.offline_reason for replica in self.replicas):
+            await self.files.replace(layout.clean_shutdown_path(self.data_directory), b"clean\n")
+
+    def _scrape(self) -> bytes:
+        now = trio.current_time()
+        partitions = []
+        oldest = now
+        for replica in self.replicas:
+            log = replica.log
+            if replica.unsynced_since is not None:
+                oldest = min(oldest, replica.unsynced_since)
+            partitions.append(
+                PartitionGauges(
+                    replica.topic,
+                    replica.partition,
+                    log.log_start,
+                    log.log_end,
+                    replica.high_watermark,
+                    log.size_bytes,
+                    log.log_end - log.synced_end,
+                )
+            )
+        return render(self.metrics, Gauges(partitions, now - oldest))
+
+
+def _endpoint(listener: Listener, settings: ListenerSettings) -> Endpoint:
+    address = settings.advertised or listener.address
+    return Endpoint(settings.name, address.host, address.port)
+
+
+def _facts(settings: SpuSettings) -> dict[str, str]:
+    """What stands elsewhere in our settings but is a broker config to Kafka's tools."""
+    listeners = ",".join(f"{each.name}://{each.address}" for each in settings.listeners)
+    advertised = ",".join(f"{each.name}://{each.advertised or each.address}" for each in settings.listeners)
+    facts = {
+        "broker.id": str(settings.id),
+        "node.id": str(settings.id),
+        "log.dirs": settings.data_directory,
+        "listeners": listeners,
+        "advertised.listeners": advertised,
+    }
+    if settings.rack is not None:
+        facts["broker.rack"] = settings.rack
+    return facts

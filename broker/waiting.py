@@ -1,0 +1,56 @@
+"""Deadlines of requests that wait: one heap and one sweeper for all of them, instead of a cancel scope each.
+
+What waits is woken by the event it waits for; the sweeper only sees to those whose time ran out first.
+"""
+
+import heapq
+import itertools
+import math
+from typing import Protocol
+
+import trio
+
+_STALE_MIN = 1024
+
+
+class Waiter(Protocol):
+    @property
+    def done(self) -> bool:
+        """Answered or abandoned: its deadline no longer matters."""
+
+    def on_deadline(self) -> None: ...
+
+
+class Deadlines:
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Waiter]] = []
+        self._sequence = itertools.count()
+        self._sleep = trio.CancelScope()
+        self._rebuild_at = _STALE_MIN
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def add(self, deadline: float, waiter: Waiter) -> None:
+        """The waiter's `on_deadline` is called at the deadline, by Trio's clock, unless it is done by then."""
+        heap = self._heap
+        heapq.heappush(heap, (deadline, next(self._sequence), waiter))
+        if heap[0][2] is waiter:
+            self._sleep.deadline = deadline
+        if len(heap) > self._rebuild_at:
+            # Most are done long before their deadline; without this a client could grow the heap at will.
+            heap[:] = [entry for entry in heap if not entry[2].done]
+            heapq.heapify(heap)
+            self._rebuild_at = max(_STALE_MIN, 2 * len(heap))
+
+    async def run(self) -> None:
+        heap = self._heap
+        while True:
+            with trio.CancelScope() as self._sleep:
+                self._sleep.deadline = heap[0][0] if heap else math.inf
+                await trio.sleep_forever()
+            now = trio.current_time()
+            while heap and heap[0][0] <= now:
+                _, _, waiter = heapq.heappop(heap)
+                if not waiter.done:
+                    waiter.on_deadline()

@@ -1,0 +1,162 @@
+"""`tailrace up`: a whole local cluster in one process, ready for any Kafka client.
+
+Prints one line on standard output when it serves: `ready bootstrap=HOST:PORT[,HOST:PORT] in N ms`. SIGTERM or SIGINT
+stop it cleanly; everything else goes to the log on standard error.
+"""
+
+import argparse
+import gc
+import os
+import sys
+from collections.abc import AsyncIterator
+
+import trio
+
+from tailrace.broker.spu import Spu, StartError
+from tailrace.runtime import logs
+from tailrace.runtime.network import Address, CannotListenError
+from tailrace.runtime.process import allow_many_files, running_ms, stop_signals
+from tailrace.runtime.seams import Seams, real_seams
+from tailrace.runtime.settings import (
+    ListenerSettings,
+    SettingsError,
+    SpuSettings,
+    default_data_directory,
+    merge,
+    parse_address,
+    read_file,
+)
+
+PUBLIC_PORTS = (9005, 9092)
+METRICS = Address("127.0.0.1", 9008)
+SEND_BUFFER_BYTES = 256 * 1024
+_NAMES = frozenset({"data", "public", "advertise", "spus", "metrics", "log-level", "log-format", "broker"})
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", metavar="DIR", help="where the data lives (default: under the user's data directory)")
+    parser.add_argument(
+        "--public",
+        metavar="HOST:PORT",
+        help="where clients connect (default: 127.0.0.1:9005 and :9092); port 0 picks a free one",
+    )
+    parser.add_argument(
+        "--advertise",
+        metavar="HOST:PORT",
+        help="what clients are told to connect to (default: the address each of them has reached)",
+    )
+    parser.add_argument("--spus", metavar="N", type=int, help="how many SPUs to run (default: 1)")
+    parser.add_argument(
+        "--metrics", metavar="HOST:PORT", help=f"where Prometheus scrapes (default: {METRICS}, or a free port); or: off"
+    )
+    parser.add_argument("--config", metavar="FILE", help="a TOML file with these settings and a table [broker]")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="one of Kafka's broker settings, such as num.partitions=3",
+    )
+    parser.add_argument("--log-level", choices=sorted(logs.LEVELS), help="default: info")
+    parser.add_argument("--log-format", choices=("text", "json"), help="default: text on a terminal, else json")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    seams = real_seams(send_buffer_bytes=SEND_BUFFER_BYTES)
+    try:
+        merged = _merged(arguments, seams)
+        settings, metrics_optional = _settings(merged)
+    except SettingsError as error:
+        return _fail(str(error))
+    log_format = merged.get("log-format")
+    logs.configure(str(merged.get("log-level", "info")), json=None if log_format is None else log_format == "json")
+    allow_many_files()
+    refused: str | None = None
+    try:
+        trio.run(_up, settings, seams, metrics_optional)
+    except* (StartError, CannotListenError, SettingsError) as errors:
+        refused = _innermost(errors)
+    return 0 if refused is None else _fail(refused)
+
+
+def _fail(sentence: str) -> int:
+    print(f"tailrace up: {sentence}", file=sys.stderr)
+    return 1
+
+
+def _innermost(errors: BaseExceptionGroup[BaseException]) -> str:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error)
+
+
+async def _up(settings: SpuSettings, seams: Seams, metrics_optional: bool) -> None:
+    async with stop_signals() as signals, trio.open_nursery() as nursery:
+        spu = Spu(settings, seams, logs.get_logger(), metrics_optional=metrics_optional)
+        nursery.start_soon(_stop_on_signal, signals, spu, nursery.cancel_scope)
+        async with trio.open_nursery() as serving:
+            addresses: list[Address] = await serving.start(spu.run)
+            gc.collect()
+            gc.freeze()  # what start-up made lives on: the collector need not look at it again
+            print(f"ready bootstrap={','.join(map(str, addresses))} in {running_ms()} ms", flush=True)
+        nursery.cancel_scope.cancel()
+
+
+async def _stop_on_signal(signals: AsyncIterator[int], spu: Spu, scope: trio.CancelScope) -> None:
+    """The first signal asks for a clean stop; a second one does not wait for it."""
+    await anext(signals)
+    spu.stop()
+    await anext(signals)
+    scope.cancel()
+
+
+def _merged(arguments: argparse.Namespace, seams: Seams) -> dict[str, object]:
+    file: dict[str, object] = {}
+    if arguments.config:
+        try:
+            content = seams.files.read(arguments.config)
+        except OSError as error:
+            raise SettingsError(f"--config {arguments.config}: {error.strerror}") from error
+        file = read_file(arguments.config, content)
+    flags = {name: getattr(arguments, name.replace("-", "_"), None) for name in _NAMES}
+    return merge(_NAMES, file, os.environ, flags) | {"set": arguments.set}
+
+
+def _settings(merged: dict[str, object]) -> tuple[SpuSettings, bool]:
+    """The settings of the one SPU, and whether metrics may move to another port when theirs is taken."""
+    spus = merged.get("spus", 1)
+    if str(spus) != "1":
+        raise SettingsError(f"--spus {spus}: this version runs one SPU; more come with the Streaming Controller")
+    advertised = parse_address(str(merged["advertise"]), "--advertise") if "advertise" in merged else None
+    if "public" in merged:
+        publics = [parse_address(str(merged["public"]), "--public")]
+    else:
+        publics = [Address("127.0.0.1", port) for port in PUBLIC_PORTS]
+    listeners = tuple(
+        ListenerSettings(f"PUBLIC_{number}" if number else "PUBLIC", address, advertised)
+        for number, address in enumerate(publics)
+    )
+    metrics: Address | None = METRICS
+    if merged.get("metrics") == "off":
+        metrics = None
+    elif "metrics" in merged:
+        metrics = parse_address(str(merged["metrics"]), "--metrics")
+    data = str(merged.get("data") or default_data_directory(os.environ))
+    settings = SpuSettings(1, os.path.abspath(data), listeners, metrics, broker=_broker_settings(merged))
+    return settings, "metrics" not in merged
+
+
+def _broker_settings(merged: dict[str, object]) -> dict[str, str]:
+    table = merged.get("broker", {})
+    if not isinstance(table, dict):
+        raise SettingsError("the settings file: [broker] must be a table of Kafka's broker settings")
+    broker = {str(name): str(value).lower() if isinstance(value, bool) else str(value) for name, value in table.items()}
+    given = merged["set"]
+    assert isinstance(given, list)
+    for entry in given:
+        name, equals, value = str(entry).partition("=")
+        if not equals:
+            raise SettingsError(f"--set {entry}: it takes NAME=VALUE, such as num.partitions=3")
+        broker[name.strip()] = value.strip()
+    return broker

@@ -1,0 +1,34 @@
+"""structlog, set up once by the program's entry point: event names are past-tense facts, everything else is a field."""
+
+import logging
+import sys
+
+import structlog
+from structlog.typing import FilteringBoundLogger, Processor
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure(level: str = "info", *, json: bool | None = None) -> None:
+    """Logs go to standard error: one JSON object a line, or aligned text when a person is watching."""
+    if json is None:
+        json = not sys.stderr.isatty()
+    processors: list[Processor] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if json:
+        processors += [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=str)]
+    else:
+        processors += [structlog.dev.ConsoleRenderer()]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def get_logger() -> FilteringBoundLogger:
+    logger: FilteringBoundLogger = structlog.get_logger()
+    return logger

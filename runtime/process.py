@@ -1,0 +1,40 @@
+"""What a program asks of its own process: how long it has run, how many files it may open, and signals to stop."""
+
+import os
+import resource
+import signal
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import trio
+
+_IMPORTED = time.monotonic()
+
+
+def running_ms() -> int:
+    """Milliseconds since the process began; where the system does not tell, since this module was imported."""
+    try:
+        with open("/proc/self/stat", "rb") as stat:
+            started_ticks = int(stat.read().rpartition(b")")[2].split()[19])
+        seconds = time.clock_gettime(time.CLOCK_BOOTTIME) - started_ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, AttributeError):
+        seconds = time.monotonic() - _IMPORTED
+    return round(seconds * 1000)
+
+
+def allow_many_files() -> int:
+    """Raises the limit of open files as far as the system lets us; every replica and connection needs some."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (ValueError, OSError):
+        return soft  # a hard limit of "infinity" can be more than the kernel grants
+    return hard
+
+
+@asynccontextmanager
+async def stop_signals() -> AsyncIterator[AsyncIterator[int]]:
+    """The signals that ask for a clean stop, as they come."""
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        yield signals

@@ -1,0 +1,20 @@
+"""The four seams together, as a server takes them: real ones in production, simulated ones in a seed."""
+
+from dataclasses import dataclass
+
+from .chance import Chance, RandomChance
+from .files import Files, RealFiles
+from .network import Network, TcpNetwork
+from .wall_clock import SystemClock, WallClock
+
+
+@dataclass(frozen=True, slots=True)
+class Seams:
+    network: Network
+    files: Files
+    wall_clock: WallClock
+    chance: Chance
+
+
+def real_seams(*, send_buffer_bytes: int) -> Seams:
+    return Seams(TcpNetwork(send_buffer_bytes), RealFiles(), SystemClock(), RandomChance())

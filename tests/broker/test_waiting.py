@@ -1,0 +1,99 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from tailrace.broker.waiting import Deadlines
+
+pytestmark = pytest.mark.trio
+
+
+class _Waiter:
+    def __init__(self) -> None:
+        self.done = False
+        self.called_at: float | None = None
+
+    def on_deadline(self) -> None:
+        assert self.called_at is None
+        self.called_at = trio.current_time()
+
+
+@asynccontextmanager
+async def _running() -> AsyncIterator[Deadlines]:
+    deadlines = Deadlines()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deadlines.run)
+        yield deadlines
+        nursery.cancel_scope.cancel()
+
+
+async def test_each_waiter_is_called_at_its_deadline(autojump_clock: trio.testing.MockClock) -> None:
+    async with _running() as deadlines:
+        start = trio.current_time()
+        waiters = {delay: _Waiter() for delay in (30, 10, 20, 0, 10.5)}
+        for delay, waiter in waiters.items():
+            deadlines.add(start + delay, waiter)
+        await trio.sleep(60)
+        for delay, waiter in waiters.items():
+            assert waiter.called_at == pytest.approx(start + delay)
+        assert len(deadlines) == 0
+
+
+async def test_an_earlier_deadline_shortens_the_sleep(autojump_clock: trio.testing.MockClock) -> None:
+    async with _running() as deadlines:
+        start = trio.current_time()
+        late, early = _Waiter(), _Waiter()
+        deadlines.add(start + 100, late)
+        await trio.sleep(1)
+        deadlines.add(start + 2, early)
+        await trio.sleep(2)
+        assert early.called_at == pytest.approx(start + 2)
+        assert late.called_at is None
+
+
+async def test_whoever_was_answered_is_not_called(autojump_clock: trio.testing.MockClock) -> None:
+    async with _running() as deadlines:
+        waiter = _Waiter()
+        deadlines.add(trio.current_time() + 1, waiter)
+        waiter.done = True
+        await trio.sleep(2)
+        assert waiter.called_at is None
+        assert len(deadlines) == 0
+
+
+async def test_a_deadline_set_before_the_sweeper_ran_counts(autojump_clock: trio.testing.MockClock) -> None:
+    deadlines = Deadlines()
+    waiter = _Waiter()
+    deadlines.add(trio.current_time() - 1, waiter)
+    with trio.move_on_after(1):
+        await deadlines.run()
+    assert waiter.called_at is not None
+
+
+async def test_a_waiter_may_wait_again(autojump_clock: trio.testing.MockClock) -> None:
+    calls: list[float] = []
+    async with _running() as deadlines:
+
+        class Again(_Waiter):
+            def on_deadline(self) -> None:
+                calls.append(trio.current_time())
+                if len(calls) < 3:
+                    deadlines.add(trio.current_time() + 1, self)
+
+        deadlines.add(trio.current_time() + 1, Again())
+        await trio.sleep(10)
+    assert len(calls) == 3
+
+
+async def test_waiters_that_are_done_do_not_pile_up() -> None:
+    """A consumer whose long polls end early must not make us remember each until its deadline."""
+    deadlines = Deadlines()
+    kept = _Waiter()
+    deadlines.add(trio.current_time() + 5, kept)
+    for _ in range(100_000):
+        waiter = _Waiter()
+        deadlines.add(trio.current_time() + 3600, waiter)
+        waiter.done = True
+    assert len(deadlines) < 5000

@@ -1,0 +1,59 @@
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from tailrace.runtime import logs
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_json_is_one_object_a_line_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", json=True)
+    logger = logs.get_logger().bind(topic="orders")
+    logger.info("segment_sealed", base_offset=7)
+    logger.warning("log_cut", reason={1})
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    first, second = map(json.loads, captured.err.splitlines())
+    assert first.pop("timestamp").endswith("Z")
+    assert first == {"event": "segment_sealed", "level": "info", "topic": "orders", "base_offset": 7}
+    assert second["reason"] == "{1}", "what JSON has no word for is written as text"
+
+
+def test_an_exception_is_still_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", json=True)
+    try:
+        raise ValueError("bad")
+    except ValueError:
+        logs.get_logger().error("compaction_failed", exc_info=True)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["exception"][0]["exc_value"] == "bad"
+
+
+def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure("info", json=False)
+    logs.get_logger().info("segment_sealed", base_offset=7)
+    assert "segment_sealed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("level", "heard"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_a_level_keeps_what_is_below_it_quiet(level: str, heard: int, capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(level, json=True)
+    logger = logs.get_logger()
+    logger.debug("a")
+    logger.info("b")
+    logger.warning("c")
+    logger.error("d")
+    assert len(capsys.readouterr().err.splitlines()) == heard
+
+
+def test_without_a_terminal_it_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    logs.get_logger().info("started")
+    assert json.loads(capsys.readouterr().err)["event"] == "started"
