@@ -1,0 +1,45 @@
+"""The session, the topics' other side and the readers that all Spark tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from .kafka_side import KafkaSide
+from .session import start_session
+from .spark_side import Job, SparkSide
+
+TIMEOUT_SECONDS = 240
+"""Per test: a session's start and the first jars come on top of what the first test does."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = start_session(tmp_path_factory.mktemp("spark"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_side(bootstrap: str) -> KafkaSide:
+    return KafkaSide(bootstrap)
+
+
+@pytest.fixture(scope="session")
+def spark_side(spark_session: SparkSession, bootstrap: str) -> SparkSide:
+    return SparkSide(spark_session, bootstrap)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path / "checkpoint")

@@ -1,0 +1,195 @@
+"""The cluster as stock Kafka clients see it: what seeds the topics that Spark reads and checks the ones it writes.
+
+Spark is compared with other clients' view of the same broker, never with what the test believes it sent, so a test
+fails when the two disagree and not when a broker is free to choose (offsets, say).
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from kafka import KafkaConsumer
+from kafka import TopicPartition as Place
+from raw import FETCH, connect, fetch_body, fetch_result
+from waiting import wait_until
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+BATCH_HEADER_SIZE = 61
+PATIENCE_SECONDS = 60.0
+"""How long a condition may take that a broker reaches in the background: clients retry, cleaners run in turns."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Row:
+    """A record with its place: what a row of Spark's Kafka source and a record of a consumer have in common."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToSend:
+    """A record before it has a place."""
+
+    value: bytes | None
+    key: bytes | None = None
+    partition: int = 0
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+
+class KafkaSide:
+    """librdkafka administers and writes, for it brings every codec and outlives a broker; kafka-python reads."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin = new_admin(bootstrap)
+
+    # Topics
+
+    def new_topic(self, purpose: str, partitions: int = 1, **config: str) -> str:
+        """A topic of a name that no earlier run has used; underscores in the names of settings stand for dots."""
+        name = f"spark-{purpose}-{uuid.uuid4().hex[:8]}"
+        self.create_topic(name, partitions, **config)
+        return name
+
+    def create_topic(self, name: str, partitions: int = 1, **config: str) -> None:
+        settings = {setting.replace("_", "."): value for setting, value in config.items()}
+        self._admin.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result(PATIENCE_SECONDS)
+        self._wait_for_partitions(name, partitions)
+
+    def delete_topic(self, name: str) -> None:
+        """Returns when the brokers have forgotten the name, so that it can be created again."""
+        self._admin.delete_topics([name])[name].result(PATIENCE_SECONDS)
+        wait_until(lambda: name not in self._admin.list_topics().topics, PATIENCE_SECONDS, f"{name} deleted")
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(PATIENCE_SECONDS)
+        # An old client keeps to the partitions it knows for minutes.
+        self._admin = new_admin(self.bootstrap)
+        self._wait_for_partitions(topic, total)
+
+    def delete_records_before(self, topic: str, partition: int, offset: int) -> None:
+        for done in self._admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+            done.result(PATIENCE_SECONDS)
+
+    def ends(self, topic: str) -> dict[int, int]:
+        return self._offsets(topic, OffsetSpec.latest(), len(self._partitions(topic)))
+
+    def starts(self, topic: str) -> dict[int, int]:
+        return self._offsets(topic, OffsetSpec.earliest(), len(self._partitions(topic)))
+
+    def _partitions(self, topic: str) -> list[int]:
+        return sorted(self._admin.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic].partitions)
+
+    def _offsets(self, topic: str, spec: OffsetSpec, partitions: int) -> dict[int, int]:
+        asked = {TopicPartition(topic, partition): spec for partition in range(partitions)}
+        answers = self._admin.list_offsets(asked, request_timeout=PATIENCE_SECONDS)
+        return {place.partition: answer.result(PATIENCE_SECONDS).offset for place, answer in answers.items()}
+
+    def _wait_for_partitions(self, topic: str, partitions: int) -> None:
+        """Metadata may name a leader some time before it leads, so each is asked for its end."""
+
+        def all_answer() -> bool:
+            try:
+                return len(self._offsets(topic, OffsetSpec.latest(), partitions)) == partitions
+            except KafkaException:
+                return False
+
+        wait_until(all_answer, PATIENCE_SECONDS, f"{partitions} partitions of {topic}")
+
+    # Records
+
+    def send(self, topic: str, records: Iterable[ToSend], codec: str = "none") -> None:
+        """Returns when all are acknowledged. One call's records of a partition travel in few batches."""
+        producer = Producer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "acks": "all",
+                # Retries must not change the order, and a producer id is not to be had while a broker starts.
+                "max.in.flight": 1,
+                "compression.type": codec,
+                "linger.ms": 50,
+            }
+        )
+        failures: list[object] = []
+        for record in records:
+            # librdkafka takes a missing time for "now" only when none is passed.
+            time_of_record = {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
+            producer.produce(
+                topic,
+                value=record.value,
+                key=record.key,
+                partition=record.partition,
+                headers=list(record.headers),
+                on_delivery=lambda error, _: failures.append(error) if error else None,
+                **time_of_record,
+            )
+        assert producer.flush(PATIENCE_SECONDS) == 0, f"{topic}: not all records were acknowledged"
+        assert not failures, failures
+
+    def send_values(self, topic: str, values: Iterable[object], partition: int = 0, codec: str = "none") -> None:
+        self.send(topic, [ToSend(str(value).encode(), partition=partition) for value in values], codec)
+
+    def rows(self, *topics: str) -> list[Row]:
+        """Everything that is in the topics, in the order of topic, partition and offset."""
+        ends = {Place(topic, number): end for topic in topics for number, end in self.ends(topic).items()}
+        consumer = KafkaConsumer(bootstrap_servers=self.bootstrap, enable_auto_commit=False)
+        try:
+            consumer.assign(list(ends))
+            consumer.seek_to_beginning(*ends)
+            found: list[Row] = []
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            # A compacted partition may end in a gap, so the position decides and not the last record's offset.
+            while any(consumer.position(place) < end for place, end in ends.items()):
+                assert time.monotonic() < deadline, f"could not read {topics} to the end"
+                for records in consumer.poll(timeout_ms=200).values():
+                    found += [
+                        Row(
+                            record.topic,
+                            record.partition,
+                            record.offset,
+                            record.timestamp,
+                            record.key,
+                            record.value,
+                            tuple((name, value) for name, value in record.headers),
+                        )
+                        for record in records
+                        if record.offset < ends[Place(record.topic, record.partition)]
+                    ]
+        finally:
+            consumer.close()
+        return sorted(found, key=lambda row: (row.topic, row.partition, row.offset))
+
+    def batch_producer_ids(self, topic: str, partition: int) -> list[int]:
+        """The producer id of each batch at the head of a partition, which no client shows.
+
+        Works where the bootstrap broker leads the partition.
+        """
+        with connect(self.bootstrap) as connection:
+            answer = connection.call(FETCH, 4, fetch_body(topic, partition, 0, bytes_max=1 << 24))
+        error, _, records = fetch_result(answer)
+        assert error == 0, f"Fetch of {topic}-{partition} was answered with error {error}"
+        found, position = [], 0
+        while position + BATCH_HEADER_SIZE <= len(records):
+            (length,) = struct.unpack_from(">i", records, position + 8)
+            (producer_id,) = struct.unpack_from(">q", records, position + 43)
+            found.append(producer_id)
+            position += 12 + length
+        return found
+
+
+def new_admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})

@@ -1,0 +1,56 @@
+"""The one SparkSession of a run, with the Kafka connector fetched by Spark itself.
+
+The versions and the dependencies left out stand here and in docs/spark.md. What is left out is either part of pyspark
+already (Hadoop, lz4, snappy, slf4j) or never used; leaving it out keeps the download at four jars.
+"""
+
+from __future__ import annotations
+
+from contextlib import chdir
+from pathlib import Path
+
+import pyspark
+from pyspark.sql import SparkSession
+
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+PART_OF_PYSPARK = (
+    "org.apache.hadoop:hadoop-client-api",
+    "org.apache.hadoop:hadoop-client-runtime",
+    "org.slf4j:slf4j-api",
+    "org.lz4:lz4-java",
+    "org.xerial.snappy:snappy-java",
+    "com.google.code.findbugs:jsr305",
+    "org.scala-lang.modules:scala-parallel-collections_2.13",
+)
+HERE = Path(__file__).resolve().parent
+JARS = HERE.parents[1] / ".cache" / "ivy"
+"""In the checkout and not in the home directory, so that a clean checkout shows what a new machine would do."""
+
+TASKS_AT_ONCE = 2
+
+
+def start_session(scratch: Path) -> SparkSession:
+    settings = {
+        "spark.jars.packages": CONNECTOR,
+        "spark.jars.excludes": ",".join(PART_OF_PYSPARK),
+        "spark.jars.ivySettings": str(HERE / "ivysettings.xml"),
+        "spark.jars.ivy": str(JARS),
+        "spark.driver.memory": "768m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.local.dir": str(scratch / "local"),
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.streaming.pollingDelay": "10ms",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master(f"local[{TASKS_AT_ONCE}]").appName("tailrace compatibility")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    # Spark leaves a directory where its JVM was started.
+    with chdir(scratch):
+        return builder.getOrCreate()
