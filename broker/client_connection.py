@@ -184,28 +184,30 @@ class ClientConnection:
         if not self._outbox.collect() or self._draining or self._nursery is None:
             return
         try:
-            done = self._outbox.send(self._connection)
+            done = self._send()
         except OSError as error:
             self.close(str(error))
             return
         if not done:
             self._draining = True
             self._nursery.start_soon(self._drain)
-        self._after_send()
 
     async def _drain(self) -> None:
         while True:
             await self._connection.wait_writable()
             self.last_active = trio.current_time()
             self._outbox.collect()
-            done = self._outbox.send(self._connection)
-            self._after_send()
-            if done:
+            if self._send():
                 self._draining = False
                 return
 
-    def _after_send(self) -> None:
+    def _send(self) -> bool:
+        """Whether everything that is ready has left."""
+        before = self._outbox.sent_bytes
+        done = self._outbox.send(self._connection)
+        self._metrics.sent_bytes += self._outbox.sent_bytes - before
         self._room_made.set()
+        return done
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Work that time brings: old segments go, compacted topics are compacted, parked storage ends.
+"""Work that time brings: old segments go, parked storage ends, high watermarks are written down.
 
 One task, one replica after the other: none of this is urgent, and clients' requests come first.
 """
@@ -8,27 +8,36 @@ from collections.abc import Awaitable, Callable
 import trio
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
+from tailrace.storage.checkpoints import ReplicaKey, save_high_watermarks
 
 from .broker_configs import BrokerConfigs
 from .parking import Parking
 from .replicas import Replica, Replicas
 
+CHECKPOINT_SECONDS = 5
+
 
 class Housekeeping:
     def __init__(
         self,
+        data_directory: str,
+        files: Files,
+        wall_clock: WallClock,
         replicas: Replicas,
         parking: Parking,
         configs: BrokerConfigs,
-        wall_clock: WallClock,
         logger: FilteringBoundLogger,
     ) -> None:
+        self._data_directory = data_directory
+        self._files = files
         self._replicas = replicas
         self._parking = parking
         self._configs = configs
         self._wall_clock = wall_clock
         self._logger = logger
+        self._saved_high_watermarks: dict[ReplicaKey, int] = {}
 
     async def apply_retention(self) -> None:
         """Runs until cancelled: removes segments that have had their time, and storage parked for too long."""
@@ -39,6 +48,23 @@ class Housekeeping:
                     await self._attempt(replica, self._apply_retention)
             for topic, topic_id in self._parking.remove_expired(self._configs.settings.deleted_topic_retention_ms):
                 self._logger.info("parked_storage_removed", topic=topic, topic_id=str(topic_id))
+
+    async def checkpoint_high_watermarks(self) -> None:
+        """Runs until cancelled: a replica that comes back knows at least what was committed a moment ago."""
+        while True:
+            await trio.sleep(CHECKPOINT_SECONDS)
+            await self.save_high_watermarks()
+
+    async def save_high_watermarks(self) -> None:
+        now = {(each.spec.topic_id, each.partition): each.high_watermark for each in self._replicas}
+        if now == self._saved_high_watermarks:
+            return
+        try:
+            await save_high_watermarks(self._files, self._data_directory, now)
+        except OSError as error:
+            self._logger.error("high_watermarks_not_saved", reason=str(error))
+        else:
+            self._saved_high_watermarks = now
 
     async def _apply_retention(self, replica: Replica) -> None:
         removed = await replica.log.apply_retention(self._wall_clock.now_ms(), replica.high_watermark)

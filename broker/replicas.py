@@ -47,11 +47,11 @@ class Replica:
         "waiting_fetches",
     )
 
-    def __init__(self, spec: PartitionSpec, log: Log, settings: TopicSettings) -> None:
+    def __init__(self, spec: PartitionSpec, log: Log, settings: TopicSettings, high_watermark: int) -> None:
         self.spec = spec
         self.log = log
         self.settings = settings
-        self.high_watermark = log.log_end
+        self.high_watermark = high_watermark
         """Exclusive; never falls."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}
         self.waiting_acknowledgements: deque[tuple[int, AcknowledgementWaiter]] = deque()

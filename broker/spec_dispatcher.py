@@ -11,6 +11,7 @@ from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage import layout
+from tailrace.storage.checkpoints import load_high_watermarks
 from tailrace.storage.log import Log
 from tailrace.storage.open_files import OpenFiles
 
@@ -47,6 +48,7 @@ class SpecDispatcher:
         self._clean = clean
         """Whether whoever wrote the logs last closed them all."""
         self._topics: dict[TopicId, TopicSpec] = {}
+        self._high_watermarks = load_high_watermarks(files, data_directory)
 
     # what the source of specs says
 
@@ -97,4 +99,7 @@ class SpecDispatcher:
             self._metrics.rebuilt_indexes += report.indexes_rebuilt
         for event in report.events:
             logger.warning("log_recovered", what=event)
-        self._replicas.add(Replica(spec, log, settings))
+        # With no other replica everything in the log is committed; else only what was known to be so.
+        alone = spec.live_replicas == (self._spu,)
+        known = self._high_watermarks.get((spec.topic_id, spec.partition), log.log_start)
+        self._replicas.add(Replica(spec, log, settings, log.log_end if alone else min(known, log.log_end)))

@@ -10,6 +10,7 @@ from tailrace.runtime.network import Address, CannotListenError, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.storage import layout
+from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_shutdown_mark
 
 from . import handlers
 from .broker_configs import BrokerConfigs
@@ -60,6 +61,15 @@ class Spu:
         self.parking = Parking(self.data_directory, self.files, self.wall_clock)
         self._network = seams.network
         self._logger = logger.bind(spu=settings.id)
+        self._housekeeping = Housekeeping(
+            self.data_directory,
+            self.files,
+            self.wall_clock,
+            self.replicas,
+            self.parking,
+            self.broker_configs,
+            self._logger,
+        )
         self._metrics_optional = metrics_optional
         self._handlers: dict[int, handlers.Handler] = {}
         self._appended: dict[Replica, None] = {}
@@ -116,6 +126,7 @@ class Spu:
                 task_status.started(addresses)
                 await self._stopping.wait()
                 nursery.cancel_scope.cancel()
+            await self._housekeeping.save_high_watermarks()
             await self._close_replicas()
         finally:
             lock.release()
@@ -133,9 +144,7 @@ class Spu:
             return await self._network.listen(Address(address.host, 0))
 
     async def _open_replicas(self, endpoints: tuple[Endpoint, ...]) -> LocalController:
-        mark = layout.clean_shutdown_path(self.data_directory)
-        clean = self.files.exists(mark)
-        self.files.remove(mark)  # from here on nothing is clean until the next orderly stop
+        clean = await take_clean_shutdown_mark(self.files, self.data_directory)
         dispatcher = SpecDispatcher(
             self.id,
             self.data_directory,
@@ -169,9 +178,9 @@ class Spu:
     ) -> None:
         self._flusher = Flusher(nursery, self.deadlines, self.metrics, self._logger)
         server = PublicServer(self, self.broker_configs, self.metrics, self._logger)
-        housekeeping = Housekeeping(self.replicas, self.parking, self.broker_configs, self.wall_clock, self._logger)
         nursery.start_soon(self.deadlines.run)
-        nursery.start_soon(housekeeping.apply_retention)
+        nursery.start_soon(self._housekeeping.apply_retention)
+        nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
         for listener, each in listeners:
             nursery.start_soon(server.serve, listener, each)
         nursery.start_soon(server.close_idle)
@@ -198,7 +207,7 @@ class Spu:
             for replica in self.replicas:
                 nursery.start_soon(close, replica)
         if not failed and not any(replica.offline_reason for replica in self.replicas):
-            await self.files.replace(layout.clean_shutdown_path(self.data_directory), b"clean\n")
+            await leave_clean_shutdown_mark(self.files, self.data_directory)
 
     def _scrape(self) -> bytes:
         now = trio.current_time()
