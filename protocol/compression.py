@@ -1,5 +1,6 @@
 """gzip, snappy, lz4 and zstd behind two functions. What comes out is bounded: a few bytes can unpack to gigabytes."""
 
+from collections.abc import Callable
 from enum import IntEnum
 from struct import Struct
 
@@ -20,6 +21,14 @@ _XERIAL_VERSIONS = Struct(">ii").pack(1, 1)
 _XERIAL_HEADER_BYTES = 16
 _BLOCK_SIZE = Struct(">I")
 
+_LZ4_FRAME_START = bytes.fromhex("04224d18604082")
+"""The magic number, then: version 1, independent blocks of up to 64 KiB, no checksums. Java reads no linked blocks,
+which is what the library's own frames have."""
+_LZ4_FRAME_END = bytes(4)
+_LZ4_BLOCK_BYTES = 64 * 1024
+_LZ4_BLOCK_SIZE = Struct("<I")
+_LZ4_STORED = 0x8000_0000
+
 
 class Compression(IntEnum):
     NONE = 0
@@ -29,8 +38,15 @@ class Compression(IntEnum):
     ZSTD = 4
 
 
+_DECOMPRESS_INTO: dict[Compression, Callable[[Buffer, bytearray], int]] = {
+    Compression.GZIP: cramjam.gzip.decompress_into,
+    Compression.LZ4: cramjam.lz4.decompress_into,
+    Compression.ZSTD: cramjam.zstd.decompress_into,
+}
+
+
 def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes:
-    """`level` None is the codec's own default; snappy has no levels."""
+    """`level` None is the codec's own default. Snappy has no levels, and lz4 here only the fast one."""
     match kind:
         case Compression.NONE:
             return bytes(data)
@@ -40,29 +56,23 @@ def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes
             block = bytes(cramjam.snappy.compress_raw(data))
             return b"".join((_XERIAL_MAGIC, _XERIAL_VERSIONS, _BLOCK_SIZE.pack(len(block)), block))
         case Compression.LZ4:
-            return bytes(cramjam.lz4.compress(data, level))
+            return _compress_lz4(data)
         case Compression.ZSTD:
             return bytes(cramjam.zstd.compress(data, level))
 
 
 def decompress(kind: Compression, data: Buffer, limit: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """Raises ValueError when the data is damaged, TooLargeError when it is larger than the limit once unpacked."""
-    match kind:
-        case Compression.NONE:
-            return bytes(data)
-        case Compression.SNAPPY:
-            return _decompress_snappy(bytes(data), limit)
-        case Compression.GZIP:
-            codec = cramjam.gzip
-        case Compression.LZ4:
-            codec = cramjam.lz4
-        case Compression.ZSTD:
-            codec = cramjam.zstd
+    if kind is Compression.NONE:
+        return bytes(data)
+    if kind is Compression.SNAPPY:
+        return _decompress_snappy(bytes(data), limit)
+    decompress_into = _DECOMPRESS_INTO[kind]
     capacity = min(limit, max(_FIRST_GUESS_RATIO * len(data), _FIRST_GUESS_BYTES_MIN))
     while True:
         output = bytearray(capacity)
         try:
-            count = codec.decompress_into(data, output)
+            count = decompress_into(data, output)
         except cramjam.DecompressionError as error:
             if _OUTPUT_WAS_TOO_SMALL not in str(error):
                 raise ValueError(f"{kind.name.lower()}: {error}") from None
@@ -75,6 +85,20 @@ def decompress(kind: Compression, data: Buffer, limit: int = DECOMPRESSED_BYTES_
 
 class TooLargeError(ValueError):
     """Honest data perhaps, but not in one batch."""
+
+
+def _compress_lz4(data: Buffer) -> bytes:
+    parts = [_LZ4_FRAME_START]
+    view = memoryview(data)
+    for position in range(0, len(view), _LZ4_BLOCK_BYTES):
+        plain = view[position : position + _LZ4_BLOCK_BYTES]
+        packed = bytes(cramjam.lz4.compress_block(plain, store_size=False))
+        if len(packed) < len(plain):
+            parts += _LZ4_BLOCK_SIZE.pack(len(packed)), packed
+        else:
+            parts += _LZ4_BLOCK_SIZE.pack(len(plain) | _LZ4_STORED), bytes(plain)
+    parts.append(_LZ4_FRAME_END)
+    return b"".join(parts)
 
 
 def _decompress_snappy(data: bytes, limit: int) -> bytes:
