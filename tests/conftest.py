@@ -1,4 +1,4 @@
-"""Fails the session if a package of ours was imported under its bare name, which would be a second copy of every class."""
+"""Fails the session if a package of ours was imported under its bare name: a second copy of every class."""
 
 import sys
 

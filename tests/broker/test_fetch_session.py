@@ -8,9 +8,7 @@ from tailrace.runtime.chance import RandomChance
 
 
 def _partition(number: int, offset: int = 0, topic: str = "t") -> FetchedPartition:
-    return FetchedPartition(
-        (topic, number), offset, bytes_max=1000, current_leader_epoch=-1, last_fetched_epoch=-1
-    )
+    return FetchedPartition((topic, number), offset, bytes_max=1000, current_leader_epoch=-1, last_fetched_epoch=-1)
 
 
 def _sessions(sessions_max: int = 10, partitions_max: int = 100) -> FetchSessions:

@@ -97,9 +97,7 @@ def test_any_pattern_of_partial_sends_gives_the_same_bytes_in_request_order(
         for response in responses
     ]
     for index in becoming_known:
-        answers[index].parts = [
-            FileRange(log, *part) if isinstance(part, tuple) else part for part in responses[index]
-        ]
+        answers[index].parts = [FileRange(log, *part) if isinstance(part, tuple) else part for part in responses[index]]
         outbox.collect()
         outbox.send(connection)
         assert b"".join(expected).startswith(bytes(connection.received))

@@ -1,0 +1,211 @@
+"""Fetch against a whole SPU: what is returned, what waits, and what sessions leave out."""
+
+import pytest
+import trio
+from simulation.client import WireClient
+from spus import batch, newest, running_spu
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.protocol.record_batch import iterate
+
+BY_NAME = 12
+MEGABYTE = 2**20
+
+
+async def produce(client: WireClient, records: bytes, topic: str = "t", partition: int = 0) -> int:
+    response = await client.request(
+        ApiKey.PRODUCE,
+        BY_NAME,
+        ProduceRequest(
+            acks=-1,
+            timeout_ms=1000,
+            topic_data=[TopicProduceData(name=topic, partition_data=[PartitionProduceData(partition, records)])],
+        ),
+    )
+    (answer,) = response.responses[0].partition_responses
+    assert answer.error_code == 0, answer
+    offset: int = answer.base_offset
+    return offset
+
+
+def wanted(offset: int = 0, *, partition: int = 0, bytes_max: int = MEGABYTE, **more: int) -> FetchPartition:
+    return FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=bytes_max, **more)
+
+
+def fetch(*partitions: FetchPartition, wait_ms: int = 0, min_bytes: int = 1, **more: object) -> FetchRequest:
+    topics = [FetchTopic(topic="t", partitions=list(partitions))] if partitions else []
+    return FetchRequest(max_wait_ms=wait_ms, min_bytes=min_bytes, topics=topics, **more)  # type: ignore[arg-type]
+
+
+def offsets(response: FetchResponse, partition: int = 0) -> list[int]:
+    """The base offsets of the batches that came for a partition."""
+    (data,) = (each for topic in response.responses for each in topic.partitions if each.partition_index == partition)
+    assert data.error_code == 0, data
+    assert isinstance(data.records, bytes | memoryview)
+    return [header.base_offset for _, header in iterate(data.records)]
+
+
+async def ask(client: WireClient, request: FetchRequest, version: int = BY_NAME) -> FetchResponse:
+    response: FetchResponse = await client.request(ApiKey.FETCH, version, request)
+    return response
+
+
+async def test_a_fetch_returns_whole_batches_from_the_one_that_holds_the_offset(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a", b"b", b"c"))
+        await produce(client, batch(b"d"))
+        assert offsets(await ask(client, fetch(wanted(1)))) == [0, 3]
+        assert offsets(await ask(client, fetch(wanted(3)))) == [3]
+        assert offsets(await ask(client, fetch(wanted(4)))) == []
+
+
+async def test_the_first_batch_comes_even_when_it_is_larger_than_every_limit(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", 2)
+        for partition in (0, 1):
+            await produce(client, batch(b"x" * 1000), partition=partition)
+            await produce(client, batch(b"y"), partition=partition)
+        response = await ask(client, fetch(wanted(bytes_max=1), wanted(partition=1, bytes_max=1), max_bytes=1))
+        assert offsets(response, 0) == [0]
+        assert offsets(response, 1) == []
+
+
+@pytest.mark.parametrize("offset", [-1, 3])
+async def test_an_offset_outside_the_log_is_an_error_without_waiting(autojump_clock: object, offset: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a", b"b"))
+        response = await ask(client, fetch(wanted(offset), wait_ms=10_000_000))
+        assert response.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_fetch_waits_until_there_are_enough_bytes(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_spu() as running:
+        consumer, producer = await running.client(), await running.client()
+        await running.create("t")
+        small = batch(b"a")
+        started = trio.current_time()
+        await consumer.send(
+            consumer.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=600_000, min_bytes=2 * len(small)))
+        )
+        await produce(producer, small)
+        with trio.move_on_after(60) as waiting:
+            await consumer.frame()
+        assert waiting.cancelled_caught, "one batch is less than was asked for"
+        await produce(producer, small)
+        assert offsets(await consumer.response()) == [0, 1]
+        assert trio.current_time() - started < 600
+
+
+async def test_a_fetch_that_waited_in_vain_comes_back_empty_at_its_deadline(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        started = trio.current_time()
+        assert offsets(await ask(client, fetch(wanted(), wait_ms=500))) == []
+        assert trio.current_time() - started == pytest.approx(0.5)
+
+
+async def test_requests_behind_a_waiting_fetch_are_handled_but_answered_after_it(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        produced = ProduceRequest(
+            acks=1,
+            timeout_ms=1000,
+            topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(0, batch(b"a"))])],
+        )
+        await client.send(
+            client.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=600_000))
+            + client.encode(ApiKey.PRODUCE, BY_NAME, produced)
+        )
+        assert offsets(await client.response()) == [0], "the produce behind it woke the fetch"
+        assert (await client.response()).responses[0].partition_responses[0].base_offset == 0
+
+
+async def test_a_client_that_goes_leaves_no_waiting_fetch_behind(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        await client.send(client.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=2**31 - 1)))
+        await trio.testing.wait_all_tasks_blocked()
+        replica = running.spu.replicas.find(topic.id, 0)
+        assert replica is not None
+        assert len(replica.waiting_fetches) == 1
+        client.connection.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not replica.waiting_fetches
+
+
+async def test_a_waiting_fetch_hears_that_its_topic_was_deleted(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        await client.send(client.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=600_000)))
+        await trio.testing.wait_all_tasks_blocked()
+        await running.spu.controller.delete_topics([topic.id])
+        response = await client.response()
+        assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_session_names_only_what_is_new(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", 3)
+        await produce(client, batch(b"a"), partition=1)
+        full = await ask(client, fetch(*(wanted(partition=each) for each in range(3)), session_epoch=0))
+        assert [each.partition_index for each in full.responses[0].partitions] == [0, 1, 2]
+        assert offsets(full, 1) == [0]
+        session = full.session_id
+        assert session != 0
+
+        quiet = await ask(client, fetch(wanted(1, partition=1), session_id=session, session_epoch=1))
+        assert quiet.responses == []
+        await produce(client, batch(b"b"), partition=2)
+        news = await ask(client, fetch(session_id=session, session_epoch=2))
+        assert [each.partition_index for each in news.responses[0].partitions] == [2]
+        assert offsets(news, 2) == [0]
+
+        forgotten = [ForgottenTopic(topic="t", partitions=[2])]
+        gone = await ask(client, fetch(session_id=session, session_epoch=3, forgotten_topics_data=forgotten))
+        assert gone.responses == []
+
+        wrong = await ask(client, fetch(session_id=session, session_epoch=9))
+        assert wrong.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        unknown = await ask(client, fetch(session_id=session + 1, session_epoch=1))
+        assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_topics_are_named_by_id_in_newer_versions(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        await produce(client, batch(b"a"))
+        request = FetchRequest(
+            max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic_id=topic.id, partitions=[wanted()])]
+        )
+        response = await ask(client, request, newest(ApiKey.FETCH))
+        assert offsets(response) == [0]
+        assert response.responses[0].topic_id == topic.id
+        await running.spu.controller.delete_topics([topic.id])
+        await running.create("t")
+        stale = await ask(client, request, newest(ApiKey.FETCH))
+        assert stale.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    ("epoch", "error"), [(-1, 0), (0, 0), (5, ErrorCode.UNKNOWN_LEADER_EPOCH)], ids=["unasked", "current", "future"]
+)
+async def test_a_consumer_of_another_epoch_is_told(autojump_clock: object, epoch: int, error: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        response = await ask(client, fetch(wanted(current_leader_epoch=epoch)))
+        assert response.responses[0].partitions[0].error_code == error
