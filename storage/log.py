@@ -24,13 +24,15 @@ from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
 from .open_files import OpenFiles
 from .open_segment import OpenSegment
-from .recovery_report import RecoveryReport
 from .retention import segments_to_remove
 from .sealed_segment import SealedSegment
+from .segment_recovery import RecoveryReport
 from .time_index import NO_TIMESTAMP
 
 _FLUSHED_LINE_BYTES = 2**20
 """After so many synced bytes the manifest notes how far the disk is."""
+
+_NOT_ENTERED = -1
 
 _by_base = attrgetter("base")
 _by_end = attrgetter("end")
@@ -45,6 +47,7 @@ class Log:
         "_cuts",
         "_directories_to_sync",
         "_directory",
+        "_entered_base",
         "_failure",
         "_files",
         "_latest_epoch",
@@ -112,6 +115,8 @@ class Log:
         """Counts truncations, so that a sync that was under way meanwhile claims nothing."""
         self._changed_since_close = not self.recovery.was_clean
         self._directories_to_sync = directories_up_to_data(directory)
+        self._entered_base = _NOT_ENTERED
+        """Of the open segment, once its file has an entry in the synced directory: its first batch creates the file."""
 
     # what is
 
@@ -168,7 +173,6 @@ class Log:
         sealed = self._open.seal(has_producers=False)
         self._open = self._maker.new_segment(sealed.end)
         self._sealed.append(sealed)
-        self._directories_to_sync = self._directories_to_sync or [self._directory]
         return self._open
 
     # reading
@@ -229,14 +233,13 @@ class Log:
         self._check()
         end, cuts, unsynced_bytes = self.log_end, self._cuts, self.unsynced_bytes
         sealed, open_segment = self._unsynced_segments(), self._open
-        directories, self._directories_to_sync = self._directories_to_sync, []
         try:
             for segment in sealed:
                 await segment.reader.log.get().sync()
             if not open_segment.is_empty:
                 await open_segment.sync()
-            for directory in directories:
-                await self._files.sync_directory(directory)
+            if sealed or open_segment.base != self._entered_base:
+                await self._sync_directories()
         except OSError as error:
             self._fail(f"{self._directory}: sync failed: {error}")
             raise
@@ -251,6 +254,14 @@ class Log:
             self._unnoted_bytes = 0
             for segment in sealed:
                 segment.is_synced = True
+
+    async def _sync_directories(self) -> None:
+        """The log's own, and once those above it: who finds the file after a crash must find its directory."""
+        entered_base = self._open.base if not self._open.is_empty else _NOT_ENTERED
+        for directory in self._directories_to_sync:
+            await self._files.sync_directory(directory)
+        self._directories_to_sync = [self._directory]
+        self._entered_base = entered_base
 
     def _unsynced_segments(self) -> list[SealedSegment]:
         """They are the last ones."""
@@ -277,8 +288,15 @@ class Log:
         if self._manifest.wants_replacement:
             await self._manifest.replace(self._manifest_content(closed=facts))
         else:
-            await self._manifest.append([manifest.closed_line(facts)]).sync()
-            await self._files.sync_directory(self._directory)
+            await self._note_durably(manifest.closed_line(facts))
+
+    async def _note_durably(self, line: bytes) -> None:
+        try:
+            await self._manifest.append([line]).sync()
+            await self._sync_directories()
+        except OSError as error:
+            self._fail(f"{self._directory}: sync failed: {error}")
+            raise
 
     def _manifest_content(self, closed: SegmentFacts | None = None) -> Manifest:
         return Manifest(
@@ -312,12 +330,7 @@ class Log:
         self.log_start = offset
         self.epochs.cut_start(offset)
         self._changed_since_close = True
-        try:
-            await self._manifest.append([manifest.start_line(offset)]).sync()
-            await self._files.sync_directory(self._directory)
-        except OSError as error:
-            self._fail(f"{self._directory}: sync failed: {error}")
-            raise
+        await self._note_durably(manifest.start_line(offset))
         count = bisect_right(self._sealed, offset, key=_by_end)
         gone, self._sealed[:count] = self._sealed[:count], []
         for segment in gone:
@@ -345,9 +358,6 @@ class Log:
 
     async def truncate(self, to_offset: int) -> None:
         """Cuts the log so that it ends at the offset, or before the batch that holds it. Nobody appends meanwhile."""
-        if to_offset <= self.log_start:
-            await self.truncate_fully(to_offset)
-            return
         async with self._lock:
             self._check()
             if to_offset >= self.log_end:
@@ -355,9 +365,14 @@ class Log:
             kept = bisect_right(self._sealed, to_offset, key=_by_end)
             gone: list[Segment] = [*self._sealed[kept:], self._open]
             first = gone[0]
+            cut_size = first.position_of(to_offset) if first.base < to_offset else 0
+            if to_offset <= self.log_start or (
+                first.base <= self.log_start and cut_size == first.position_of(self.log_start)
+            ):
+                await self._truncate_fully(min(to_offset, self.log_start))
+                return
             self.epochs.cut_end(to_offset)
             await self._cut(kept, synced_end=min(self.synced_end, first.base))
-            cut_size = first.position_of(to_offset) if first.base < to_offset else 0
             for segment in reversed(gone):
                 segment.close()
                 if segment is not first or cut_size == 0:
@@ -372,15 +387,18 @@ class Log:
         """Removes everything; the log goes on at the offset, wherever that is."""
         async with self._lock:
             self._check()
-            gone: list[Segment] = [*self._sealed, self._open]
-            self.log_start = new_start
-            self.epochs = LeaderEpochs()
-            await self._cut(0, synced_end=new_start)
-            for segment in reversed(gone):
-                segment.close()
-                self._maker.remove(segment.base)
-            self._open = self._maker.new_segment(new_start)
-            self._end_cut()
+            await self._truncate_fully(new_start)
+
+    async def _truncate_fully(self, new_start: int) -> None:
+        gone: list[Segment] = [*self._sealed, self._open]
+        self.log_start = new_start
+        self.epochs = LeaderEpochs()
+        await self._cut(0, synced_end=new_start)
+        for segment in reversed(gone):
+            segment.close()
+            self._maker.remove(segment.base)
+        self._open = self._maker.new_segment(new_start)
+        self._end_cut()
 
     async def _cut(self, kept: int, *, synced_end: int) -> None:
         """Before anything is cut the manifest stops to speak of it: what it names must be there when the log opens."""
@@ -389,15 +407,16 @@ class Log:
         self.synced_end = synced_end
         try:
             await self._manifest.replace(self._manifest_content())
+            await self._sync_directories()
         except OSError as error:
             self._fail(f"{self._directory}: sync failed: {error}")
             raise
 
     def _end_cut(self) -> None:
+        self._entered_base = _NOT_ENTERED
         self.log_end = self._open.end
         self.synced_end = min(self.synced_end, self.log_end)
         self.size_bytes = sum(segment.size for segment in self._sealed) + self._open.size
         self.unsynced_bytes = self._open.size
         self._latest_epoch = self.epochs.latest
         self._changed_since_close = True
-        self._directories_to_sync = self._directories_to_sync or [self._directory]

@@ -12,11 +12,10 @@ from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
 from .open_files import LazyFile, OpenFiles
 from .open_segment import OpenSegment
-from .recovery_report import LogDamagedError, RecoveryReport
 from .sealed_segment import SealedSegment
 from .segment_index import SegmentIndex
 from .segment_reader import SegmentReader
-from .segment_recovery import recover
+from .segment_recovery import LogDamagedError, RecoveryReport, recover
 from .segment_summary import SegmentSummary
 
 
@@ -122,15 +121,15 @@ class Opening:
             0,
         )
         self._report.was_clean = clean
-        self._end = self.log_start
-        """Where the next segment has to begin."""
+        self._end: int | None = None
+        """Where the next segment has to begin; None: anywhere, if not after the log start."""
         open_segment = self._open_segments(clean=clean)
         # Step 8.
         if open_segment is not None and open_segment.end < self.log_start:
             maker.remove(open_segment.base)
             open_segment = None
         if open_segment is None:
-            open_segment = maker.new_segment(max(self._end, self.log_start))
+            open_segment = maker.new_segment(self._end if self._end is not None else self.log_start)
         self.open_segment = open_segment
         self.epochs = self._leader_epochs()
         self._remove_orphans()
@@ -165,12 +164,13 @@ class Opening:
         missing = {base for base, facts in self.manifest.sealed.items() if facts.end > self.log_start}
         open_segment: OpenSegment | None = None
         for index, base in enumerate(self._bases):
-            if base < self._end and (self.sealed or open_segment is not None):
+            if self._end is not None and base < self._end:
                 self._drop([base], "it was merged into the segment before it")
                 continue
-            if base > self._end:
-                self._require(self._end, f"the segment at offset {self._end} is missing")
-                self._drop(self._bases[index:], f"offset {self._end} and what follows never reached the disk")
+            needed = self._end if self._end is not None else self.log_start
+            if base > needed:
+                self._require(needed, f"the segment at offset {needed} is missing")
+                self._drop(self._bases[index:], f"offset {needed} and what follows never reached the disk")
                 break
             missing.discard(base)
             if open_segment is not None:
@@ -181,8 +181,8 @@ class Opening:
                 self._trust(facts)
                 continue
             open_segment, was_cut = self._open_unsealed(base, is_last=index == len(self._bases) - 1, clean=clean)
-            self._end = max(open_segment.end, self.log_start)
-            if was_cut:
+            self._end = self._end_above_start(open_segment.end)
+            if was_cut and self._end is not None:
                 self._drop(self._bases[index + 1 :], f"offset {self._end}, before it, never reached the disk")
                 break
         if missing:
@@ -199,7 +199,10 @@ class Opening:
             self._drop([facts.base], "its records were deleted")
         else:
             self.sealed.append(self._maker.sealed_segment(facts, is_synced=True))
-        self._end = max(facts.end, self.log_start)
+        self._end = self._end_above_start(facts.end)
+
+    def _end_above_start(self, end: int) -> int | None:
+        return end if end > self.log_start else None
 
     def _seal(self, segment: OpenSegment) -> None:
         if segment.end <= self.log_start:

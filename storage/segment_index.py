@@ -4,12 +4,12 @@ They are never synced: a checksum tells whether what is on the disk can be trust
 the log. Writes go through plain calls and not through the map, so that a full disk is an error and not a signal.
 """
 
-from array import array
 from collections.abc import Callable, Sequence
 
 import crc32c
 
 from . import offset_index, time_index
+from .index_entries import IndexEntries
 from .layout import Kind, file_name
 from .offset_index import ENTRY_BYTES
 from .open_files import OpenFiles
@@ -17,28 +17,6 @@ from .time_index import NO_TIMESTAMP
 
 BUFFERED_ENTRIES_MAX = 32
 """A write for each entry would cost more than the entries save; this many belong to some 128 KiB of log at least."""
-
-
-class IndexEntries:
-    """Entries of both indexes, side by side, as they are collected."""
-
-    __slots__ = ("interval_bytes", "last_position", "offsets", "times")
-
-    def __init__(self, interval_bytes: int, last_position: int = 0) -> None:
-        self.interval_bytes = interval_bytes
-        self.last_position = last_position
-        """Of the batch that got the last entry. The first batch of a segment needs none."""
-        self.offsets = array("Q")
-        self.times = array("q")
-
-    def __len__(self) -> int:
-        return len(self.offsets)
-
-    def on_batch(self, relative_offset: int, position: int, max_timestamp_before: int) -> None:
-        if position and position - self.last_position >= self.interval_bytes:
-            self.offsets.append(offset_index.entry(relative_offset, position))
-            self.times.append(max_timestamp_before)
-            self.last_position = position
 
 
 class SegmentIndex:

@@ -1,12 +1,14 @@
 """Finds batches and records in one segment, open or sealed, through its index."""
 
 from tailrace.protocol.record_batch import HEADER_SIZE, read_header
+from tailrace.protocol.records import read_records
 
 from .batch_walk import FAR_BYTES, walk
 from .file_range import FileRange
+from .index_entries import IndexEntries
 from .open_files import LazyFile
-from .recovery_report import RecoveryReport
-from .segment_index import IndexEntries, SegmentIndex
+from .segment_index import SegmentIndex
+from .segment_recovery import RecoveryReport
 from .time_index import NO_TIMESTAMP
 
 
@@ -58,8 +60,6 @@ class SegmentReader:
         return boundary
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int, size: int) -> tuple[int, int, int] | None:
-        from tailrace.protocol.records import read_records  # type: ignore[import-not-found,unused-ignore]
-
         """Timestamp, offset and leader epoch of the first record in [from_offset, up_to) at or after the time."""
         file = self.log.get()
         near = self._sound_index(size).position_before_time(timestamp_ms)
@@ -74,8 +74,6 @@ class SegmentReader:
         return None
 
     def max_timestamp(self, from_offset: int, up_to: int, size: int) -> int:
-        from tailrace.protocol.records import read_records  # type: ignore[import-not-found,unused-ignore]
-
         """The largest timestamp of the records in [from_offset, up_to); NO_TIMESTAMP when there are none."""
         file = self.log.get()
         near, largest = 0, NO_TIMESTAMP

@@ -3,14 +3,30 @@
 The steps have the numbers of docs/formats.md, "Recovering a segment".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header
 
 from .batch_walk import FAR_BYTES, Readable
-from .segment_index import IndexEntries
+from .index_entries import IndexEntries
 from .segment_summary import SegmentSummary
+
+
+class LogDamagedError(OSError):
+    """Records that were safely on the disk are not what they were. Nothing is cut: the replica stays offline."""
+
+
+@dataclass(slots=True)
+class RecoveryReport:
+    was_clean: bool = False
+    """The log was closed properly and nothing had to be scanned."""
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+    indexes_rebuilt: int = 0
+    """Goes on counting while the log is open: an index is looked at when it is first used."""
+    events: list[str] = field(default_factory=list)
+    """Sentences: what was cut, dropped or finished, and why."""
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 import crc32c
 
 from tailrace.protocol.ids import NO_EPOCH
+from tailrace.protocol.primitives import Buffer
 from tailrace.protocol.record_batch import CRC_START, BatchHeader
-from tailrace.runtime.files import Buffer
 
 from .offset_index import RELATIVE_OFFSET_MAX
 from .time_index import NO_TIMESTAMP

@@ -1,0 +1,297 @@
+"""Files in memory with a page cache that a crash may lose: what the disk holds is only what was synced.
+
+The model is stricter than most file systems: after a crash each file has any prefix of what was done to it since its
+last sync, the last write torn at any byte, and each directory any prefix of the creations, renames and removals since
+it was synced. Where pages were written out of order, a write that is followed by others may have left zeros.
+"""
+
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal
+
+import trio
+
+from tailrace.runtime.files import Buffer
+
+Keep = Literal["all", "synced"] | Random
+"""What a crash keeps of that which was not synced: all (the process died), nothing (the machine did), or by chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    position: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    size: int
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A file or a directory; the name is not its own."""
+
+    is_directory: bool = False
+    content: bytearray = field(default_factory=bytearray)
+    synced: bytes = b""
+    unsynced: list[Write | Truncate] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    path: str
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Unlink:
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    path: str
+    to: str
+
+
+Entry = Link | Unlink | Rename
+
+
+def _parent(path: str) -> str:
+    return path.rsplit("/", 1)[0]
+
+
+def _apply_write(content: bytearray, operation: Write | Truncate) -> None:
+    if isinstance(operation, Truncate):
+        content.extend(bytes(max(0, operation.size - len(content))))
+        del content[operation.size :]
+    else:
+        content.extend(bytes(max(0, operation.position - len(content))))
+        content[operation.position : operation.position + len(operation.data)] = operation.data
+
+
+def _apply_entry(names: dict[str, Node], operation: Entry) -> None:
+    if isinstance(operation, Link):
+        names[operation.path] = operation.node
+    elif isinstance(operation, Unlink):
+        names.pop(operation.path, None)
+    elif operation.path in names:
+        names[operation.to] = names.pop(operation.path)
+
+
+class SimulatedFile:
+    def __init__(self, files: "SimulatedFiles", path: str, node: Node) -> None:
+        self._files = files
+        self._path = path
+        self.node = node
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def descriptor(self) -> int | None:
+        return None
+
+    def size(self) -> int:
+        return len(self.node.content)
+
+    def append(self, data: Buffer) -> None:
+        self.write_at(len(self.node.content), data)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        room = self._files.room_for(position + len(data) - len(self.node.content))
+        fitting = len(data) - max(0, position + len(data) - len(self.node.content) - room)
+        self._files.do(self.node, Write(position, bytes(data)[:fitting]))
+        if fitting < len(data):
+            raise OSError(errno.ENOSPC, "no space left on the simulated device", self._path)
+
+    def read_at(self, position: int, count: int) -> bytes:
+        return bytes(self.node.content[position : position + count])
+
+    def map(self) -> memoryview:
+        return memoryview(bytes(self.node.content))
+
+    def truncate(self, size: int) -> None:
+        self._files.do(self.node, Truncate(size))
+
+    async def sync(self) -> None:
+        await self._files.sync(self.node)
+
+    def close(self) -> None:
+        pass
+
+
+class SimulatedFiles:
+    def __init__(self) -> None:
+        root = Node(is_directory=True)
+        self._names: dict[str, Node] = {"": root}
+        self._synced_names: dict[str, Node] = {"": root}
+        self._unsynced_entries: dict[str, list[Entry]] = {}
+        self._locked: set[str] = set()
+        self.on_operation: Callable[[], None] = lambda: None
+        """Called after everything that changes what a crash would leave."""
+        self.room_bytes: int | None = None
+        """How many more bytes the disk takes; None for any number."""
+        self.syncs_fail = False
+
+    # what a log does
+
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        node = self._names.get(path)
+        if node is None:
+            if not create or _parent(path) not in self._names:
+                raise FileNotFoundError(errno.ENOENT, "no such simulated file", path)
+            node = Node()
+            self._enter(_parent(path), Link(path, node))
+        assert not node.is_directory
+        return SimulatedFile(self, path, node)
+
+    def read(self, path: str) -> bytes:
+        return bytes(self.open(path).node.content)
+
+    def exists(self, path: str) -> bool:
+        return path in self._names
+
+    def size(self, path: str) -> int:
+        return self.open(path).size()
+
+    def list(self, directory: str) -> list[str]:
+        prefix = directory + "/"
+        return sorted(
+            path[len(prefix) :]
+            for path in self._names
+            if path.startswith(prefix) and "/" not in path[len(prefix) :] and path
+        )
+
+    def make_directories(self, path: str) -> None:
+        if path not in self._names:
+            self.make_directories(_parent(path))
+            self._enter(_parent(path), Link(path, Node(is_directory=True)))
+
+    def remove(self, path: str) -> None:
+        if path in self._names:
+            self._enter(_parent(path), Unlink(path))
+
+    def remove_tree(self, directory: str) -> None:
+        for path in sorted(self._names, reverse=True):
+            if path == directory or path.startswith(directory + "/"):
+                self.remove(path)
+
+    def rename(self, path: str, to: str) -> None:
+        if path not in self._names:
+            raise FileNotFoundError(errno.ENOENT, "no such simulated file", path)
+        self._enter(_parent(to), Rename(path, to))
+
+    async def replace(self, path: str, data: bytes) -> None:
+        self.remove(path + ".new")
+        new = self.open(path + ".new", create=True)
+        new.append(data)
+        await new.sync()
+        self.rename(path + ".new", path)
+        await self.sync_directory(_parent(path))
+
+    async def sync_directory(self, directory: str) -> None:
+        if directory not in self._names:
+            raise FileNotFoundError(errno.ENOENT, "no such simulated directory", directory)
+        entries = list(self._unsynced_entries.get(directory, ()))
+        await self._reach_disk()
+        for entry in entries:
+            _apply_entry(self._synced_names, entry)
+        self._unsynced_entries.get(directory, [])[: len(entries)] = []
+        self.on_operation()
+
+    def lock(self, path: str) -> "SimulatedLock | None":
+        if path in self._locked:
+            return None
+        self._locked.add(path)
+        return SimulatedLock(self._locked, path)
+
+    def free_bytes(self, directory: str) -> tuple[int, int]:
+        return 2**40, 2**40 if self.room_bytes is None else self.room_bytes
+
+    # below the calls
+
+    def do(self, node: Node, operation: Write | Truncate) -> None:
+        before = len(node.content)
+        _apply_write(node.content, operation)
+        node.unsynced.append(operation)
+        if self.room_bytes is not None:
+            self.room_bytes -= len(node.content) - before
+        self.on_operation()
+
+    def room_for(self, count: int) -> int:
+        return count if self.room_bytes is None else min(count, self.room_bytes)
+
+    async def sync(self, node: Node) -> None:
+        content, count = bytes(node.content), len(node.unsynced)
+        await self._reach_disk()
+        node.synced = content
+        node.unsynced[:count] = []
+        self.on_operation()
+
+    async def _reach_disk(self) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.syncs_fail:
+            raise OSError(errno.EIO, "the simulated disk is broken")
+
+    def _enter(self, directory: str, entry: Entry) -> None:
+        _apply_entry(self._names, entry)
+        self._unsynced_entries.setdefault(directory, []).append(entry)
+        self.on_operation()
+
+    # crashing
+
+    def crash(self, keep: Keep) -> "SimulatedFiles":
+        """The files as a machine may find them that starts after this one has stopped here; these go on unchanged."""
+        after = SimulatedFiles()
+        names = dict(self._synced_names)
+        for entries in self._unsynced_entries.values():
+            for entry in entries[: _kept(len(entries), keep)]:
+                _apply_entry(names, entry)
+        copies: dict[int, Node] = {}
+        for path in sorted(names):
+            if path and not _reachable(path, names):
+                continue
+            node = copies.setdefault(id(names[path]), _after_crash(names[path], keep))
+            after._names[path] = after._synced_names[path] = node
+        return after
+
+
+def _reachable(path: str, names: dict[str, Node]) -> bool:
+    while path:
+        path = _parent(path)
+        if path not in names:
+            return False
+    return True
+
+
+def _kept(count: int, keep: Keep) -> int:
+    if isinstance(keep, Random):
+        return keep.randint(0, count)
+    return count if keep == "all" else 0
+
+
+def _after_crash(node: Node, keep: Keep) -> Node:
+    content = bytearray(node.synced)
+    kept = node.unsynced[: _kept(len(node.unsynced), keep)]
+    for number, operation in enumerate(kept):
+        if isinstance(keep, Random) and isinstance(operation, Write):
+            if number == len(kept) - 1:
+                operation = Write(operation.position, operation.data[: keep.randint(0, len(operation.data))])
+            elif keep.random() < 0.05:
+                operation = Write(operation.position, bytes(len(operation.data)))
+        _apply_write(content, operation)
+    return Node(node.is_directory, content, bytes(content))
+
+
+class SimulatedLock:
+    def __init__(self, locked: set[str], path: str) -> None:
+        self._locked = locked
+        self._path = path
+
+    def release(self) -> None:
+        self._locked.discard(self._path)

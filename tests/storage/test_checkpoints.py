@@ -1,0 +1,70 @@
+"""Small facts survive, and damaged ones are as good as none."""
+
+from uuid import UUID
+
+import pytest
+from simulation.files import SimulatedFiles
+
+from tailrace.storage.checkpoints import (
+    leave_clean_shutdown_mark,
+    load_high_watermarks,
+    save_high_watermarks,
+    take_clean_shutdown_mark,
+)
+from tailrace.storage.layout import high_watermarks_path
+
+pytestmark = pytest.mark.trio
+
+MARKS = {(UUID(int=7), 0): 12, (UUID(int=7), 1): 2**40, (UUID(int=9), 0): 0}
+
+
+@pytest.fixture
+def files() -> SimulatedFiles:
+    files = SimulatedFiles()
+    files.make_directories("/data")
+    return files
+
+
+async def test_the_clean_shutdown_mark_is_good_for_one_start(files: SimulatedFiles) -> None:
+    await files.sync_directory("")
+    assert not await take_clean_shutdown_mark(files, "/data")
+    await leave_clean_shutdown_mark(files, "/data")
+    files = files.crash("synced")
+    assert await take_clean_shutdown_mark(files, "/data")
+    assert not await take_clean_shutdown_mark(files.crash("synced"), "/data")
+
+
+async def test_high_watermarks_come_back(files: SimulatedFiles) -> None:
+    assert load_high_watermarks(files, "/data") == {}
+    await save_high_watermarks(files, "/data", {})
+    assert load_high_watermarks(files, "/data") == {}
+    await save_high_watermarks(files, "/data", MARKS)
+    assert load_high_watermarks(files, "/data") == MARKS
+
+
+async def test_a_damaged_file_of_high_watermarks_is_not_believed(files: SimulatedFiles) -> None:
+    await save_high_watermarks(files, "/data", MARKS)
+    file = files.open(high_watermarks_path("/data"))
+    for position in range(file.size()):
+        whole = file.read_at(position, 1)
+        file.write_at(position, bytes([whole[0] ^ 4]))
+        assert load_high_watermarks(files, "/data") == {}
+        file.write_at(position, whole)
+    file.truncate(5)
+    assert load_high_watermarks(files, "/data") == {}
+
+
+async def test_replacing_high_watermarks_leaves_the_old_or_the_new(files: SimulatedFiles) -> None:
+    await files.sync_directory("")
+    await save_high_watermarks(files, "/data", MARKS)
+    newer = {(UUID(int=7), 0): 13}
+    found = []
+
+    def crash() -> None:
+        found.extend(load_high_watermarks(files.crash(keep), "/data") for keep in ("all", "synced"))
+
+    files.on_operation = crash
+    await save_high_watermarks(files, "/data", newer)
+    assert MARKS in found
+    assert newer in found
+    assert all(each in (MARKS, newer) for each in found)

@@ -1,0 +1,168 @@
+"""Whatever a log was doing when the machine stopped, it opens again with everything that had been synced."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+import trio
+from batch_samples import header_of, make_batch
+from simulation.files import Keep, SimulatedFiles
+
+from tailrace.protocol.record_batch import iterate
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+
+DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
+CONFIG = LogConfig(segment_bytes_max=1500, index_interval_bytes=200, retention_ms=100, flush_bytes=1)
+
+
+@dataclass
+class Expectation:
+    """What must be found, kept up to date by the workload: first it says what may happen, then it lets it happen."""
+
+    synced_end: int = 0
+    start_min: int = 0
+    start_max: int = 0
+    appended: dict[int, list[bytes]] = field(default_factory=dict)
+    """Every batch that was ever appended at a base offset; only the last of them is valid when it was synced."""
+
+    def check(self, files: SimulatedFiles, *, clean: bool = False) -> Log:
+        log = Log.open(files, DIRECTORY, CONFIG, 0, clean=clean)
+        assert self.start_min <= log.log_start <= self.start_max
+        assert log.log_end >= self.synced_end
+        assert log.synced_end <= log.log_end
+        assert log.log_start <= log.log_end
+        position = log.log_start
+        while position < log.log_end:
+            found = log.read(position, 700, log.log_end, at_least_one=True)
+            assert found is not None, f"nothing at offset {position}"
+            data = found.read()
+            for within, header in iterate(data):
+                assert header.base_offset <= position < header.next_offset
+                batch = data[within : within + header.size]
+                versions = self.appended[header.base_offset]
+                assert batch in (versions[-1:] if header.next_offset <= self.synced_end else versions)
+                position = header.next_offset
+        assert position == log.log_end
+        size = sum(segment.size for segment in log.segments())
+        assert log.size_bytes == size
+        for before, after in zip(log.segments(), log.segments()[1:], strict=False):
+            assert before.end == after.base
+        files.on_operation = lambda: None
+        batch = make_batch(log.log_end, epoch=log.epochs.latest + 1)
+        log.append(batch, header_of(batch))
+        return log
+
+
+class Workload:
+    def __init__(self, seed: int, *, crashes_in_recovery: bool = False) -> None:
+        self.chance = Random(seed)
+        self.files = SimulatedFiles()
+        self.expected = Expectation()
+        self.epoch = 0
+        self.ends: list[int] = []
+        """Where the batches end that are in the log now."""
+        self.crashes_in_recovery = crashes_in_recovery
+        self.crashes = 0
+
+    def crash(self) -> None:
+        keeps: list[Keep] = ["all", "synced", Random(self.chance.random()), Random(self.chance.random())]
+        for keep in keeps:
+            after = self.files.crash(keep)
+            if self.crashes_in_recovery and self.chance.random() < 0.2:
+                after.on_operation = lambda after=after: self.crash_again(after)  # type: ignore[misc]
+            self.expected.check(after)
+            self.crashes += 1
+
+    def crash_again(self, files: SimulatedFiles) -> None:
+        recovering, files.on_operation = files.on_operation, lambda: None
+        after = files.crash(Random(self.chance.random()))
+        self.expected.check(after)
+        files.on_operation = recovering
+
+    async def run(self, steps: int) -> None:
+        self.files.make_directories("/data/topics")
+        await self.files.sync_directory("/data")
+        await self.files.sync_directory("")
+        self.files.on_operation = self.crash
+        log = Log.open(self.files, DIRECTORY, CONFIG, 0, clean=False)
+        actions = [self.append] * 4 + [self.sync] * 2
+        actions += [self.delete, self.retain, self.truncate, self.begin_epoch]
+        for _ in range(steps):
+            if self.chance.random() < 0.1:
+                log = await self.reopen(log)
+                continue
+            action = self.chance.choice(actions)
+            await action(log)
+        await log.close()
+
+    async def append(self, log: Log) -> None:
+        for _ in range(self.chance.randint(1, 4)):
+            batch = make_batch(
+                log.log_end,
+                self.chance.randint(1, 5),
+                size=self.chance.randint(61, 500),
+                timestamp=self.chance.randint(0, 200),
+                epoch=self.epoch,
+            )
+            self.expected.appended.setdefault(log.log_end, []).append(bytes(batch))
+            log.append(batch, header_of(batch))
+            self.ends.append(log.log_end)
+
+    async def sync(self, log: Log) -> None:
+        await log.sync()
+        self.expected.synced_end = log.synced_end
+        assert log.synced_end == log.log_end
+
+    async def begin_epoch(self, log: Log) -> None:
+        self.epoch += 1
+
+    async def delete(self, log: Log) -> None:
+        if self.chance.random() < 0.5:
+            return
+        offset = self.chance.randint(log.log_start, log.log_end)
+        self.expected.start_max = offset
+        await log.advance_log_start(offset)
+        self.expected.start_min = offset
+
+    async def retain(self, log: Log) -> None:
+        self.expected.start_max = log.log_end
+        await log.apply_retention(250, log.synced_end)
+        self.expected.start_min = self.expected.start_max = log.log_start
+
+    async def truncate(self, log: Log) -> None:
+        if self.chance.random() < 0.7:
+            return
+        offset = self.chance.randint(log.log_start, log.log_end)
+        self.ends = [end for end in self.ends if end <= offset]
+        self.expected.synced_end = min(self.expected.synced_end, self.ends[-1] if self.ends else 0)
+        self.expected.start_min = min(self.expected.start_min, offset)
+        await log.truncate(offset)
+        assert log.log_start <= log.log_end <= offset
+        self.expected.start_min = self.expected.start_max = log.log_start
+
+    async def reopen(self, log: Log) -> Log:
+        end = log.log_end
+        await log.close()
+        self.expected.synced_end = end
+        self.files.on_operation = lambda: None
+        self.expected.check(self.files.crash("synced"), clean=True)
+        self.files.on_operation = self.crash
+        clean = self.chance.random() < 0.7
+        log = Log.open(self.files, DIRECTORY, CONFIG, 0, clean=clean)
+        assert log.recovery.was_clean == clean
+        assert log.log_end == end
+        return log
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_everything_synced_is_there_after_a_crash_at_any_operation(seed: int) -> None:
+    workload = Workload(seed)
+    trio.run(workload.run, 60)
+    assert workload.crashes > 300
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_crash_while_a_log_recovers_loses_nothing_either(seed: int) -> None:
+    workload = Workload(100 + seed, crashes_in_recovery=True)
+    trio.run(workload.run, 40)
