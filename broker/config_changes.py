@@ -32,7 +32,8 @@ class Operation(IntEnum):
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
     name: str
-    operation: Operation
+    operation: int
+    """An Operation, if the client knows what it does."""
     text: str | None
 
 
@@ -40,7 +41,8 @@ class ConfigChange:
 class Alteration:
     """All changes to one topic (by its name), one SPU (by its id), or all SPUs (by an empty name)."""
 
-    kind: ResourceKind
+    kind: int
+    """A ResourceKind, if the client knows what it does."""
     name: str
     changes: tuple[ConfigChange, ...]
     replaces_all: bool = False
@@ -62,7 +64,7 @@ def altered(
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a config is named twice")
     result = {} if alteration.replaces_all else dict(own)
     for change in alteration.changes:
-        if change.operation is Operation.DELETE:
+        if change.operation == Operation.DELETE:
             result.pop(change.name, None)
             continue
         if change.text is None:
@@ -70,10 +72,12 @@ def altered(
         definition = definitions.get(change.name)
         if definition is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no config {change.name[:200]!r}")
-        if change.operation is Operation.SET:
+        if change.operation == Operation.SET:
             value = parse(definition, change.text)
-        else:
+        elif change.operation in (Operation.APPEND, Operation.SUBTRACT):
             value = _listed(definition, change, effective(definition))
+        else:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{change.name}: there is no operation {change.operation}")
         result[change.name] = text_of(value) or ""
     return result
 
@@ -87,7 +91,7 @@ def _listed(definition: ConfigDefinition, change: ConfigChange, now: Value) -> V
     if not entries:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{change.name}: the entries to append or subtract are missing")
     assert isinstance(now, tuple)
-    if change.operation is Operation.APPEND:
+    if change.operation == Operation.APPEND:
         return parse(definition, ",".join(now + entries))
     return tuple(entry for entry in now if entry not in entries)
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -77,8 +78,7 @@ class ConfigDefinition:
     """Settable but never listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredValue:
+class ConfiguredValue(NamedTuple):
     """One of the places where a config has a value."""
 
     name: str

@@ -222,7 +222,7 @@ class LocalController:
                 try:
                     if (alteration.kind, alteration.name) in twice:
                         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{alteration.name!r} is named twice")
-                    if alteration.kind is ResourceKind.TOPIC:
+                    if alteration.kind == ResourceKind.TOPIC:
                         state = self._with_topic_configs(state, alteration)
                         changed.append(alteration.name)
                     else:
@@ -241,6 +241,8 @@ class LocalController:
             return results
 
     def _with_topic_configs(self, state: ControllerState, alteration: Alteration) -> ControllerState:
+        if not alteration.name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "configs of topics are altered one topic at a time: name one")
         topic = state.topics.get(alteration.name)
         if topic is None:
             raise _no_topic(alteration.name)
@@ -252,6 +254,10 @@ class LocalController:
         return replace(state, topics={**state.topics, topic.name: replace(topic, configs=configs)})
 
     def _with_broker_configs(self, state: ControllerState, alteration: Alteration) -> ControllerState:
+        if alteration.kind != ResourceKind.BROKER:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"no resource of type {alteration.kind} can be altered here")
+        if alteration.name not in ("", *map(str, self._spus())):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no SPU {alteration.name!r:.100}")
         fixed = [
             change.name
             for change in alteration.changes

@@ -50,10 +50,11 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     return checked
 
 
-def topic_values(
+def places_of(
     definition: ConfigDefinition, own: Mapping[str, str], broker_configs: BrokerConfigs
 ) -> list[ConfiguredValue]:
-    """Where this topic config has a value, the one that applies first, each by the name it has at its place."""
+    """Every place where this topic config has a value, the one that applies first, by the name and in the unit that it
+    has there."""
     values = []
     if definition.name in own:
         values.append(ConfiguredValue(definition.name, own[definition.name], ConfigSource.TOPIC))

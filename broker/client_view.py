@@ -1,0 +1,48 @@
+"""What clients are told about the cluster, whichever request they ask with."""
+
+from typing import NamedTuple
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import SpuId
+
+from .cluster import Cluster
+from .request_context import ConnectedListener
+from .specs import PartitionSpec
+
+TOPIC_OPERATIONS = 0b1101_1111_1000
+"""Read, write, create, delete, alter, describe and the two for configs: without access control all that there are."""
+CLUSTER_OPERATIONS = 0b1_1111_1010_0000
+"""Create, alter, describe, cluster action, the two for configs, idempotent write."""
+OPERATIONS_UNKNOWN = -(2**31)
+NOBODY = -1
+
+
+class Broker(NamedTuple):
+    """An SPU by its address, for a client that came in on a certain listener."""
+
+    id: SpuId
+    host: str
+    port: int
+    rack: str | None
+
+
+def brokers(cluster: Cluster, this: SpuId, listener: ConnectedListener) -> list[Broker]:
+    """The SPUs that a client on this listener can reach, by id."""
+    found = []
+    for spu_id in sorted(cluster.spus):
+        spu = cluster.spus[spu_id]
+        if spu_id == this:
+            found.append(Broker(spu_id, *listener.advertised, spu.rack))
+        elif spu.online and (endpoint := spu.endpoint(listener.name)) is not None:
+            found.append(Broker(spu_id, endpoint.host, endpoint.port, spu.rack))
+    return found
+
+
+def offline_replicas(cluster: Cluster, partition: PartitionSpec) -> list[int]:
+    spus = cluster.spus
+    return [spu for spu in partition.replicas if spu not in spus or not spus[spu].online]
+
+
+def leader_error(cluster: Cluster, partition: PartitionSpec) -> ErrorCode:
+    leader = cluster.spus.get(partition.leader)
+    return ErrorCode.LEADER_NOT_AVAILABLE if leader is None or not leader.online else ErrorCode.NONE

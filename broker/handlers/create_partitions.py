@@ -1,0 +1,50 @@
+"""CreatePartitions, versions 0–3: the given topics get as many partitions as the request says, in all.
+
+- Every topic of the request is answered; one that it names twice is refused.
+- One request may add 10 000 partitions; more is POLICY_VIOLATION, where Kafka reports an unknown error.
+- The timeout plays no part: creating does not wait for other machines.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tailrace.broker.request_context import RequestContext
+from tailrace.broker.specs import TopicSpec
+from tailrace.broker.topic_planning import MorePartitions
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+async def handle(spu: "Spu", context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    times_named = Counter(topic.name for topic in request.topics)
+    wanted = [_more_partitions(topic) for topic in request.topics if times_named[topic.name] == 1]
+    try:
+        outcomes = await spu.controller.create_partitions(wanted, validate_only=request.validate_only)
+    except KafkaError as error:
+        outcomes = [error] * len(wanted)
+    by_topic = dict(zip((more.topic for more in wanted), outcomes, strict=True))
+    return CreatePartitionsResponse(results=[_answer(name, by_topic.get(name)) for name in times_named])
+
+
+def _more_partitions(topic: CreatePartitionsTopic) -> MorePartitions:
+    if topic.assignments is None:
+        return MorePartitions(topic.name, topic.count)
+    replica_map = tuple(tuple(SpuId(spu) for spu in assignment.broker_ids) for assignment in topic.assignments)
+    return MorePartitions(topic.name, topic.count, replica_map)
+
+
+def _answer(topic: str, outcome: TopicSpec | KafkaError | None) -> CreatePartitionsTopicResult:
+    if outcome is None:
+        outcome = KafkaError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
+    if isinstance(outcome, KafkaError):
+        return CreatePartitionsTopicResult(name=topic, error_code=outcome.code, error_message=outcome.message or None)
+    return CreatePartitionsTopicResult(name=topic)

@@ -1,0 +1,101 @@
+"""CreateTopics, versions 2–7: every topic by itself, those that can be are created, and exist when the answer leaves.
+
+- A topic that the request names twice is refused, and so are names that differ only in '.' and '_', also within one
+  request (where Kafka overlooks them).
+- -1 partitions or replicas are `num.partitions` and `default.replication.factor`. A manual assignment excludes both.
+- From v5 on the response lists all configs that apply to the new topic.
+- The timeout plays no part: creating does not wait for other machines.
+"""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tailrace.broker.broker_configs import BrokerConfigs
+from tailrace.broker.config_definitions import text_of
+from tailrace.broker.request_context import RequestContext
+from tailrace.broker.specs import TopicSpec
+from tailrace.broker.topic_config_table import TOPIC_CONFIGS
+from tailrace.broker.topic_configs import effective_value
+from tailrace.broker.topic_planning import NewTopic
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+DEFAULT = -1
+CONFIGS_FROM = 5
+
+
+async def handle(spu: "Spu", context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    times_named = Counter(topic.name for topic in request.topics)
+    results: dict[str, CreatableTopicResult] = {}
+    wanted: list[NewTopic] = []
+    for topic in request.topics:
+        try:
+            if times_named[topic.name] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
+            wanted.append(_new_topic(topic, spu.broker_configs))
+        except KafkaError as error:
+            results[topic.name] = _refused(topic.name, error)
+    try:
+        created = await spu.controller.create_topics(wanted, validate_only=request.validate_only)
+    except KafkaError as error:
+        created = [error] * len(wanted)
+    for new, outcome in zip(wanted, created, strict=True):
+        if isinstance(outcome, KafkaError):
+            results[new.name] = _refused(new.name, outcome)
+        else:
+            results[new.name] = _created(outcome, spu.broker_configs, context.api_version)
+    return CreateTopicsResponse(topics=[results[name] for name in times_named])
+
+
+def _new_topic(topic: CreatableTopic, broker_configs: BrokerConfigs) -> NewTopic:
+    configs = {config.name: config.value for config in topic.configs}
+    if topic.assignments:
+        if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "with the replicas given by hand, the numbers of partitions and replicas must be -1",
+            )
+        replica_map = {
+            assignment.partition_index: tuple(SpuId(spu) for spu in assignment.broker_ids)
+            for assignment in topic.assignments
+        }
+        if len(replica_map) != len(topic.assignments):
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "a partition is given replicas twice")
+        return NewTopic(topic.name, DEFAULT, DEFAULT, replica_map, configs)
+    settings = broker_configs.settings
+    partitions = settings.partitions_default if topic.num_partitions == DEFAULT else topic.num_partitions
+    replicas = settings.replication_factor_default if topic.replication_factor == DEFAULT else topic.replication_factor
+    return NewTopic(topic.name, partitions, replicas, None, configs)
+
+
+def _created(topic: TopicSpec, broker_configs: BrokerConfigs, api_version: int) -> CreatableTopicResult:
+    result = CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic.id,
+        error_message=None,
+        num_partitions=len(topic.partitions),
+        replication_factor=len(topic.partitions[0].replicas),
+    )
+    if api_version >= CONFIGS_FROM:
+        result.configs = []
+        for definition in TOPIC_CONFIGS.values():
+            if not definition.hidden:
+                value, source = effective_value(definition, topic.configs, broker_configs)
+                result.configs.append(
+                    CreatableTopicConfigs(name=definition.name, value=text_of(value), config_source=source)
+                )
+    return result
+
+
+def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message or None)

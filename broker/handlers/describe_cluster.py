@@ -1,0 +1,45 @@
+"""DescribeCluster, versions 0–2: the cluster's id, its controller, and the SPUs with the addresses for this client.
+
+- Only the brokers can be asked for (endpoint type 1): clients of controllers are told that this is none.
+- No SPU is ever fenced in the sense of v2: one that is away is not listed.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.client_view import CLUSTER_OPERATIONS, NOBODY, OPERATIONS_UNKNOWN, brokers
+from tailrace.broker.request_context import RequestContext
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.describe_cluster import (
+    DescribeClusterBroker,
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+)
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+def handle(spu: "Spu", context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    if request.endpoint_type == CONTROLLERS:
+        return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's endpoint, not a controller's")
+    if request.endpoint_type != BROKERS:
+        return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there is no endpoint type {request.endpoint_type}")
+    return DescribeClusterResponse(
+        endpoint_type=BROKERS,
+        cluster_id=spu.cluster.cluster_id,
+        controller_id=spu.cluster.controller_id,
+        brokers=[
+            DescribeClusterBroker(broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+            for broker in brokers(spu.cluster, spu.id, context.listener)
+        ],
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_UNKNOWN
+        ),
+    )
+
+
+def _refused(code: ErrorCode, message: str) -> DescribeClusterResponse:
+    return DescribeClusterResponse(error_code=code, error_message=message, endpoint_type=BROKERS, controller_id=NOBODY)

@@ -1,0 +1,123 @@
+"""DescribeConfigs, versions 1–4: every config of a topic or an SPU with its value, where that was set, and its meaning.
+
+- Resources: topics (2), SPUs (4), and under an empty name what was set at run time for all SPUs. An SPU answers for
+  itself alone, as in Kafka. Its log has one level, set when it starts, so it has no loggers (8) to list.
+- Groups (32) and client metrics (16) have no configs here: INVALID_REQUEST.
+- Synonyms are all places where the config has a value, the one that applies first.
+- Without keys all configs are listed; unknown keys are passed over.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from tailrace.broker.broker_config_table import BROKER_CONFIGS
+from tailrace.broker.config_changes import ResourceKind
+from tailrace.broker.config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, text_of
+from tailrace.broker.request_context import RequestContext
+from tailrace.broker.topic_config_table import TOPIC_CONFIGS
+from tailrace.broker.topic_configs import effective_value, places_of
+from tailrace.broker.topic_names import check_topic_name
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+NO_EFFECT = " It is kept for tools that set it and has no effect here."
+
+
+class Entry(NamedTuple):
+    definition: ConfigDefinition
+    text: str | None
+    source: ConfigSource
+    places: list[ConfiguredValue]
+
+
+def handle(spu: "Spu", context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_answer(spu, request, resource) for resource in request.resources])
+
+
+def _answer(spu: "Spu", request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
+    )
+    try:
+        entries = _entries(spu, resource)
+    except KafkaError as error:
+        result.error_code = error.code
+        result.error_message = error.message or None
+        return result
+    keys = frozenset(resource.configuration_keys or ())
+    result.configs = [
+        _described(entry, request)
+        for entry in entries
+        if not entry.definition.hidden and (not keys or entry.definition.name in keys)
+    ]
+    return result
+
+
+def _entries(spu: "Spu", resource: DescribeConfigsResource) -> Iterator[Entry]:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == ResourceKind.TOPIC:
+        topic = spu.cluster.topics.get(name)
+        if topic is None:
+            check_topic_name(name)
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return _of_topic(spu, topic.configs)
+    if kind == ResourceKind.BROKER and not name:
+        return _of_all_spus(spu)
+    if kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
+        if name != str(spu.id):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is the SPU {spu.id}; it cannot answer for {name!r:.100}")
+        return _of_this_spu(spu) if kind == ResourceKind.BROKER else iter(())
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"no resource of type {kind} has configs here")
+
+
+def _of_topic(spu: "Spu", own: Mapping[str, str]) -> Iterator[Entry]:
+    for definition in TOPIC_CONFIGS.values():
+        value, source = effective_value(definition, own, spu.broker_configs)
+        yield Entry(definition, text_of(value), source, places_of(definition, own, spu.broker_configs))
+
+
+def _of_this_spu(spu: "Spu") -> Iterator[Entry]:
+    for definition in BROKER_CONFIGS.values():
+        places = spu.broker_configs.values(definition)
+        if places:
+            yield Entry(definition, places[0].text, places[0].source, places)
+        else:
+            yield Entry(definition, None, ConfigSource.DEFAULT, places)
+
+
+def _of_all_spus(spu: "Spu") -> Iterator[Entry]:
+    source = ConfigSource.DYNAMIC_DEFAULT_BROKER
+    for name, text in sorted(spu.broker_configs.dynamic_default.items()):
+        yield Entry(BROKER_CONFIGS[name], text, source, [ConfiguredValue(name, text, source)])
+
+
+def _described(entry: Entry, request: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    definition = entry.definition
+    described = DescribeConfigsResourceResult(
+        name=definition.name,
+        value=None if definition.sensitive else entry.text,
+        read_only=definition.read_only,
+        config_source=entry.source,
+        is_default=entry.source == ConfigSource.DEFAULT,
+        is_sensitive=definition.sensitive,
+        config_type=definition.type,
+        documentation=None,
+    )
+    if request.include_synonyms:
+        described.synonyms = [
+            DescribeConfigsSynonym(name=name, value=None if definition.sensitive else text, source=source)
+            for name, text, source in entry.places
+        ]
+    if request.include_documentation:
+        described.documentation = definition.documentation + ("" if definition.honoured else NO_EFFECT)
+    return described

@@ -1,0 +1,105 @@
+"""DescribeTopicPartitions, version 0: topics with their partitions, a page at a time.
+
+- Topics come in the order of their names; none named means all of them. A page ends after as many partitions as the
+  client or `max.request.partition.size.limit` allows, and says where the next one starts.
+- Eligible leaders outside the live replicas are a notion of Kafka's that we do not have. Their arrays are empty and
+  never null: the schema allows null, but the Java client and so Spark die of it.
+- Any client may describe a topic, so its authorized operations are all there are.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.client_view import TOPIC_OPERATIONS, leader_error, offline_replicas
+from tailrace.broker.cluster import Cluster
+from tailrace.broker.request_context import RequestContext
+from tailrace.broker.specs import PartitionSpec, TopicSpec
+from tailrace.broker.topic_names import INTERNAL_TOPICS, check_topic_name
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponsePartition,
+    DescribeTopicPartitionsResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+def handle(
+    spu: "Spu", context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
+    named = [topic.name for topic in request.topics]
+    cursor = request.cursor
+    if cursor is not None and (cursor.partition_index < 0 or (named and cursor.topic_name not in named)):
+        refused = [_error(name, ErrorCode.INVALID_REQUEST) for name in dict.fromkeys(named)]
+        return DescribeTopicPartitionsResponse(topics=refused)
+    names = sorted(set(named) if named else spu.cluster.topics)
+    first_partition = 0
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        if names and names[0] == cursor.topic_name:
+            first_partition = cursor.partition_index
+    left = max(1, min(request.response_partition_limit, spu.broker_configs.settings.described_partitions_max))
+    return _page(spu.cluster, names, first_partition, left)
+
+
+def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -> DescribeTopicPartitionsResponse:
+    response = DescribeTopicPartitionsResponse()
+    for name in names:
+        topic = cluster.topics.get(name)
+        if topic is None:
+            response.topics.append(_unknown(name))
+            continue
+        if left == 0:
+            response.next_cursor = Cursor(name, 0)
+            break
+        partitions = topic.partitions[first_partition : first_partition + left]
+        response.topics.append(_described(cluster, topic, partitions))
+        left -= len(partitions)
+        if first_partition + len(partitions) < len(topic.partitions):
+            response.next_cursor = Cursor(name, first_partition + len(partitions))
+            break
+        first_partition = 0
+    return response
+
+
+def _described(
+    cluster: Cluster, topic: TopicSpec, partitions: tuple[PartitionSpec, ...]
+) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        topic_authorized_operations=TOPIC_OPERATIONS,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=leader_error(cluster, partition),
+                partition_index=partition.partition,
+                leader_id=partition.leader,
+                leader_epoch=partition.epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.live_replicas),
+                eligible_leader_replicas=[],
+                last_known_elr=[],
+                offline_replicas=offline_replicas(cluster, partition),
+            )
+            for partition in partitions
+        ],
+    )
+
+
+def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        topic = _error(name, error.code)
+    else:
+        topic = _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return topic
+
+
+def _error(name: str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(error_code=code, name=name, is_internal=name in INTERNAL_TOPICS)

@@ -1,0 +1,51 @@
+"""IncrementalAlterConfigs, versions 0–1: sets, unsets, appends to and subtracts from configs while everything runs.
+
+- Resources: topics (2), SPUs by id (4), and all SPUs under an empty name. Of each resource either all changes are made
+  or none. They take effect before the answer leaves, in running replicas too.
+- Append and subtract work on the list that applies now, also where the resource does not set it itself, as in Kafka.
+- A broker config that does not exist is refused, where Kafka keeps it for plug-ins. More of them can be altered than in
+  Kafka (`num.partitions`, say): which, DescribeConfigs tells by `read_only`.
+- The level of the log is set when the SPU starts: altering loggers (8) is refused.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.config_changes import Alteration, ConfigChange
+from tailrace.broker.request_context import RequestContext
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+async def handle(
+    spu: "Spu", context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    wanted = [
+        Alteration(
+            resource.resource_type,
+            resource.resource_name,
+            tuple(ConfigChange(config.name, config.config_operation, config.value) for config in resource.configs),
+        )
+        for resource in request.resources
+    ]
+    try:
+        outcomes = await spu.controller.alter_configs(wanted, validate_only=request.validate_only)
+    except KafkaError as error:
+        outcomes = [error] * len(wanted)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            AlterConfigsResourceResponse(
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+                resource_type=alteration.kind,
+                resource_name=alteration.name,
+            )
+            for alteration, error in zip(wanted, outcomes, strict=True)
+        ]
+    )

@@ -1,0 +1,158 @@
+"""Metadata, versions 0–13: the SPUs, and topics with their partitions, leaders and live replicas.
+
+- Topics are asked for by name or (v10 and later) by id; none named means all of them. A topic is answered once.
+- Where client and `auto.create.topics.enable` want it, a missing topic is created and returned in this same response.
+  Kafka returns an error first and the topic when the client asks again.
+- The address of this SPU is that of the listener which the client came in on.
+- Authorized operations are all there are, when asked for: there is no access control.
+"""
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from tailrace.broker.client_view import (
+    CLUSTER_OPERATIONS,
+    OPERATIONS_UNKNOWN,
+    TOPIC_OPERATIONS,
+    brokers,
+    leader_error,
+    offline_replicas,
+)
+from tailrace.broker.cluster import Cluster
+from tailrace.broker.request_context import RequestContext
+from tailrace.broker.specs import TopicSpec
+from tailrace.broker.topic_names import INTERNAL_TOPICS, check_topic_name
+from tailrace.broker.topic_planning import NewTopic
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import NO_TOPIC_ID
+from tailrace.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+NO_TOPICS_IS_ALL_UP_TO = 0
+TOPIC_IDS_FROM = 12
+"""v10 and v11 have the field, but a name is wanted all the same."""
+
+
+def handle(
+    spu: "Spu", context: RequestContext, request: MetadataRequest
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    asked = request.topics
+    if asked is None or (not asked and context.api_version <= NO_TOPICS_IS_ALL_UP_TO):
+        described = [_described(spu.cluster, topic) for topic in spu.cluster.topics.values()]
+        return _response(spu, context, request, described)
+    if context.api_version < TOPIC_IDS_FROM and any(topic.topic_id != NO_TOPIC_ID for topic in asked):
+        return _refused(asked)
+    missing = _to_create(spu, request)
+    if missing:
+        return _create_and_answer(spu, context, request, missing)
+    return _response(spu, context, request, _found(spu.cluster, asked, {}))
+
+
+def _to_create(spu: "Spu", request: MetadataRequest) -> list[str]:
+    if not request.allow_auto_topic_creation or not spu.broker_configs.settings.auto_create_topics:
+        return []
+    names = dict.fromkeys(topic.name for topic in request.topics or () if topic.topic_id == NO_TOPIC_ID)
+    return [name for name in names if name and name not in spu.cluster.topics and name not in INTERNAL_TOPICS]
+
+
+async def _create_and_answer(
+    spu: "Spu", context: RequestContext, request: MetadataRequest, missing: list[str]
+) -> MetadataResponse:
+    settings = spu.broker_configs.settings
+    new = [NewTopic(name, settings.partitions_default, settings.replication_factor_default) for name in missing]
+    try:
+        results = await spu.controller.create_topics(new)
+    except KafkaError as error:
+        results = [error] * len(new)
+    failed = {name: result for name, result in zip(missing, results, strict=True) if isinstance(result, KafkaError)}
+    return _response(spu, context, request, _found(spu.cluster, request.topics or [], failed))
+
+
+def _found(
+    cluster: Cluster, asked: list[MetadataRequestTopic], not_created: dict[str, KafkaError]
+) -> list[MetadataResponseTopic]:
+    described: dict[object, MetadataResponseTopic] = {}
+    for topic in asked:
+        if topic.topic_id != NO_TOPIC_ID:
+            spec = cluster.topic_by_id(topic.topic_id)
+        else:
+            spec = None if topic.name is None else cluster.topics.get(topic.name)
+        if spec is not None:
+            if spec.id not in described:
+                described[spec.id] = _described(cluster, spec)
+        elif topic.topic_id != NO_TOPIC_ID:
+            described[topic.topic_id] = MetadataResponseTopic(
+                error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic.topic_id
+            )
+        else:
+            name = topic.name or ""
+            error = not_created.get(name) or _why_unknown(topic.name)
+            described[name] = MetadataResponseTopic(
+                error_code=error.code, name=name, is_internal=name in INTERNAL_TOPICS
+            )
+    return list(described.values())
+
+
+def _why_unknown(name: str | None) -> KafkaError:
+    if name is None:
+        return KafkaError(ErrorCode.INVALID_REQUEST, "neither a name nor an id")
+    try:
+        check_topic_name(name)
+    except KafkaError as error:
+        return error
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+
+
+def _described(cluster: Cluster, topic: TopicSpec) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.id,
+        is_internal=topic.internal,
+        partitions=[
+            MetadataResponsePartition(
+                leader_error(cluster, partition),
+                partition.partition,
+                partition.leader,
+                partition.epoch,
+                list(partition.replicas),
+                list(partition.live_replicas),
+                offline_replicas(cluster, partition),
+            )
+            for partition in topic.partitions
+        ],
+    )
+
+
+def _response(
+    spu: "Spu", context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            topic.topic_authorized_operations = TOPIC_OPERATIONS
+    return MetadataResponse(
+        brokers=[MetadataResponseBroker(*broker) for broker in brokers(spu.cluster, spu.id, context.listener)],
+        cluster_id=spu.cluster.cluster_id,
+        controller_id=spu.cluster.controller_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_UNKNOWN
+        ),
+    )
+
+
+def _refused(asked: list[MetadataRequestTopic]) -> MetadataResponse:
+    return MetadataResponse(
+        topics=[
+            MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
+            for topic in asked
+        ]
+    )
