@@ -1,0 +1,153 @@
+"""What a log knows of idempotent producers: the sequences of their last batches, so that a repeated one is recognised.
+
+A function of the log alone: reading the batches again from the start, or from a snapshot on, gives the same state.
+Transactions will add to a producer where its open one began.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+
+import crc32c
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.record_batch import BatchHeader
+
+BATCHES_KEPT = 5
+"""A producer has at most five requests in flight, so no older batch can be repeated by mistake."""
+PRODUCERS_MAX = 100_000
+"""In one log; past this the one that has been silent for longest is forgotten, as if it had expired."""
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+_SNAPSHOT_MAGIC = b"TRPS\x00\x01"
+_PRODUCER = Struct("<qhqB")
+_BATCH = Struct("<iiqi")
+_CHECKSUM = Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedBatch:
+    """One of a producer's last batches."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset_delta: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+
+class Producer:
+    __slots__ = ("batches", "epoch", "newest_ms")
+
+    def __init__(self, epoch: int, newest_ms: int, batches: list[AppendedBatch]) -> None:
+        self.epoch = epoch
+        self.newest_ms = newest_ms
+        """By the timestamps of its records: all that a log can tell when it is read again."""
+        self.batches = batches
+        """Of this epoch, the newest last; at most BATCHES_KEPT."""
+
+
+class ProducerStates:
+    __slots__ = ("_producers",)
+
+    def __init__(self) -> None:
+        self._producers: dict[int, Producer] = {}
+        """By id, the one that appended last at the end."""
+
+    # what is
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[tuple[int, Producer]]:
+        return iter(self._producers.items())
+
+    def check(self, header: BatchHeader) -> AppendedBatch | None:
+        """None when the batch may be appended; the earlier one when it is a repetition. KafkaError when it is neither.
+
+        A producer that is not known may begin with any sequence: what it sent before may have expired.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        if header.producer_epoch != producer.epoch:
+            if header.producer_epoch < producer.epoch:
+                raise KafkaError(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"producer {header.producer_id} is at epoch {producer.epoch}, and {header.producer_epoch} is over",
+                )
+            if header.base_sequence != 0:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    f"producer {header.producer_id} begins a new epoch at sequence {header.base_sequence}, not at 0",
+                )
+            return None
+        for batch in producer.batches:
+            if batch.base_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
+                return batch
+        expected = _next(producer.batches[-1].last_sequence)
+        if header.base_sequence != expected:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} sent sequence {header.base_sequence}; {expected} comes next",
+            )
+        return None
+
+    # what happened
+
+    def on_appended(self, header: BatchHeader) -> None:
+        """The batch is in the log; it was checked, or stood there when the log was opened."""
+        batch = AppendedBatch(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset_delta)
+        producer = self._producers.pop(header.producer_id, None)
+        if producer is None or producer.epoch != header.producer_epoch:
+            producer = Producer(header.producer_epoch, header.max_timestamp, [batch])
+        else:
+            producer.batches.append(batch)
+            del producer.batches[:-BATCHES_KEPT]
+            producer.newest_ms = header.max_timestamp
+        self._producers[header.producer_id] = producer
+        if len(self._producers) > PRODUCERS_MAX:
+            del self._producers[next(iter(self._producers))]
+
+    def expire(self, before_ms: int) -> None:
+        """Forgets producers that appended nothing since."""
+        silent = [producer_id for producer_id, producer in self if producer.newest_ms < before_ms]
+        for producer_id in silent:
+            del self._producers[producer_id]
+
+    # for a faster start
+
+    def snapshot(self) -> bytes:
+        data = bytearray(_SNAPSHOT_MAGIC)
+        for producer_id, producer in self._producers.items():
+            data += _PRODUCER.pack(producer_id, producer.epoch, producer.newest_ms, len(producer.batches))
+            for batch in producer.batches:
+                data += _BATCH.pack(
+                    batch.base_sequence, batch.last_sequence, batch.base_offset, batch.last_offset_delta
+                )
+        return bytes(data) + _CHECKSUM.pack(crc32c.crc32c(bytes(data)))
+
+    @classmethod
+    def restore(cls, snapshot: bytes) -> "ProducerStates | None":
+        """None when the bytes are not a whole snapshot: the log has to be read instead."""
+        content, checksum = snapshot[: -_CHECKSUM.size], snapshot[-_CHECKSUM.size :]
+        if not content.startswith(_SNAPSHOT_MAGIC) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):
+            return None
+        states = cls()
+        position = len(_SNAPSHOT_MAGIC)
+        while position < len(content):
+            producer_id, epoch, newest_ms, count = _PRODUCER.unpack_from(content, position)
+            position += _PRODUCER.size
+            end = position + count * _BATCH.size
+            batches = [AppendedBatch(*fields) for fields in _BATCH.iter_unpack(content[position:end])]
+            states._producers[producer_id] = Producer(epoch, newest_ms, batches)
+            position = end
+        return states
+
+
+def _next(sequence: int) -> int:
+    """Sequences count up to 2^31 - 1 and begin again at 0."""
+    return (sequence + 1) & _SEQUENCE_MASK

@@ -1,0 +1,100 @@
+"""Repeated batches are recognised, gaps and old epochs refused, and a snapshot is the same as the log it stands for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.record_batch import BatchHeader
+from tailrace.storage.producer_state import BATCHES_KEPT, ProducerStates
+
+LAST_SEQUENCE = 2**31 - 1
+
+
+def header(
+    sequence: int, count: int = 1, *, offset: int = 0, epoch: int = 0, producer: int = 7, time: int = 0
+) -> BatchHeader:
+    return BatchHeader(offset, 100, 0, 2, 0, 0, count - 1, time, time, producer, epoch, sequence, count)
+
+
+def appended(*headers: BatchHeader) -> ProducerStates:
+    states = ProducerStates()
+    for each in headers:
+        assert states.check(each) is None
+        states.on_appended(each)
+    return states
+
+
+def refused(states: ProducerStates, each: BatchHeader) -> ErrorCode:
+    with pytest.raises(KafkaError) as error:
+        states.check(each)
+    return error.value.code
+
+
+def test_a_repeated_batch_is_the_one_that_was_appended() -> None:
+    states = appended(*(header(sequence, offset=100 + sequence) for sequence in range(8)))
+    for sequence in range(8 - BATCHES_KEPT, 8):
+        found = states.check(header(sequence))
+        assert found is not None
+        assert found.base_offset == 100 + sequence
+    assert refused(states, header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_batch_with_the_same_start_and_another_end_is_no_repetition() -> None:
+    states = appended(header(0, 3))
+    assert refused(states, header(0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_is_refused() -> None:
+    assert refused(appended(header(0, 3)), header(4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_begin_again_after_the_last_one() -> None:
+    states = appended(header(LAST_SEQUENCE - 1, 4))
+    assert states.check(header(2)) is None
+    assert refused(states, header(3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_an_unknown_producer_may_begin_anywhere() -> None:
+    assert ProducerStates().check(header(1234, epoch=3)) is None
+
+
+def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
+    states = appended(header(0), header(1), header(0, epoch=2))
+    assert refused(states, header(2, epoch=1)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(states, header(1, epoch=3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(header(0, epoch=3)) is None
+    assert states.check(header(1, epoch=2)) is None
+
+
+def test_silent_producers_expire() -> None:
+    states = appended(header(0, producer=1, time=50), header(0, producer=2, time=10), header(0, producer=3, time=90))
+    states.expire(50)
+    assert [producer_id for producer_id, _ in states] == [1, 3]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**62), st.integers(0, LAST_SEQUENCE), st.integers(1, 1000), st.integers(0, 3)),
+        max_size=30,
+    )
+)
+def test_a_snapshot_restores_the_same_state(batches: list[tuple[int, int, int, int]]) -> None:
+    states = ProducerStates()
+    for offset, (producer, sequence, count, epoch) in enumerate(batches):
+        states.on_appended(header(sequence, count, offset=offset, epoch=epoch, producer=producer, time=offset))
+    restored = ProducerStates.restore(states.snapshot())
+    assert restored is not None
+    assert restored.snapshot() == states.snapshot()
+    assert [(each, producer.epoch, producer.newest_ms, producer.batches) for each, producer in restored] == [
+        (each, producer.epoch, producer.newest_ms, producer.batches) for each, producer in states
+    ]
+
+
+@given(st.data())
+def test_a_damaged_snapshot_is_not_believed(data: st.DataObject) -> None:
+    snapshot = bytearray(appended(header(0), header(1, producer=8)).snapshot())
+    bit = data.draw(st.integers(0, 8 * len(snapshot) - 1))
+    snapshot[bit // 8] ^= 1 << bit % 8
+    assert ProducerStates.restore(bytes(snapshot)) is None
+    assert ProducerStates.restore(bytes(snapshot[: bit // 8])) is None
