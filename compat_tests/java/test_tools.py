@@ -42,7 +42,7 @@ def test_the_java_client_compresses(topic, tool, compression):
 def test_topics_are_created_described_altered_and_deleted(tool):
     topic = f"java-{uuid.uuid4().hex[:8]}"
     tool("topics", "--create", "--topic", topic, "--partitions", "3", "--config", "retention.ms=60000")
-    with pytest.raises(ToolFailed, match="already exists"):
+    with pytest.raises(ToolFailed, match="TopicExistsException"):
         tool("topics", "--create", "--topic", topic)
     described = tool("topics", "--describe", "--topic", topic)
     assert "PartitionCount: 3" in described and "retention.ms=60000" in described
