@@ -23,16 +23,19 @@ class RequestMemory:
                 self.release(owner)
             return
         held = self._reserved.get(owner, 0)
-        if count == held:
-            return
-        while self.reserved_bytes - held >= self._limit_bytes:
+        while count > held and self.reserved_bytes - held >= self._limit_bytes:
             await self._freed.wait()
         self.reserved_bytes += count - held
         self._reserved[owner] = count
+        if count < held:
+            self._wake()
 
     def release(self, owner: object) -> None:
         freed = self._reserved.pop(owner, 0)
         if freed:
             self.reserved_bytes -= freed
-            self._freed.set()
-            self._freed = trio.Event()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._freed.set()
+        self._freed = trio.Event()

@@ -11,7 +11,10 @@ PACKAGES = ("protocol", "runtime", "storage", "broker", "cli")
 
 def test_the_wheel_made_from_the_sdist_installs_as_tailrace_alone(tmp_path: Path) -> None:
     subprocess.run(
-        [sys.executable, "-m", "build", "--outdir", tmp_path / "dist", ROOT], check=True, capture_output=True, timeout=300
+        [sys.executable, "-m", "build", "--outdir", tmp_path / "dist", ROOT],
+        check=True,
+        capture_output=True,
+        timeout=300,
     )
     (wheel,) = (tmp_path / "dist").glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
