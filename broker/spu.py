@@ -110,7 +110,7 @@ class Spu:
 
     async def run(self, task_status: trio.TaskStatus[list[Address]] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until `stop`; reports the addresses of its listeners when clients may come."""
-        self.files.make_directories(self.data_directory)
+        await self._make_data_directory()
         lock = self.files.lock(layout.lock_path(self.data_directory))
         if lock is None:
             raise StartError(f"{self.data_directory} is in use by another tailrace process")
@@ -131,6 +131,17 @@ class Spu:
         finally:
             lock.release()
         self._logger.info("spu_stopped")
+
+    async def _make_data_directory(self) -> None:
+        """Durably: what is synced inside a directory is lost with a directory that was not."""
+        made = []
+        directory = self.data_directory
+        while directory and not self.files.exists(directory):
+            made.append(directory)
+            directory = directory.rpartition("/")[0]
+        self.files.make_directories(self.data_directory)
+        for directory in made:
+            await self.files.sync_directory(directory.rpartition("/")[0] or "/")
 
     async def _listen_for_scrapes(self) -> Listener | None:
         address = self.settings.metrics

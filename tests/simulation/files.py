@@ -195,6 +195,7 @@ class SimulatedFiles:
         await self.sync_directory(_parent(path))
 
     async def sync_directory(self, directory: str) -> None:
+        directory = directory.rstrip("/")
         if directory not in self._names:
             raise FileNotFoundError(errno.ENOENT, "no such simulated directory", directory)
         entries = list(self._unsynced_entries.get(directory, ()))

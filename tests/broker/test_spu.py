@@ -1,0 +1,208 @@
+"""An SPU's life: what a clean stop, a kill, a broken disk and a deleted topic leave behind."""
+
+import pytest
+import structlog
+import trio
+from simulation.client import WireClient
+from spus import ADDRESS, METRICS, RunningSpu, World, batch, running_spu
+
+from tailrace.broker.local_controller import STATE_FILE
+from tailrace.broker.spu import Spu, StartError
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tailrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+
+DATA = "/data/spu-1"
+
+
+def produce_request(records: bytes, *, acks: int = -1, topic: str = "t", timeout_ms: int = 1000) -> ProduceRequest:
+    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(0, records)])]
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data)
+
+
+async def produce(client: WireClient, records: bytes, *, acks: int = -1) -> PartitionProduceResponse:
+    response = await client.request(ApiKey.PRODUCE, 9, produce_request(records, acks=acks))
+    answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
+    return answer
+
+
+async def latest(running: RunningSpu) -> tuple[int, int]:
+    """Error and offset of ListOffsets(latest)."""
+    client = await running.client()
+    topic = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    response = await client.request(ApiKey.LIST_OFFSETS, 7, ListOffsetsRequest(replica_id=-1, topics=[topic]))
+    partition = response.topics[0].partitions[0]
+    return partition.error_code, partition.offset
+
+
+async def test_a_clean_stop_keeps_everything_and_leaves_no_gap(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        topic = await running.create("t")
+        assert (await produce(await running.client(), batch(b"a", b"b"))).base_offset == 0
+        epoch = running.spu.cluster.topics["t"].partitions[0].epoch
+    after = World(world.files.crash("none"), clock=world.clock)  # what was not on the disk is gone
+    async with running_spu(after) as running:
+        assert await latest(running) == (0, 2)
+        assert running.spu.cluster.topics["t"].id == topic.id
+        assert running.spu.cluster.topics["t"].partitions[0].epoch == epoch
+        assert running.spu.metrics.recovered_replicas == 0
+        assert (await produce(await running.client(), batch(b"c"))).base_offset == 2
+
+
+async def test_a_kill_keeps_what_the_page_cache_holds_and_begins_a_new_epoch(autojump_clock: object) -> None:
+    world = World()
+    with trio.CancelScope() as killed:
+        async with running_spu(world) as running:
+            await running.create("t")
+            assert (await produce(await running.client(), batch(b"a", b"b"))).base_offset == 0
+            killed.cancel()
+            await trio.lowlevel.checkpoint()
+    after = World(world.files.crash("all"), clock=world.clock)
+    async with running_spu(after) as running:
+        assert await latest(running) == (0, 2)
+        assert running.spu.cluster.topics["t"].partitions[0].epoch == 1
+        assert running.spu.metrics.recovered_replicas == 1
+
+
+async def test_what_was_acknowledged_after_a_flush_survives_a_power_failure(autojump_clock: object) -> None:
+    world = World()
+    with trio.CancelScope() as killed:
+        async with running_spu(world) as running:
+            await running.create("t", configs={"flush.messages": "1"})
+            assert (await produce(await running.client(), batch(b"a"), acks=1)).base_offset == 0
+            killed.cancel()
+            await trio.lowlevel.checkpoint()
+    async with running_spu(World(world.files.crash("none"), clock=world.clock)) as running:
+        assert await latest(running) == (0, 1)
+
+
+async def test_records_reach_the_disk_by_themselves_after_flush_ms(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        topic = await running.create("t", configs={"flush.ms": "5000"})
+        await produce(await running.client(), batch(b"a"))
+        replica = running.spu.replicas.find(topic.id, 0)
+        assert replica is not None
+        await trio.sleep(4.9)
+        assert replica.log.synced_end == 0
+        await trio.sleep(0.2)
+        assert replica.log.synced_end == 1
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_a_failed_sync_acknowledges_nothing_and_takes_the_replica_offline(
+    autojump_clock: object, acks: int
+) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", configs={"flush.messages": "1"})
+        await produce(client, batch(b"a"))
+        running.world.files.syncs_fail = True
+        assert (await produce(client, batch(b"b"), acks=acks)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        running.world.files.syncs_fail = False
+        assert (await produce(client, batch(b"c"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_full_disk_is_an_error_and_nothing_is_half_there(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        world.files.room_bytes = 10
+        assert (await produce(client, batch(b"b"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        world.files.room_bytes = None
+    async with running_spu(World(world.files.crash("all"), clock=world.clock)) as running:
+        assert await latest(running) == (0, 1)
+
+
+async def test_a_second_process_on_the_same_directory_refuses_to_start(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        second = Spu(running.spu.settings, running.world.seams(), structlog.get_logger())
+        with pytest.raises(StartError, match=f"{DATA} is in use by another tailrace process"):
+            await second.run()
+
+
+async def test_a_foreign_controller_file_is_refused_with_a_sentence(autojump_clock: object) -> None:
+    world = World()
+    world.files.make_directories(DATA)
+    await world.files.replace(f"{DATA}/{STATE_FILE}", b"not ours")
+    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match=STATE_FILE)):
+        async with running_spu(world):
+            pass
+
+
+async def test_a_deleted_topic_is_parked_and_comes_back_with_its_records(autojump_clock: object) -> None:
+    async with running_spu(broker={"deleted.topic.retention.ms": "3600000"}) as running:
+        client = await running.client()
+        topic = await running.create("t")
+        await produce(client, batch(b"a", b"b", b"c"))
+        await running.spu.controller.delete_topics([topic.id])
+        assert (await latest(running))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        again = await running.create("t")
+        assert await latest(running) == (0, 0), "a new topic of the name starts empty"
+        await running.spu.controller.delete_topics([again.id])
+        await running.spu.controller.undelete_topic(topic.id)
+        assert await latest(running) == (0, 3)
+
+
+async def test_parked_storage_goes_after_its_retention(autojump_clock: object) -> None:
+    async with running_spu(broker={"deleted.topic.retention.ms": "3600000"}) as running:
+        files, clock = running.world.files, running.world.clock
+        topic = await running.create("t")
+        await produce(await running.client(), batch(b"a"))
+        await running.spu.controller.delete_topics([topic.id])
+        directory = f"{DATA}/topics/t/{topic.id}"
+        await trio.sleep(400)
+        assert files.list(directory)
+        clock.time_ms += 3_600_001
+        await trio.sleep(400)
+        assert not files.list(directory)
+
+
+async def test_a_damaged_log_is_offline_and_leaves_the_others_alone(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        client = await running.client()
+        topic = await running.create("t", configs={"segment.bytes": str(1024 * 1024)})
+        await running.create("other")
+        for _ in range(3):
+            await produce(client, batch(b"x" * 900_000))
+    directory = f"{DATA}/topics/t/{topic.id}/0"
+    first = next(name for name in world.files.list(directory) if name.endswith(".log"))
+    world.files.remove(f"{directory}/{first}")
+    async with running_spu(World(world.files, clock=world.clock)) as running:
+        assert (await latest(running))[0] == ErrorCode.KAFKA_STORAGE_ERROR
+        client = await running.client()
+        answer = await client.request(ApiKey.PRODUCE, 9, produce_request(batch(b"a"), topic="other"))
+        assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+async def test_metrics_are_served_on_a_port_of_their_own(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t", 2)
+        await produce(await running.client(), batch(b"a", b"b"))
+        scraper = await running.world.network.connect(METRICS)
+        scraper.send([b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"])
+        text = b""
+        buffer = memoryview(bytearray(65536))
+        while True:
+            await scraper.wait_readable()
+            count = scraper.receive_into(buffer)
+            if count == 0:
+                break
+            text += buffer[: count or 0]
+        assert text.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b'tailrace_log_end_offset{partition="0",topic="t"} 2.0\n' in text
+        assert b'tailrace_request_seconds_count{api="produce",client="unknown",version="9"} 1.0\n' in text
+
+
+async def test_it_listens_where_it_was_told(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        assert (await running.world.network.connect(ADDRESS)).remote == ADDRESS
