@@ -24,6 +24,8 @@ from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
 from .open_files import OpenFiles
 from .open_segment import OpenSegment
+from .producer_snapshots import ProducerSnapshots
+from .producer_state import ProducerStates
 from .retention import segments_to_remove
 from .sealed_segment import SealedSegment
 from .segment_recovery import RecoveryReport
@@ -56,11 +58,13 @@ class Log:
         "_manifest",
         "_open",
         "_sealed",
+        "_snapshots",
         "_unnoted_bytes",
         "config",
         "epochs",
         "log_end",
         "log_start",
+        "producers",
         "recovery",
         "size_bytes",
         "synced_end",
@@ -102,6 +106,9 @@ class Log:
         self._open: OpenSegment = opened.open_segment
         self.epochs = opened.epochs
         self._latest_epoch = self.epochs.latest
+        self.producers = opened.producers
+        """What is known of idempotent producers; the broker asks before it appends."""
+        self._snapshots = ProducerSnapshots(files, directory)
         self._compacted_end = opened.manifest.compacted_end
         self.log_start = opened.log_start
         self.log_end = self._open.end
@@ -163,6 +170,8 @@ class Log:
         if header.leader_epoch != self._latest_epoch:
             self._latest_epoch = header.leader_epoch
             self.epochs.begin(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0 and header.base_sequence >= 0:
+            self.producers.on_appended(header)
         size = header.batch_length + 12
         self.log_end = header.base_offset + header.last_offset_delta + 1
         self.size_bytes += size
@@ -170,7 +179,8 @@ class Log:
         self._changed_since_close = True
 
     def _roll(self) -> OpenSegment:
-        sealed = self._open.seal(has_producers=False)
+        end = self._open.end
+        sealed = self._open.seal(self._snapshots.write(end, self.producers))
         self._open = self._maker.new_segment(sealed.end)
         self._sealed.append(sealed)
         return self._open
@@ -284,15 +294,15 @@ class Log:
                 self._open.close()
 
     async def _note_clean_close(self) -> None:
-        facts = self._open.facts(has_producers=False)
+        facts = self._open.facts(self._snapshots.write(self.log_end, self.producers))
         if self._manifest.wants_replacement:
             await self._manifest.replace(self._manifest_content(closed=facts))
         else:
             await self._note_durably(manifest.closed_line(facts))
 
-    async def _note_durably(self, line: bytes) -> None:
+    async def _note_durably(self, *lines: bytes) -> None:
         try:
-            await self._manifest.append([line]).sync()
+            await self._manifest.append(lines).sync()
             await self._sync_directories()
         except OSError as error:
             self._fail(f"{self._directory}: sync failed: {error}")
@@ -330,7 +340,8 @@ class Log:
         self.log_start = offset
         self.epochs.cut_start(offset)
         self._changed_since_close = True
-        await self._note_durably(manifest.start_line(offset))
+        # The segment that told of the first epoch may be among those that go.
+        await self._note_durably(manifest.start_line(offset), *map(manifest.epoch_line, list(self.epochs)[:1]))
         count = bisect_right(self._sealed, offset, key=_by_end)
         gone, self._sealed[:count] = self._sealed[:count], []
         for segment in gone:
@@ -341,6 +352,8 @@ class Log:
         segment.close()
         self.size_bytes -= segment.size
         self._maker.remove(segment.base)
+        # That of its end stays: it says what came before the segment that is now the first.
+        self._snapshots.remove(segment.base)
 
     async def apply_retention(self, now_ms: int, high_watermark: int) -> list[SegmentFacts]:
         """Removes the segments that have had their time, and says which they were."""
@@ -371,16 +384,18 @@ class Log:
             ):
                 await self._truncate_fully(min(to_offset, self.log_start))
                 return
-            self.epochs.cut_end(to_offset)
+            self.epochs.cut_end(first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset)
             await self._cut(kept, synced_end=min(self.synced_end, first.base))
             for segment in reversed(gone):
                 segment.close()
                 if segment is not first or cut_size == 0:
                     self._maker.remove(segment.base)
+                self._snapshots.remove(segment.end)
             if cut_size:
                 self._open, _ = self._maker.recovered_segment(first.base, cut_size, trusted_end=2**63)
             else:
                 self._open = self._maker.new_segment(first.base)
+            self.producers = self._snapshots.load(self._sealed, self._open, None)
             self._end_cut()
 
     async def truncate_fully(self, new_start: int) -> None:
@@ -397,7 +412,10 @@ class Log:
         for segment in reversed(gone):
             segment.close()
             self._maker.remove(segment.base)
+            self._snapshots.remove(segment.end)
+        self._snapshots.remove(gone[0].base)
         self._open = self._maker.new_segment(new_start)
+        self.producers = ProducerStates()
         self._end_cut()
 
     async def _cut(self, kept: int, *, synced_end: int) -> None:
@@ -418,5 +436,7 @@ class Log:
         self.synced_end = min(self.synced_end, self.log_end)
         self.size_bytes = sum(segment.size for segment in self._sealed) + self._open.size
         self.unsynced_bytes = self._open.size
+        if self.log_end > self.log_start:
+            self.epochs.cut_end(self.log_end)
         self._latest_epoch = self.epochs.latest
         self._changed_since_close = True

@@ -12,6 +12,8 @@ from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
 from .open_files import LazyFile, OpenFiles
 from .open_segment import OpenSegment
+from .producer_snapshots import ProducerSnapshots
+from .producer_state import ProducerStates
 from .sealed_segment import SealedSegment
 from .segment_index import SegmentIndex
 from .segment_reader import SegmentReader
@@ -132,6 +134,7 @@ class Opening:
             open_segment = maker.new_segment(self._end if self._end is not None else self.log_start)
         self.open_segment = open_segment
         self.epochs = self._leader_epochs()
+        self.producers = self._producer_states()
         self._remove_orphans()
 
     def _finish_swaps(self, names: list[str]) -> None:
@@ -170,7 +173,7 @@ class Opening:
             needed = self._end if self._end is not None else self.log_start
             if base > needed:
                 self._require(needed, f"the segment at offset {needed} is missing")
-                self._drop(self._bases[index:], f"offset {needed} and what follows never reached the disk")
+                self._cut(self._bases[index:], f"offset {needed} and what follows never reached the disk")
                 break
             missing.discard(base)
             if open_segment is not None:
@@ -183,7 +186,7 @@ class Opening:
             open_segment, was_cut = self._open_unsealed(base, is_last=index == len(self._bases) - 1, clean=clean)
             self._end = self._end_above_start(open_segment.end)
             if was_cut and self._end is not None:
-                self._drop(self._bases[index + 1 :], f"offset {self._end}, before it, never reached the disk")
+                self._cut(self._bases[index + 1 :], f"offset {self._end}, before it, never reached the disk")
                 break
         if missing:
             raise LogDamagedError(f"{self._maker.path(min(missing), Kind.LOG)} is missing")
@@ -208,7 +211,7 @@ class Opening:
         if segment.end <= self.log_start:
             self._drop([segment.base], "its records were deleted")
         else:
-            self.sealed.append(segment.seal(has_producers=False))
+            self.sealed.append(segment.seal(producers_checksum=0))
 
     def _open_unsealed(self, base: int, *, is_last: bool, clean: bool) -> tuple[OpenSegment, bool]:
         path = self._maker.path(base, Kind.LOG)
@@ -234,12 +237,14 @@ class Opening:
                 f"{self._directory}: {sentence}; everything below offset {self.flushed_end} was on the disk"
             )
 
+    def _cut(self, bases: list[int], reason: str) -> None:
+        """Step 7."""
+        self._report.cut_bytes += sum(self._maker.files.size(self._maker.path(base, Kind.LOG)) for base in bases)
+        self._drop(bases, reason)
+
     def _drop(self, bases: list[int], reason: str) -> None:
-        """Step 7, and leftovers."""
         for base in bases:
-            path = self._maker.path(base, Kind.LOG)
-            self._report.events.append(f"{path}: removed: {reason}")
-            self._report.cut_bytes += self._maker.files.size(path)
+            self._report.events.append(f"{self._maker.path(base, Kind.LOG)}: removed: {reason}")
             self._maker.remove(base)
 
     def _leader_epochs(self) -> LeaderEpochs:
@@ -248,14 +253,23 @@ class Opening:
         if not self.open_segment.is_empty:
             starts.append(EpochStart(self.open_segment.epoch, self.open_segment.base))
         epochs = LeaderEpochs(sorted(starts))
-        epochs.cut_end(self.open_segment.end)
+        if self.open_segment.end > self.log_start:
+            epochs.cut_end(self.open_segment.end)
         epochs.cut_start(self.log_start)
         return epochs
+
+    def _producer_states(self) -> ProducerStates:
+        closed = self.manifest.closed
+        was_closed = self._report.was_clean and closed is not None and closed.base == self.open_segment.base
+        snapshots = ProducerSnapshots(self._maker.files, self._directory)
+        return snapshots.load(
+            self.sealed, self.open_segment, closed.producers_checksum if closed is not None and was_closed else None
+        )
 
     def _remove_orphans(self) -> None:
         """Step 9: indexes and producers' states of segments that are no more."""
         bases = {segment.base for segment in self.sealed} | {self.open_segment.base}
-        ends = {segment.end for segment in self.sealed} | {self.open_segment.end}
+        ends = {segment.end for segment in self.sealed} | {self.open_segment.end, min(bases)}
         for name in self._maker.files.list(self._directory):
             file = parse_file_name(name)
             if file is None:

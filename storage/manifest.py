@@ -38,8 +38,8 @@ class SegmentFacts:
     time_index_checksum: int = 0
     last_indexed_position: int = 0
     """Of the batch that got the last index entry."""
-    has_producers: bool = False
-    """Whether the states of producers at its end are in a `.producers` file; without, there were none."""
+    producers_checksum: int = 0
+    """Of the `.producers` file at its end; 0: no producer had a state, and there is no file."""
 
 
 @dataclass(slots=True)

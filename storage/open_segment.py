@@ -77,11 +77,11 @@ class OpenSegment:
     async def sync(self) -> None:
         await self.reader.log.get().sync()
 
-    def seal(self, *, has_producers: bool) -> SealedSegment:
+    def seal(self, producers_checksum: int) -> SealedSegment:
         """Nothing is appended afterwards; this object is done with."""
-        return SealedSegment(self.facts(has_producers=has_producers), self.reader, is_synced=False)
+        return SealedSegment(self.facts(producers_checksum), self.reader, is_synced=False)
 
-    def facts(self, *, has_producers: bool) -> SegmentFacts:
+    def facts(self, producers_checksum: int) -> SegmentFacts:
         """As it lies on the disk; puts the whole index there."""
         summary, index = self.summary, self.reader.index
         index.write()
@@ -97,7 +97,7 @@ class OpenSegment:
             index_checksum=index.checksum,
             time_index_checksum=index.time_checksum,
             last_indexed_position=index.last_position,
-            has_producers=has_producers,
+            producers_checksum=producers_checksum,
         )
 
     # reading

@@ -1,6 +1,6 @@
 """Finds batches and records in one segment, open or sealed, through its index."""
 
-from tailrace.protocol.record_batch import HEADER_SIZE, read_header
+from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
 from tailrace.protocol.records import read_records
 
 from .batch_walk import FAR_BYTES, walk
@@ -37,7 +37,7 @@ class SegmentReader:
         if stop - start > bytes_max:
             cut = self.boundary(start, start + bytes_max, stop)
             if cut == start and at_least_one:
-                cut = start + read_header(file.read_at(start, HEADER_SIZE)).size
+                cut = start + self.header_at(start).size
             stop = cut
         return FileRange(file, start, stop - start)
 
@@ -48,6 +48,9 @@ class SegmentReader:
             if header.last_offset >= offset:
                 return position
         return size
+
+    def header_at(self, position: int) -> BatchHeader:
+        return read_header(self.log.get().read_at(position, HEADER_SIZE))
 
     def boundary(self, start: int, limit: int, size: int) -> int:
         """The end of the last whole batch from `start` on that ends by `limit`; `start` when not even one does."""

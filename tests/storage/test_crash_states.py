@@ -1,6 +1,7 @@
 """Whatever a log was doing when the machine stopped, it opens again with everything that had been synced."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -46,7 +47,7 @@ class Expectation:
         assert position == log.log_end
         size = sum(segment.size for segment in log.segments())
         assert log.size_bytes == size
-        for before, after in zip(log.segments(), log.segments()[1:], strict=False):
+        for before, after in pairwise(log.segments()):
             assert before.end == after.base
         files.on_operation = lambda: None
         batch = make_batch(log.log_end, epoch=log.epochs.latest + 1)

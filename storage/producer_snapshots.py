@@ -1,0 +1,76 @@
+"""Brings back what a log knows of its producers without reading all of it: snapshots at the ends of segments."""
+
+from collections.abc import Sequence
+
+import crc32c
+
+from tailrace.runtime.files import Files
+
+from .batch_walk import FAR_BYTES, walk
+from .layout import Kind, file_name
+from .open_segment import OpenSegment
+from .producer_state import ProducerStates
+from .sealed_segment import SealedSegment
+
+NO_PRODUCERS = 0
+"""Instead of the checksum of a snapshot: nothing was to be written."""
+
+
+class ProducerSnapshots:
+    __slots__ = ("_directory", "_files")
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+
+    def write(self, log_end: int, states: ProducerStates) -> int:
+        """Returns the checksum by which the snapshot is known. It is not synced: a damaged one is not believed."""
+        if not len(states):
+            return NO_PRODUCERS
+        data = states.snapshot()
+        file = self._files.open(self._path(log_end), create=True)
+        file.truncate(0)
+        file.append(data)
+        return crc32c.crc32c(data)
+
+    def remove(self, log_end: int) -> None:
+        self._files.remove(self._path(log_end))
+
+    def load(
+        self, sealed: Sequence[SealedSegment], open_segment: OpenSegment, closed_checksum: int | None
+    ) -> ProducerStates:
+        """From the newest snapshot that can be believed, and the batches after it.
+
+        `closed_checksum` is the one of the log end, when the log was closed cleanly.
+        """
+        if closed_checksum is not None and (states := self._read(open_segment.end, closed_checksum)) is not None:
+            return states
+        segments: list[SealedSegment | OpenSegment] = [*sealed, open_segment]
+        for index in range(len(sealed), 0, -1):
+            before = sealed[index - 1]
+            # What recovery found and nobody had entered in the manifest has no snapshot that is known to belong to it.
+            if before.is_synced and (states := self._read(before.end, before.facts.producers_checksum)) is not None:
+                return _replay(states, segments[index:])
+        # The segment before the first one is gone, but not what it knew.
+        return _replay(self._read(segments[0].base, None) or ProducerStates(), segments)
+
+    def _read(self, log_end: int, checksum: int | None) -> ProducerStates | None:
+        if checksum == NO_PRODUCERS:
+            return ProducerStates()
+        try:
+            data = self._files.read(self._path(log_end))
+        except FileNotFoundError:
+            return None
+        return ProducerStates.restore(data) if checksum in (None, crc32c.crc32c(data)) else None
+
+    def _path(self, log_end: int) -> str:
+        return f"{self._directory}/{file_name(log_end, Kind.PRODUCERS)}"
+
+
+def _replay(states: ProducerStates, segments: Sequence[SealedSegment | OpenSegment]) -> ProducerStates:
+    for segment in segments:
+        if segment.size:
+            for _, header, _ in walk(segment.reader.log.get(), 0, segment.size, FAR_BYTES):
+                if header.has_producer and header.base_sequence >= 0:
+                    states.on_appended(header)
+    return states

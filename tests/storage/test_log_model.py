@@ -1,0 +1,219 @@
+"""A log does what a list of records would do, whatever is asked of it in whatever order."""
+
+from bisect import bisect_right
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import trio
+from batch_samples import header_of
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.compression import Compression
+from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.records import Record, build_batch
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.open_files import OpenFiles
+
+DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
+CONFIG = LogConfig(
+    segment_bytes_max=1200, index_interval_bytes=150, index_bytes_max=64, retention_ms=10, retention_bytes=2500
+)
+TIMES = st.integers(0, 40)
+
+
+class LogMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.files = SimulatedFiles()
+        self.log = self.open(clean=False)
+        self.batches: list[bytes] = []
+        self.records: list[Record] = []
+        """Of all batches, also those below the log start."""
+        self.epochs: list[int] = []
+        """Of each batch."""
+        self.start = 0
+
+    def open(self, *, clean: bool) -> Log:
+        # Two files at most are open at once: nearly every use has to open its own again.
+        return Log.open(self.files, DIRECTORY, CONFIG, 0, clean=clean, open_files=OpenFiles(self.files, 2))
+
+    @property
+    def end(self) -> int:
+        return self.records[-1].offset + 1 if self.records else self.start
+
+    @rule(
+        times=st.lists(TIMES, min_size=1, max_size=4),
+        value_size=st.integers(0, 400),
+        compression=st.sampled_from([Compression.NONE, Compression.GZIP]),
+        new_epoch=st.booleans(),
+    )
+    def append(self, times: list[int], value_size: int, compression: Compression, new_epoch: bool) -> None:
+        epoch = (self.epochs[-1] if self.epochs else 0) + new_epoch * 2
+        base = self.log.log_end
+        records = [
+            Record(base + index, time, None, (b"%06d" % (base + index)) * (value_size // 6), [])
+            for index, time in enumerate(times)
+        ]
+        batch = build_batch(records, base_offset=base, leader_epoch=epoch, compression=compression)
+        self.log.append(memoryview(batch), header_of(batch))
+        self.batches.append(bytes(batch))
+        self.records += records
+        self.epochs.append(epoch)
+
+    @rule(data=st.data(), bytes_max=st.integers(0, 1500), at_least_one=st.booleans())
+    def read(self, data: Any, bytes_max: int, at_least_one: bool) -> None:
+        offset = data.draw(st.integers(self.start, self.end))
+        ends = [header_of(batch).next_offset for batch in self.batches]
+        up_to = data.draw(st.sampled_from([end for end in ends if end >= offset] or [self.end]))
+        found = self.log.read(offset, bytes_max, up_to, at_least_one=at_least_one)
+        if found is None:
+            first = self.batches[bisect_right(ends, offset)] if offset < self.end else b""
+            assert offset >= up_to or (len(first) > bytes_max and not at_least_one)
+            return
+        content = found.read()
+        index = bisect_right(ends, offset)
+        count = sum(1 for _ in iterate(content))
+        assert content == b"".join(self.batches[index : index + count])
+        assert len(content) <= bytes_max or (at_least_one and count == 1)
+        last = header_of(self.batches[index + count - 1])
+        assert last.next_offset <= up_to
+        # It stops no earlier than it must: at the limit, or at the end of the segment.
+        assert (
+            last.next_offset == up_to
+            or len(content) + len(self.batches[index + count]) > bytes_max
+            or last.next_offset in [segment.end for segment in self.log.segments()]
+        )
+
+    @rule(timestamp=TIMES, data=st.data())
+    def find_timestamp(self, timestamp: int, data: Any) -> None:
+        up_to = data.draw(st.integers(self.start, self.end))
+        fitting = [r for r in self.records if r.timestamp >= timestamp and self.start <= r.offset < up_to]
+        found = self.log.find_timestamp(timestamp, up_to)
+        assert found == (self.answer(fitting[0]) if fitting else None)
+
+    @rule(data=st.data())
+    def max_timestamp(self, data: Any) -> None:
+        up_to = data.draw(st.integers(self.start, self.end))
+        readable = [record for record in self.records if self.start <= record.offset < up_to]
+        found = self.log.max_timestamp(up_to)
+        assert found == (self.answer(max(readable, key=lambda record: record.timestamp)) if readable else None)
+
+    def answer(self, record: Record) -> tuple[int, int, int]:
+        ends = [header_of(batch).next_offset for batch in self.batches]
+        return record.timestamp, record.offset, self.epochs[bisect_right(ends, record.offset)]
+
+    @rule(epoch=st.integers(0, 12))
+    def epoch_end(self, epoch: int) -> None:
+        if self.end <= self.start:
+            return
+        visible = [
+            (its_epoch, max(header_of(batch).base_offset, self.start))
+            for its_epoch, batch in zip(self.epochs, self.batches, strict=True)
+            if header_of(batch).next_offset > self.start
+        ]
+        later = [start for its_epoch, start in visible if its_epoch > epoch]
+        earlier = [its_epoch for its_epoch, _ in visible if its_epoch <= epoch]
+        assert self.log.epoch_end(epoch) == (max(earlier, default=epoch), min(later, default=self.end))
+
+    @rule(data=st.data())
+    def truncate(self, data: Any) -> None:
+        offset = data.draw(st.integers(self.start, self.end))
+        trio.run(self.log.truncate, offset)
+        while self.batches and header_of(self.batches[-1]).next_offset > offset:
+            base = header_of(self.batches.pop()).base_offset
+            self.epochs.pop()
+            self.records = [record for record in self.records if record.offset < base]
+        if offset <= self.start or self.end <= self.start:
+            # What is left of the batch with the first record is nothing, so the log goes on where it starts.
+            self.start = self.log.log_start
+            if self.log.log_end > self.end or not self.records:
+                self.batches, self.records, self.epochs = [], [], []
+        assert self.log.log_end <= offset
+
+    @rule(data=st.data())
+    def delete_records(self, data: Any) -> None:
+        self.start = data.draw(st.integers(self.start, self.end))
+        trio.run(self.log.advance_log_start, self.start)
+
+    @rule(now=TIMES, data=st.data())
+    def retain(self, now: int, data: Any) -> None:
+        committed = data.draw(st.integers(self.start, self.end))
+        before = self.log.segments()
+        trio.run(self.log.apply_retention, now, committed)
+        removed = [segment for segment in before if segment.end <= self.log.log_start and segment.size]
+        kept_bytes = sum(segment.size for segment in before)
+        for segment in removed:
+            assert (
+                segment.end <= self.start
+                or now - segment.max_timestamp > 10
+                or kept_bytes - segment.size >= CONFIG.retention_bytes
+            )
+            kept_bytes -= segment.size
+        self.start = max(self.start, max((segment.end for segment in removed), default=0))
+        assert self.start <= max(committed, self.start)
+
+    @rule()
+    def sync(self) -> None:
+        trio.run(self.log.sync)
+        assert self.log.synced_end == self.log.log_end
+        assert self.log.unsynced_bytes == 0
+
+    @rule(clean=st.booleans())
+    def reopen(self, clean: bool) -> None:
+        trio.run(self.log.close)
+        self.log = self.open(clean=clean)
+        assert self.log.recovery.was_clean == clean
+        assert self.log.recovery.cut_bytes == 0
+
+    @rule()
+    def restart_after_kill(self) -> None:
+        self.log = self.open(clean=False)
+        assert self.log.recovery.cut_bytes == 0
+
+    @precondition(lambda self: len(self.batches) > 3)
+    @rule(data=st.data(), shorten=st.booleans())
+    def damage_an_index(self, data: Any, shorten: bool) -> None:
+        trio.run(self.log.close)
+        names = [name for name in self.files.list(DIRECTORY) if name.endswith("index")]
+        if names:
+            path = f"{DIRECTORY}/{data.draw(st.sampled_from(names))}"
+            if shorten:
+                self.files.remove(path)
+            else:
+                self.files.open(path).write_at(self.files.size(path) // 2, b"\x81")
+        self.log = self.open(clean=True)
+
+    @invariant()
+    def agrees(self) -> None:
+        assert (self.log.log_start, self.log.log_end) == (self.start, max(self.end, self.start))
+        segments = self.log.segments()
+        assert self.log.size_bytes == sum(segment.size for segment in segments)
+        assert all(before.end == after.base for before, after in pairwise(segments))
+        assert all(segment.size <= CONFIG.segment_bytes_max for segment in segments if segment.end - segment.base > 4)
+        assert self.log.synced_end <= self.log.log_end
+
+
+TestLogMachine = LogMachine.TestCase
+TestLogMachine.settings = settings(
+    max_examples=60,
+    report_multiple_bugs=False,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_another_configuration_takes_effect_with_the_next_append() -> None:
+    machine = LogMachine()
+    for _ in range(5):
+        machine.append([1], 300, Compression.NONE, False)
+    before = len(machine.log.segments())
+    machine.log.use_config(replace(CONFIG, segment_bytes_max=1))
+    for _ in range(5):
+        machine.append([1], 300, Compression.NONE, False)
+    assert len(machine.log.segments()) == before + 5
