@@ -1,0 +1,107 @@
+"""ListOffsets against a whole SPU: the special times, real ones, and who is told what went wrong."""
+
+import pytest
+from spus import RunningSpu, batch, running_spu
+
+from tailrace.broker.handlers.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+NEWEST = 11
+FIRST_TIME = 1_700_000_000_000
+
+
+async def ask(
+    running: RunningSpu, *partitions: ListOffsetsPartition, version: int = NEWEST
+) -> list[ListOffsetsPartitionResponse]:
+    client = await running.client()
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=list(partitions))])
+    response = await client.request(ApiKey.LIST_OFFSETS, version, request)
+    found: list[ListOffsetsPartitionResponse] = response.topics[0].partitions
+    return found
+
+
+async def fill(running: RunningSpu) -> None:
+    """Offsets 0 to 4; 0, 1 and 2 in one batch. The third record is the newest."""
+    await running.create("t")
+    client = await running.client()
+    for records in (
+        batch(b"a", b"b", b"c", timestamp=FIRST_TIME + 1000),
+        batch(b"d", timestamp=FIRST_TIME),
+        batch(b"e", timestamp=FIRST_TIME + 500),
+    ):
+        data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(0, records)])]
+        await client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
+
+
+@pytest.mark.parametrize(
+    ("time", "timestamp", "offset"),
+    [
+        (LATEST, -1, 5),
+        (EARLIEST, -1, 0),
+        (EARLIEST_LOCAL, -1, 0),
+        (EARLIEST_PENDING_UPLOAD, -1, 0),
+        (LATEST_TIERED, -1, -1),
+        (MAX_TIMESTAMP, FIRST_TIME + 1002, 2),
+        (0, FIRST_TIME + 1000, 0),
+        (FIRST_TIME + 1001, FIRST_TIME + 1001, 1),
+        (FIRST_TIME + 1002, FIRST_TIME + 1002, 2),
+        (FIRST_TIME + 1003, -1, -1),
+    ],
+)
+async def test_each_time_has_its_offset(autojump_clock: object, time: int, timestamp: int, offset: int) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        (found,) = await ask(running, ListOffsetsPartition(partition_index=0, timestamp=time))
+        assert (found.error_code, found.timestamp, found.offset) == (0, timestamp, offset)
+        assert found.leader_epoch == (0 if offset >= 0 else -1)
+
+
+@pytest.mark.parametrize(
+    ("partition", "error"),
+    [
+        (ListOffsetsPartition(partition_index=9, timestamp=LATEST), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ListOffsetsPartition(partition_index=-1, timestamp=LATEST), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (ListOffsetsPartition(partition_index=0, timestamp=-7), ErrorCode.UNSUPPORTED_VERSION),
+        (
+            ListOffsetsPartition(partition_index=0, timestamp=LATEST, current_leader_epoch=7),
+            ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ),
+    ],
+    ids=["no such partition", "negative partition", "unknown special time", "future epoch"],
+)
+async def test_what_cannot_be_answered_says_why(
+    autojump_clock: object, partition: ListOffsetsPartition, error: ErrorCode
+) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        (found,) = await ask(running, partition)
+        assert found.error_code == error
+
+
+async def test_a_special_time_of_a_later_version_is_not_known_to_an_earlier_one(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        (found,) = await ask(running, ListOffsetsPartition(partition_index=0, timestamp=MAX_TIMESTAMP), version=6)
+        assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_a_partition_that_is_named_twice_is_refused(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        twice = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+        assert [each.error_code for each in await ask(running, twice, twice)] == [ErrorCode.INVALID_REQUEST] * 2

@@ -1,0 +1,46 @@
+"""OffsetForLeaderEpoch against a whole SPU that was killed once, so that its log has two epochs."""
+
+import pytest
+import trio
+from spus import World, batch, running_spu
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+
+def produced(records: bytes) -> ProduceRequest:
+    data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(0, records)])]
+    return ProduceRequest(acks=1, timeout_ms=1000, topic_data=data)
+
+
+@pytest.mark.parametrize(
+    ("asked", "epoch", "end"),
+    [(0, 0, 2), (1, 1, 3), (7, -1, -1)],
+    ids=["the first epoch", "the current one", "one that has not been"],
+)
+async def test_an_epochs_end_is_where_the_next_began(autojump_clock: object, asked: int, epoch: int, end: int) -> None:
+    world = World()
+    with trio.CancelScope() as killed:
+        async with running_spu(world) as running:
+            await running.create("t")
+            await (await running.client()).request(ApiKey.PRODUCE, 9, produced(batch(b"a", b"b")))
+            killed.cancel()
+            await trio.lowlevel.checkpoint()
+    async with running_spu(World(world.files.crash("all"), clock=world.clock)) as running:
+        client = await running.client()
+        await client.request(ApiKey.PRODUCE, 9, produced(batch(b"c")))
+        partition = OffsetForLeaderPartition(partition=0, current_leader_epoch=1, leader_epoch=asked)
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1, topics=[OffsetForLeaderTopic(topic="t", partitions=[partition])]
+        )
+        found = (await client.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request)).topics[0].partitions[0]
+        assert (found.error_code, found.leader_epoch, found.end_offset) == (0, epoch, end)
+        partition.current_leader_epoch = 0
+        fenced = (await client.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request)).topics[0].partitions[0]
+        assert fenced.error_code == ErrorCode.FENCED_LEADER_EPOCH
