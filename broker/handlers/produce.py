@@ -78,7 +78,8 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
 
 def _check_enough_replicas(replica: Replica) -> None:
     live = len(replica.spec.live_replicas)
-    wanted = replica.settings.min_insync_replicas
+    # A minimum beyond the replicas that the partition has is met by all of them, as in Kafka.
+    wanted = min(replica.settings.min_insync_replicas, len(replica.spec.replicas))
     if live < wanted:
         raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{live} live replicas; min.insync.replicas is {wanted}")
 
@@ -96,6 +97,13 @@ def _append(
     if header.size != len(records) or header.crc != crc_of(records, 0, header.size):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's length or checksum is wrong")
     log = replica.log
+    if header.has_producer:
+        earlier = log.producers.check(header)
+        if earlier is not None:
+            repeated = PartitionProduceResponse(
+                index=data.index, base_offset=earlier.base_offset, log_start_offset=log.log_start
+            )
+            return repeated, earlier.last_offset + 1
     header.base_offset = log.log_end
     header.leader_epoch = replica.spec.epoch
     stamp(records, 0, log.log_end, replica.spec.epoch)
