@@ -38,13 +38,15 @@ def percentile(samples: list[float], share: float) -> float:
 def make_producer(bootstrap: str, **settings: Any) -> Producer:
     queue = {"queue.buffering.max.messages": 2_000_000, "queue.buffering.max.kbytes": 2_000_000}
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    return Producer({"bootstrap.servers": bootstrap} | queue | named)
+    return Producer({"bootstrap.servers": bootstrap, "log_level": 2} | queue | named)
 
 
 def make_consumer(bootstrap: str, topic: str, offset: int, **settings: Any) -> Consumer:
     named = {name.replace("_", "."): value for name, value in settings.items()}
-    unused = {"group.id": "unused", "enable.auto.commit": False, "queued.min.messages": 500_000}
-    consumer = Consumer({"bootstrap.servers": bootstrap} | unused | named)
+    unused = {"group.id": "unused", "enable.auto.commit": False}
+    # With a queue that fills up, librdkafka would pause for a second and hide what the broker does.
+    queue = {"queued.min.messages": 10_000_000, "queued.max.messages.kbytes": 2_000_000}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 2} | unused | queue | named)
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
     consumer.assign([TopicPartition(topic, partition, offset) for partition in partitions])
     return consumer
@@ -52,7 +54,7 @@ def make_consumer(bootstrap: str, topic: str, offset: int, **settings: Any) -> C
 
 def stored(bootstrap: str, topic: str) -> int:
     """How many records the topic holds, so that no lost record passes for speed."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "log_level": 2})
     partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
     total = 0
     for partition in partitions:
