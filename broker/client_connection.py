@@ -93,6 +93,7 @@ class ClientConnection:
         """Ends `run` at once. Safe to call from anywhere."""
         if self._closing is None:
             self._closing = reason
+            self._logger.info("connection_closed", reason=reason, software=self._client.software_name)
             if self._nursery is not None:
                 self._nursery.cancel_scope.cancel()
 
@@ -135,12 +136,12 @@ class ClientConnection:
                 if frame is None:
                     break
                 rare = self._handle(frame)
-                if rare is not None:
+                if rare is not None or self._closing is not None:
                     break
         finally:
-            self._in_turn = False
             inbox.end_turn()
             self._dispatcher.end_turn()
+            self._in_turn = False
             self._flush()
         return rare
 
@@ -181,12 +182,15 @@ class ClientConnection:
 
     def _flush(self) -> None:
         """Sends what may leave now; what the client does not take yet, a task sends as room comes."""
-        if not self._outbox.collect() or self._draining or self._nursery is None:
+        something_to_send = self._outbox.collect()
+        self._room_made.set()
+        if not something_to_send or self._draining or self._nursery is None:
             return
         try:
             done = self._send()
         except OSError as error:
-            self.close(str(error))
+            self._logger.debug("connection_broke", reason=str(error))
+            self._nursery.cancel_scope.cancel()
             return
         if not done:
             self._draining = True

@@ -28,38 +28,51 @@ class Flusher:
 
     def on_appended(self, replica: Replica) -> None:
         """Called once a turn for each replica that was appended to."""
+        if replica.unsynced_since is None:
+            self._begin_waiting(replica, trio.current_time())
         log = replica.log
         policy = replica.settings.log
-        if log.log_end - log.synced_end >= policy.flush_messages or log.unsynced_bytes >= policy.flush_bytes:
+        if (
+            log.wants_sync
+            or log.log_end - log.synced_end >= policy.flush_messages
+            or log.unsynced_bytes >= policy.flush_bytes
+        ):
             self.flush(replica)
-        elif replica.unsynced_since is None:
-            replica.unsynced_since = trio.current_time()
-            if policy.flush_ms < MILLISECONDS_FOREVER:
-                self._deadlines.add(replica.unsynced_since + policy.flush_ms / 1000, _FlushTimer(self, replica))
 
     def flush(self, replica: Replica) -> None:
         if not replica.flush_running and replica.offline_reason is None:
             replica.flush_running = True
             self._nursery.start_soon(self._flush, replica)
 
+    def _begin_waiting(self, replica: Replica, since: float) -> None:
+        replica.unsynced_since = since
+        flush_ms = replica.settings.log.flush_ms
+        if flush_ms < MILLISECONDS_FOREVER:
+            self._deadlines.add(since + flush_ms / 1000, _FlushTimer(self, replica))
+
     async def _flush(self, replica: Replica) -> None:
-        started = trio.current_time()
         try:
             async with self._limiter:
-                replica.unsynced_since = None
+                started = trio.current_time()
                 await replica.log.sync()
         except OSError as error:
-            replica.go_offline(f"sync failed: {error}")
-            self._logger.error(
-                "replica_went_offline", topic=replica.topic, partition=replica.partition, reason=replica.offline_reason
-            )
+            if replica.is_open:  # a topic that was deleted meanwhile has its logs closed
+                replica.go_offline(f"sync failed: {error}")
+                self._logger.error(
+                    "replica_went_offline",
+                    topic=replica.topic,
+                    partition=replica.partition,
+                    reason=replica.offline_reason,
+                )
             return
         finally:
             replica.flush_running = False
         self._metrics.flushes += 1
         self._metrics.flush_seconds += trio.current_time() - started
+        replica.unsynced_since = None
         replica.on_advanced()
         if replica.log.synced_end < replica.log.log_end:
+            self._begin_waiting(replica, started)  # appended while the sync ran: it is no older than that
             self.on_appended(replica)
 
 
@@ -73,7 +86,7 @@ class _FlushTimer:
 
     @property
     def done(self) -> bool:
-        """A flush has come in between; what was appended since has a timer of its own."""
+        """A flush was done in between; what was appended since has a timer of its own."""
         return self._replica.unsynced_since is not self._since
 
     def on_deadline(self) -> None:

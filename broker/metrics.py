@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.apis import API_TABLE, ApiKey
 
 from .request_context import RequestContext
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 LATENCY_BUCKETS_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 CLIENTS_MAX = 100
 """Client names come from outside: past this many, the rest is counted together, so that nobody can grow the broker."""
+UNKNOWN_VERSION = -1
+"""So do versions: ApiVersions is answered in every one, and those we do not know are one row."""
 
 
 class RequestCount:
@@ -60,6 +62,9 @@ class BrokerMetrics:
 
     def _new_row(self, key: tuple[int, int, str]) -> RequestCount:
         api_key, version, client = key
+        api = API_TABLE.get(api_key)
+        if api is None or not api.serves(version):
+            version = UNKNOWN_VERSION
         if client not in self._clients:
             if len(self._clients) >= CLIENTS_MAX:
                 client = "other"

@@ -10,6 +10,7 @@ from tailrace.runtime.network import Connection, Listener
 REQUEST_BYTES_MAX = 16 * 1024
 SCRAPE_SECONDS_MAX = 10
 SCRAPES_AT_ONCE = 8
+ACCEPT_RETRY_SECONDS = 0.1
 
 
 class MetricsServer:
@@ -22,7 +23,12 @@ class MetricsServer:
         """Answers one request a connection until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
-                connection = await listener.accept()
+                try:
+                    connection = await listener.accept()
+                except OSError as error:
+                    self._logger.error("accept_failed", listener="metrics", reason=str(error))
+                    await trio.sleep(ACCEPT_RETRY_SECONDS)
+                    continue
                 await self._limiter.acquire_on_behalf_of(connection)
                 nursery.start_soon(self._answer, connection)
 

@@ -49,7 +49,9 @@ class PublicServer:
                     self._logger.warning("connection_refused", client=str(connection.remote), reason=reason)
                     connection.close()
                     continue
-                nursery.start_soon(self._run_client, connection, _seen_by(connection, settings))
+                # Counted before anyone else is accepted: those who come at once must not slip past the limits together.
+                client = self._admit(connection, _seen_by(connection, settings))
+                nursery.start_soon(self._run_client, client, connection.remote.host)
 
     def _full(self, host: str) -> str | None:
         """Why one more connection from this host cannot be taken."""
@@ -60,7 +62,7 @@ class PublicServer:
             return f"max.connections.per.ip is {settings.connections_per_address_max}"
         return None
 
-    async def _run_client(self, connection: Connection, listener: ConnectedListener) -> None:
+    def _admit(self, connection: Connection, listener: ConnectedListener) -> ClientConnection:
         client = ClientConnection(
             connection,
             listener,
@@ -70,11 +72,13 @@ class PublicServer:
             self._metrics,
             self._logger,
         )
-        host = connection.remote.host
         self._connections.add(client)
-        self._per_address[host] += 1
+        self._per_address[connection.remote.host] += 1
         self._metrics.accepted_connections += 1
         self._metrics.open_connections += 1
+        return client
+
+    async def _run_client(self, client: ClientConnection, host: str) -> None:
         try:
             await client.run()
         finally:

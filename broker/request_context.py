@@ -62,7 +62,7 @@ class RequestContext:
         """By Trio's clock, in seconds."""
         self.parts: Sequence[Part] | None = None
         self.close_after: str | None = None
-        """Why the connection is to be closed once this and all earlier responses have left."""
+        """Why the connection is to be closed: what is ready leaves first, and no request after this one is handled."""
         self.abandon: Callable[[], None] | None = None
         """Set by whoever keeps this context waiting; called when the client has gone."""
         self._on_response = on_response
