@@ -66,7 +66,6 @@ class LocalController:
         sink: SpecSink,
     ) -> None:
         self._spu = spu
-        self._data_directory = data_directory
         self._path = f"{data_directory}/{STATE_FILE}"
         self._files = files
         self._wall_clock = wall_clock
@@ -92,7 +91,6 @@ class LocalController:
             if not clean:
                 topics = {name: _at_next_epoch(topic) for name, topic in state.topics.items()}
                 state = replace(state, topics=topics)
-                self._files.make_directories(self._data_directory)
                 await self._files.replace(self._path, encode_state(state))
             self._state = state
             self._use_broker_configs()

@@ -2,8 +2,8 @@
 
 - Without a transactional id the answer is a new producer id at epoch 0, also when the producer names the id and epoch
   it had (v3 and later), as in Kafka. A request that names only one of the two is refused.
-- Transactions are not served yet. A transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: of the
-  codes that fit, all clients give up at once on this one, while on the others some retry for ever.
+- Transactions are not served yet. A transactional id is refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Java,
+  librdkafka and kafka-python give up at once on it, while librdkafka retries on the other codes that were tried.
 """
 
 from typing import TYPE_CHECKING
