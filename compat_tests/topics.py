@@ -21,7 +21,7 @@ def topic_creator(bootstrap: str, test_name: str) -> CreateTopic:
         topics = [NewTopic(name, partitions, 1, config=settings)]
         admin.create_topics(topics, operation_timeout=10, request_timeout=10)[name].result(20)
 
-        first = {TopicPartition(name, partition): OffsetSpec.earliest() for partition in range(partitions)}
+        first = {TopicPartition(name, partition): OffsetSpec.earliest() for partition in range(partitions)}  # type: ignore[no-untyped-call]
 
         def every_partition_answers() -> bool:
             # Metadata may name a leader some time before it leads, and before all of the topic is known.

@@ -2,9 +2,11 @@
 
 import struct
 import threading
+from contextlib import ExitStack
 
 import pytest
 from clients.batches import build_batch
+from confluent_kafka.admin import AdminClient
 from raw import (
     API_VERSIONS,
     FETCH,
@@ -145,12 +147,37 @@ def test_many_connections_come_and_go(bootstrap, neighbour):
 
 
 def test_hundreds_of_connections_are_served_at_once(bootstrap):
-    connections = [connect(bootstrap) for _ in range(300)]
-    opened = [manager.__enter__() for manager in connections]
-    try:
-        for connection in opened:
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connect(bootstrap)) for _ in range(300)]
+        for connection in connections:
             connection.send(request(METADATA, 1, metadata_request()))
-        assert {connection.receive()[0] for connection in opened} == {1}
-    finally:
-        for manager in connections:
-            manager.__exit__(None, None, None)
+        assert {connection.receive()[0] for connection in connections} == {1}
+
+
+def test_one_record_wakes_all_who_wait_for_it(bootstrap, topic):
+    fetch = request(FETCH, 4, fetch_body(topic, 0, 0, wait_ms=25_000, bytes_max=MEBIBYTE))
+    with ExitStack() as stack:
+        waiting = [stack.enter_context(connect(bootstrap)) for _ in range(200)]
+        for connection in waiting:
+            connection.send(fetch)
+        with connect(bootstrap) as writer:
+            assert produce_result(writer.call(PRODUCE, 3, produce_body(topic, 0, build_batch([b"wake up"])))) == (0, 0)
+        for connection in waiting:
+            error, high_watermark, records = fetch_result(connection.receive()[1])
+            assert (error, high_watermark) == (0, 1) and records
+
+
+def test_who_waits_for_a_topic_learns_that_it_is_deleted(bootstrap, topic):
+    with connect(bootstrap) as connection:
+        connection.send(request(FETCH, 4, fetch_body(topic, 0, 0, wait_ms=60_000, bytes_max=MEBIBYTE)))
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.delete_topics([topic], operation_timeout=10)[topic].result(20)
+        error, _, records = fetch_result(connection.receive()[1])
+        assert error != 0 and not records
+
+
+def test_a_refused_record_that_wants_no_answer_closes_the_connection(bootstrap, topic):
+    """There is no other way to tell the client that its record is lost."""
+    with connect(bootstrap) as connection:
+        connection.send(request(PRODUCE, 3, produce_body(topic, 99, build_batch([b"v"]), acks=0)))
+        assert connection.is_closed_by_broker()
