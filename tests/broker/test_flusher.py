@@ -1,0 +1,218 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+import trio
+import trio.testing
+from simulation.files import SimulatedFiles
+from spus import batch
+
+from tailrace.broker.broker_configs import BrokerConfigs
+from tailrace.broker.flusher import FLUSHES_AT_ONCE, Flusher
+from tailrace.broker.metrics import BrokerMetrics
+from tailrace.broker.replicas import Replica
+from tailrace.broker.specs import PartitionSpec
+from tailrace.broker.topic_configs import settings_of
+from tailrace.broker.waiting import Deadlines
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.storage.log import Log
+
+NEVER = str(2**63 - 1)
+SPU = SpuId(1)
+TOPIC = TopicId(int=7)
+
+
+class SlowDisk(SimulatedFiles):
+    """Syncs take their time, by Trio's clock."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sync_seconds = 0.0
+        self.syncs_under_way = 0
+        self.syncs_at_once_max = 0
+
+    async def _reach_disk(self) -> None:
+        self.syncs_under_way += 1
+        self.syncs_at_once_max = max(self.syncs_at_once_max, self.syncs_under_way)
+        try:
+            await trio.sleep(self.sync_seconds)
+            await super()._reach_disk()
+        finally:
+            self.syncs_under_way -= 1
+
+
+def replica_on(files: SimulatedFiles, partition: int = 0, **configs: str) -> Replica:
+    settings = settings_of({name.replace("_", "."): value for name, value in configs.items()}, BrokerConfigs({}))
+    spec = PartitionSpec(TOPIC, "t", partition, SPU, Epoch(0), (SPU,), (SPU,))
+    log = Log.open(files, f"/data/topics/t/{TOPIC}/{partition}", settings.log, 0, clean=True)
+    return Replica(spec, log, settings, log.log_end)
+
+
+def append(replica: Replica, *values: bytes) -> None:
+    data = bytearray(batch(*values))
+    stamp(data, 0, replica.log.log_end, replica.spec.epoch)
+    replica.append(data, read_header(data))
+
+
+@dataclass
+class _Flushing:
+    flusher: Flusher
+    files: SlowDisk
+    metrics: BrokerMetrics
+
+    def append(self, replica: Replica, *values: bytes) -> None:
+        append(replica, *values)
+        self.flusher.on_appended(replica)
+
+
+@asynccontextmanager
+async def _flushing() -> AsyncIterator[_Flushing]:
+    files, metrics, deadlines = SlowDisk(), BrokerMetrics(), Deadlines()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(deadlines.run)
+        yield _Flushing(Flusher(nursery, deadlines, metrics, structlog.get_logger()), files, metrics)
+        nursery.cancel_scope.cancel()
+
+
+async def test_by_default_a_power_failure_takes_a_second_at_most(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files)
+        on.append(replica, b"a")
+        await trio.sleep(0.9)
+        assert replica.log.synced_end == 0
+        await trio.sleep(0.2)
+        assert replica.log.synced_end == 1
+
+
+async def test_never_leaves_it_to_the_kernel(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms=NEVER, flush_bytes=NEVER)
+        on.append(replica, b"a")
+        await trio.sleep(10_000)
+        assert replica.log.synced_end == 0
+        assert replica.unsynced_since is not None
+        assert on.metrics.flushes == 0
+
+
+async def test_after_so_many_records_they_are_on_the_disk(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms=NEVER, flush_messages="3")
+        on.append(replica, b"a", b"b")
+        await trio.sleep(1)
+        assert replica.log.synced_end == 0
+        on.append(replica, b"c")
+        await trio.sleep(1)
+        assert replica.log.synced_end == 3
+        assert replica.unsynced_since is None
+
+
+async def test_after_so_many_bytes_they_are_on_the_disk(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms=NEVER, flush_bytes="1000")
+        on.append(replica, b"x" * 500)
+        await trio.sleep(1)
+        assert replica.log.synced_end == 0
+        on.append(replica, b"x" * 500)
+        await trio.sleep(1)
+        assert replica.log.synced_end == 2
+
+
+async def test_after_so_long_they_are_on_the_disk(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms="1000")
+        on.append(replica, b"a")
+        await trio.sleep(0.9)
+        on.append(replica, b"b")
+        assert replica.log.synced_end == 0
+        await trio.sleep(0.2)
+        assert replica.log.synced_end == 2, "the clock runs from the oldest record"
+        assert on.metrics.flushes == 1
+        await trio.sleep(10)
+        assert on.metrics.flushes == 1, "nothing new, nothing to do"
+
+
+async def test_what_is_appended_during_a_sync_is_flushed_in_its_time(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms="10000")
+        on.append(replica, b"a")
+        await trio.sleep(11)
+        on.append(replica, b"b")
+        on.files.sync_seconds = 5
+        await trio.sleep(12)
+        assert on.files.syncs_under_way == 1
+        on.append(replica, b"c")
+        await trio.sleep(15)
+        assert replica.log.synced_end == 3
+
+
+async def test_a_sync_longer_than_the_time_allowed_forgets_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms="10")
+        on.files.sync_seconds = 5
+        on.append(replica, b"a")
+        await trio.sleep(1)
+        on.append(replica, b"b")  # its ten milliseconds are over long before the sync is
+        await trio.sleep(60)
+        assert replica.log.synced_end == 2
+
+
+async def test_a_producer_that_asked_for_the_disk_waits_for_it(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_messages="1")
+        on.files.sync_seconds = 1
+        on.append(replica, b"a")
+        await trio.sleep(0.5)
+        assert replica.high_watermark == 0
+        on.append(replica, b"b")
+        await trio.sleep(20)
+        assert replica.high_watermark == 2
+
+
+async def test_a_sealed_segment_does_not_wait_for_the_policy(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms=NEVER, segment_bytes="1048576")
+        for _ in range(3):
+            on.append(replica, b"x" * 600_000)
+        await trio.sleep(1)
+        assert replica.log.synced_end >= 2
+
+
+async def test_a_failed_sync_takes_the_replica_offline_for_good(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_messages="1")
+        neighbour = replica_on(on.files, partition=1, flush_messages="1")
+        on.files.syncs_fail = True
+        on.append(replica, b"a")
+        await trio.sleep(1)
+        assert replica.offline_reason is not None
+        assert replica.offline_reason.startswith("sync failed: ")
+        assert replica.high_watermark == 0
+        on.files.syncs_fail = False
+        on.flusher.flush(replica)
+        await trio.sleep(1)
+        assert on.metrics.flushes == 0, "a second sync could succeed without what the first one lost"
+        on.append(neighbour, b"a")
+        await trio.sleep(1)
+        assert neighbour.high_watermark == 1
+
+
+async def test_a_topic_deleted_before_its_flush_is_no_failed_disk(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms="1000")
+        on.append(replica, b"a")
+        await replica.close()
+        await trio.sleep(2)
+        assert replica.offline_reason is None
+
+
+async def test_a_few_logs_are_flushed_at_once_and_not_all(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replicas = [replica_on(on.files, partition=number, flush_messages="1") for number in range(20)]
+        on.files.sync_seconds = 1
+        for replica in replicas:
+            on.append(replica, b"a")
+        await trio.sleep(100)
+        assert all(replica.log.synced_end == 1 for replica in replicas)
+        assert on.files.syncs_at_once_max == FLUSHES_AT_ONCE

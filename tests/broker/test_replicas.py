@@ -1,0 +1,184 @@
+from uuid import UUID
+
+import pytest
+from simulation.files import SimulatedFiles
+from spus import batch
+
+from tailrace.broker.broker_configs import BrokerConfigs
+from tailrace.broker.cluster import Cluster
+from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.specs import PartitionSpec, TopicSpec
+from tailrace.broker.topic_configs import settings_of
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.storage.log import Log
+
+HERE, ELSEWHERE = SpuId(1), SpuId(2)
+TOPIC_ID = TopicId(int=7)
+
+
+def _topic(name: str = "t", topic_id: TopicId = TOPIC_ID, leader: SpuId = HERE, partitions: int = 1) -> TopicSpec:
+    return TopicSpec(
+        topic_id,
+        name,
+        {},
+        tuple(
+            PartitionSpec(topic_id, name, number, leader, Epoch(5), (HERE, ELSEWHERE), (HERE, ELSEWHERE))
+            for number in range(partitions)
+        ),
+    )
+
+
+class _World:
+    def __init__(self) -> None:
+        self.files = SimulatedFiles()
+        self.cluster = Cluster()
+        self.replicas = Replicas(HERE, self.cluster)
+
+    def add(self, topic: TopicSpec, **configs: str) -> list[Replica]:
+        self.cluster.put_topic(topic)
+        settings = settings_of({name.replace("_", "."): value for name, value in configs.items()}, BrokerConfigs({}))
+        made = []
+        for spec in topic.partitions:
+            directory = f"/data/topics/{topic.name}/{topic.id}/{spec.partition}"
+            log = Log.open(self.files, directory, settings.log, 0, clean=True)
+            made.append(Replica(spec, log, settings, log.log_end))
+            self.replicas.add(made[-1])
+        return made
+
+    def refusal(self, topic: str | UUID, partition: int = 0, epoch: int = -1) -> ErrorCode:
+        with pytest.raises(KafkaError) as refused:
+            self.replicas.leading(topic, partition, epoch)
+        return refused.value.code
+
+
+def _append(replica: Replica, *values: bytes) -> None:
+    data = bytearray(batch(*values))
+    stamp(data, 0, replica.log.log_end, replica.spec.epoch)
+    replica.append(data, read_header(data))
+
+
+class _Waiter:
+    def __init__(self) -> None:
+        self.heard: list[object] = []
+
+    def on_acknowledged(self) -> None:
+        self.heard.append("acknowledged")
+
+    def on_advanced(self) -> None:
+        self.heard.append("advanced")
+
+    def on_refused(self, error: KafkaError) -> None:
+        self.heard.append(error.code)
+
+
+def test_a_replica_is_found_by_name_and_by_id() -> None:
+    world = _World()
+    (replica,) = world.add(_topic())
+    assert world.replicas.leading("t", 0) is replica
+    assert world.replicas.leading(TOPIC_ID, 0) is replica
+    assert world.replicas.leading("t", 0, epoch=5) is replica
+    assert list(world.replicas) == [replica], "each is there once"
+
+
+def test_who_asks_for_what_is_not_here_is_told_why() -> None:
+    world = _World()
+    world.add(_topic())
+    assert world.refusal("missing") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.refusal(UUID(int=99)) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert world.refusal("t", 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.refusal("t", -1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.refusal(TOPIC_ID, 1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.refusal("t", epoch=4) == ErrorCode.FENCED_LEADER_EPOCH
+    assert world.refusal("t", epoch=6) == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_a_partition_that_another_leads_sends_the_client_on() -> None:
+    world = _World()
+    world.add(_topic(leader=ELSEWHERE))
+    world.cluster.put_topic(_topic("not-here", TopicId(int=8), leader=ELSEWHERE))
+    assert world.refusal("t") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert world.refusal("not-here") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_replica_whose_log_did_not_open_says_that_its_storage_failed() -> None:
+    world = _World()
+    topic = _topic()
+    world.cluster.put_topic(topic)
+    world.replicas.add_damaged(topic.partitions[0], "bits have flipped")
+    assert world.refusal("t") == ErrorCode.KAFKA_STORAGE_ERROR
+    world.replicas.remove_topic(topic)
+    assert world.refusal("t") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_removed_topic_is_gone_by_both_its_names() -> None:
+    world = _World()
+    topic = _topic(partitions=2)
+    made = world.add(topic)
+    other = world.add(_topic("other", TopicId(int=8)))
+    assert world.replicas.remove_topic(topic) == made
+    assert world.replicas.find("t", 0) is None
+    assert world.replicas.find(TOPIC_ID, 1) is None
+    assert list(world.replicas) == other
+
+
+def test_what_is_appended_can_be_read_at_once_where_no_one_waits_for_the_disk() -> None:
+    (replica,) = _World().add(_topic())
+    _append(replica, b"a", b"b")
+    assert replica.high_watermark == replica.readable_end == 2
+
+
+async def test_with_a_flush_for_each_message_it_counts_once_it_is_on_the_disk() -> None:
+    (replica,) = _World().add(_topic(), flush_messages="1")
+    _append(replica, b"a", b"b")
+    replica.on_advanced()
+    assert replica.high_watermark == replica.readable_end == 0
+    await replica.log.sync()
+    replica.on_advanced()
+    assert replica.high_watermark == 2
+
+
+def test_uncommitted_reads_are_an_opt_in() -> None:
+    (replica,) = _World().add(_topic(), flush_messages="1", consumer_consistency="uncommitted")
+    _append(replica, b"a")
+    assert (replica.high_watermark, replica.readable_end) == (0, 1)
+
+
+def test_acknowledgements_go_as_far_as_the_high_watermark() -> None:
+    (replica,) = _World().add(_topic())
+    first, second = _Waiter(), _Waiter()
+    replica.waiting_acknowledgements.append((1, first))
+    replica.waiting_acknowledgements.append((3, second))
+    _append(replica, b"a", b"b")
+    replica.on_advanced()
+    assert (first.heard, second.heard) == (["acknowledged"], [])
+    _append(replica, b"c")
+    replica.on_advanced()
+    assert (first.heard, second.heard) == (["acknowledged"], ["acknowledged"])
+
+
+def test_a_full_disk_takes_the_replica_offline_and_tells_all_who_wait() -> None:
+    world = _World()
+    (replica,) = world.add(_topic())
+    producer, consumer = _Waiter(), _Waiter()
+    replica.waiting_acknowledgements.append((9, producer))
+    replica.waiting_fetches[consumer] = None
+    world.files.room_bytes = 10
+    with pytest.raises(KafkaError) as refused:
+        _append(replica, b"a")
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert replica.offline_reason is not None
+    assert replica.offline_reason.startswith("append failed: ")
+    assert producer.heard == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert consumer.heard == ["advanced"]
+    assert world.refusal("t") == ErrorCode.KAFKA_STORAGE_ERROR
+    replica.go_offline("something later")
+    assert replica.offline_reason.startswith("append failed: "), "the first reason is the reason"
+
+
+def test_the_high_watermark_never_falls() -> None:
+    (replica,) = _World().add(_topic(), flush_messages="1")
+    replica.high_watermark = 5
+    replica.on_advanced()
+    assert replica.high_watermark == 5
