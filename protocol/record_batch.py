@@ -154,8 +154,16 @@ def stamp_append_time(buffer: Buffer, position: int, size: int, now_ms: int) -> 
     stamp_crc(buffer, position, size)
 
 
-def stamp_crc(buffer: Buffer, position: int, size: int) -> None:
-    _CRC.pack_into(buffer, position + _CRC_POSITION, crc_of(buffer, position, size))
+def stamp_max_timestamp(buffer: Buffer, position: int, size: int, timestamp_ms: int) -> int:
+    """The checksum that goes with it."""
+    _MAX_TIMESTAMP.pack_into(buffer, position + _MAX_TIMESTAMP_POSITION, timestamp_ms)
+    return stamp_crc(buffer, position, size)
+
+
+def stamp_crc(buffer: Buffer, position: int, size: int) -> int:
+    crc = crc_of(buffer, position, size)
+    _CRC.pack_into(buffer, position + _CRC_POSITION, crc)
+    return crc
 
 
 def assemble(header: BatchHeader, body: Buffer) -> bytearray:

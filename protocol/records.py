@@ -25,7 +25,10 @@ _VARLONG_BYTES_MAX = 10
 
 @dataclass(slots=True)
 class Record:
-    """Offset and timestamp are absolute; inside a batch they are differences to the batch's own."""
+    """Offset and timestamp are absolute; inside a batch they are differences to the batch's own.
+
+    Bytes in a header's name that are no UTF-8 survive as surrogate escapes.
+    """
 
     offset: int
     timestamp: int
@@ -71,7 +74,7 @@ def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record's length is not that of its fields")
             timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
             records.append(Record(header.base_offset + offset_delta, timestamp, key, value, headers))
-    except (IndexError, UnicodeDecodeError):
+    except IndexError:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record is malformed") from None
     if position != end_of_body:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{end_of_body - position} bytes follow the last record")
@@ -88,7 +91,7 @@ def _read_headers(body: bytes, position: int, end: int) -> tuple[list[tuple[str,
         if name is None:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record's header has no name")
         content, position = _read_bytes(body, position, end)
-        headers.append((name.decode(), content))
+        headers.append((name.decode(errors="surrogateescape"), content))
     return headers, position
 
 
@@ -166,7 +169,7 @@ def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: 
         _put_bytes(content, record.value)
         _put_varint(content, len(record.headers))
         for name, value in record.headers:
-            _put_bytes(content, name.encode())
+            _put_bytes(content, name.encode(errors="surrogateescape"))
             _put_bytes(content, value)
         _put_varint(body, len(content))
         body += content

@@ -1,0 +1,196 @@
+"""What a producer sent for one partition: checked before anything is stored, and made as the topic's config wants it.
+
+docs/produce_validation.md tells which fault gets which error, how Apache Kafka answers, and why we differ where we do.
+"""
+
+from dataclasses import dataclass
+
+from .compression import DECOMPRESSED_BYTES_MAX, Compression, TooLargeError, compress, decompress
+from .error_codes import ErrorCode, KafkaError
+from .primitives import Buffer
+from .record_batch import (
+    APPEND_TIME,
+    COMPRESSION_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    assemble,
+    crc_of,
+    read_header,
+    stamp_append_time,
+    stamp_max_timestamp,
+)
+from .record_walk import check_records
+from .records import NO_TIMESTAMP, decode_records
+
+ZSTD_FROM_VERSION = 7
+NEVER = 2**63 - 1
+
+_MAGIC_POSITION = 16
+_LENGTH_POSITION = 8
+_LENGTH_MIN = 14
+"""Of any batch of any magic."""
+_UNPACKED_RATIO_MAX = 32
+_UNPACKED_BYTES_MIN = 16 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRules:
+    """What a topic's config says about batches; made once, when the config changes."""
+
+    batch_bytes_max: int
+    needs_keys: bool = False
+    """The topic is compacted."""
+    append_time: bool = False
+    timestamp_before_ms_max: int = NEVER
+    timestamp_after_ms_max: int = NEVER
+    compression: Compression | None = None
+    """None: as the producer compressed it."""
+    compression_level: int | None = None
+    opens_compressed: bool = True
+    """Unpack what is compressed and look at its records. Without it a damaged batch is found by its consumers."""
+
+    @property
+    def must_open(self) -> bool:
+        """Compressed batches too: their records are looked at."""
+        return (
+            self.opens_compressed
+            or self.needs_keys
+            or self.compression is not None
+            or (self.timestamp_before_ms_max != NEVER and not self.append_time)
+        )
+
+    @property
+    def unpacked_bytes_max(self) -> int:
+        """A producer packs about as much as it may send; a thousand times more is no honest batch."""
+        return min(max(_UNPACKED_RATIO_MAX * self.batch_bytes_max, _UNPACKED_BYTES_MIN), DECOMPRESSED_BYTES_MAX)
+
+
+def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
+    """The one batch that was sent, ready to be stamped with its offset, and its header.
+
+    It is a part of `records`, changed in place at most, unless the topic wants another compression. Raises KafkaError.
+    """
+    header = _read_only_batch(records)
+    assert records is not None
+    attributes = header.attributes
+    kind = attributes & COMPRESSION_MASK
+    if kind > Compression.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {kind} is not known")
+    if kind == Compression.ZSTD and api_version < ZSTD_FROM_VERSION:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_FROM_VERSION}")
+    if header.base_offset != 0:
+        raise _invalid(f"the batch starts at offset {header.base_offset}, not 0")
+    size = header.batch_length + LOG_OVERHEAD
+    if size > rules.batch_bytes_max:
+        raise _too_large(size, rules)
+    batch = records if len(records) == size else memoryview(records)[:size]
+    if crc_of(batch, 0, size) != header.crc:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's checksum does not match")
+    count = header.record_count
+    if count < 1 or header.last_offset_delta != count - 1:
+        raise _invalid(f"{count} records with a last offset of {header.last_offset_delta}")
+    if attributes & CONTROL:
+        raise _invalid("only brokers write control batches")
+    if attributes & DELETE_HORIZON:
+        raise _invalid("only compaction sets a delete horizon")
+    if attributes & APPEND_TIME:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only brokers give append times")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise _invalid(f"a producer's sequence of {header.base_sequence}")
+
+    body: Buffer = memoryview(batch)[HEADER_SIZE:size]
+    if kind and rules.must_open:
+        body = _unpack(kind, body, rules)
+    if not kind or rules.must_open:
+        if not check_records(body, count) and rules.needs_keys:
+            raise _invalid("a record without a key, in a compacted topic")
+        if not rules.append_time:
+            _check_timestamps(batch, header, body, rules, now_ms)
+    if rules.append_time:
+        stamp_append_time(batch, 0, size, now_ms)
+        header = read_header(batch)
+    if rules.compression is not None and rules.compression != kind:
+        return _compressed_anew(header, body, rules)
+    return batch, header
+
+
+def _read_only_batch(records: Buffer | None) -> BatchHeader:
+    """The header of the first batch, if there is no second. An unfinished second one is passed over, as Kafka does."""
+    if records is None or not _check_start(records):
+        raise _invalid("no whole batch was sent")
+    header = read_header(records)
+    size = header.size
+    if size > len(records):
+        raise _invalid(f"a batch of {size} bytes, of which {len(records)} were sent")
+    if size < len(records):
+        rest = memoryview(records)[size:]
+        if _check_start(rest) and LOG_OVERHEAD + _length(rest) <= len(rest):
+            raise _invalid("more than one batch was sent for a partition")
+    return header
+
+
+def _check_start(records: Buffer) -> bool:
+    """Whether there is enough to tell a batch of ours. Raises KafkaError when it tells something else."""
+    if len(records) > LOG_OVERHEAD and _length(records) < _LENGTH_MIN:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {_length(records)}")
+    if len(records) <= _MAGIC_POSITION:
+        return False
+    magic = records[_MAGIC_POSITION]
+    if magic != MAGIC:
+        if magic > MAGIC:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {magic}")
+        raise _invalid(f"a batch of the old magic {magic}")
+    return len(records) >= HEADER_SIZE
+
+
+def _length(records: Buffer) -> int:
+    return int.from_bytes(records[_LENGTH_POSITION : _LENGTH_POSITION + 4], "big", signed=True)
+
+
+def _unpack(kind: int, body: Buffer, rules: ProduceRules) -> bytes:
+    try:
+        return decompress(Compression(kind), body, rules.unpacked_bytes_max)
+    except TooLargeError as error:
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from None
+    except ValueError as error:
+        raise _invalid(f"the records cannot be unpacked: {error}") from None
+
+
+def _check_timestamps(batch: Buffer, header: BatchHeader, body: Buffer, rules: ProduceRules, now_ms: int) -> None:
+    """The header's word is taken for the newest one; only a bound on old ones makes us look at every record."""
+    oldest = now_ms - rules.timestamp_before_ms_max
+    newest = now_ms + rules.timestamp_after_ms_max
+    if header.max_timestamp < header.base_timestamp or oldest > 0:
+        timestamps = [record.timestamp for record in decode_records(header, bytes(body))]
+        if max(timestamps) != header.max_timestamp:
+            # Look-ups by time and retention rely on this field, and Kafka puts it right too.
+            header.max_timestamp = max(timestamps)
+            header.crc = stamp_max_timestamp(batch, 0, header.size, header.max_timestamp)
+        if any(timestamp < oldest and timestamp != NO_TIMESTAMP for timestamp in timestamps):
+            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {min(timestamps)} is less than {oldest}")
+    if header.max_timestamp > newest:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {header.max_timestamp} is more than {newest}")
+
+
+def _compressed_anew(header: BatchHeader, body: Buffer, rules: ProduceRules) -> tuple[Buffer, BatchHeader]:
+    compression = rules.compression
+    assert compression is not None
+    header.attributes = header.attributes & ~COMPRESSION_MASK | compression
+    batch = assemble(header, compress(compression, body, rules.compression_level))
+    if len(batch) > rules.batch_bytes_max:
+        raise _too_large(len(batch), rules)
+    return batch, header
+
+
+def _invalid(why: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, why)
+
+
+def _too_large(size: int, rules: ProduceRules) -> KafkaError:
+    return KafkaError(
+        ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes; max.message.bytes is {rules.batch_bytes_max}"
+    )

@@ -1,0 +1,119 @@
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.record_batch import BatchHeader
+from tailrace.protocol.record_walk import check_records
+from tailrace.protocol.records import Record, decode_records, encode_records
+
+
+def header_for(count: int) -> BatchHeader:
+    return BatchHeader(0, 0, 0, 2, 0, 0, count - 1, 0, 0, -1, -1, -1, count)
+
+
+def well_formed(body: bytes, count: int) -> bool:
+    """What a slow and simple reader says."""
+    try:
+        records = decode_records(header_for(count), body)
+    except KafkaError:
+        return False
+    return [record.offset for record in records] == list(range(count))
+
+
+def accepted(body: bytes, count: int) -> bool:
+    answers = []
+    for given_body in (body, memoryview(body)):
+        try:
+            check_records(given_body, count)
+            answers.append(True)
+        except KafkaError as error:
+            assert error.code is ErrorCode.INVALID_RECORD
+            answers.append(False)
+    assert answers[0] == answers[1]
+    return answers[0]
+
+
+def uniform(count: int, size: int = 5, key: bytes | None = None) -> bytes:
+    return bytes(encode_records([Record(number, 1000 + number, key, bytes(size)) for number in range(count)], 0, 1000))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 63, 64, 65, 66, 200, 8191, 8192, 8193, 8300, 20_000])
+def test_runs_of_any_length(count: int) -> None:
+    assert check_records(uniform(count), count) is False
+    body = uniform(count)
+    assert accepted(body, count)
+    assert not accepted(body, count - 1)
+    assert not accepted(body, count + 1)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Record,
+            offset=st.just(0),
+            timestamp=st.integers(-(2**40), 2**40) | st.integers(0, 200),
+            key=st.none() | st.binary(max_size=3) | st.binary(min_size=60, max_size=70),
+            value=st.none() | st.binary(max_size=3) | st.integers(0, 20_000).map(bytes),
+            headers=st.lists(st.tuples(st.text(max_size=2), st.none() | st.binary(max_size=2)), max_size=2),
+        ),
+        max_size=80,
+    )
+)
+def test_good_records_pass(records: list[Record]) -> None:
+    for number, record in enumerate(records):
+        record.offset = number
+    body = bytes(encode_records(records, 0, 0))
+    assert accepted(body, len(records))
+    assert check_records(body, len(records)) is all(record.key is not None for record in records)
+
+
+def test_every_byte_of_a_run_is_looked_at_like_that_of_a_single_record() -> None:
+    """A long run with one byte changed, at every place of some records, against the simple reader."""
+    random = Random(3)
+    count = 150
+    for size, key in ((5, None), (5, b"key"), (200, b"k" * 70)):
+        body = uniform(count, size, key)
+        stride = len(body) // count
+        for record in (0, 1, 2, 20, 40, 63, 64, 70, 120, 149):
+            start = sum(len(encode_records([Record(n, 1000 + n, key, bytes(size))], 0, 1000)) for n in range(record))
+            for position in range(start, min(start + min(stride + 1, 90), len(body))):
+                spoilt = bytearray(body)
+                spoilt[position] = random.choice((0, 1, 2, 0x7F, 0x80, 0xFF, spoilt[position] ^ 1))
+                assert accepted(bytes(spoilt), count) is well_formed(bytes(spoilt), count), (size, record, position)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 9])
+def test_runs_with_timestamps_of_any_width(width: int) -> None:
+    delta = 2 ** (7 * width - 2)
+    records = [Record(number, delta + number % 3, b"k", b"v") for number in range(300)]
+    assert accepted(bytes(encode_records(records, 0, 0)), 300)
+
+
+def test_a_timestamp_has_an_end() -> None:
+    records = [Record(number, 2**62 - 1, None, b"v") for number in range(40)]
+    body = bytearray(encode_records(records, 0, 0))
+    assert accepted(bytes(body), 40)
+    stride = len(body) // 40
+    body[30 * stride + 10] |= 0x80
+    assert accepted(bytes(body), 40) is well_formed(bytes(body), 40)
+
+
+def test_numbers_must_follow_each_other() -> None:
+    for numbers in ([0, 2, 3], [0, 0, 1], [1, 2, 3], [0, -1, 2], [*range(100), 101], [*range(90), 89]):
+        body = bytes(encode_records([Record(number, 0, None, b"v") for number in numbers], 0, 0))
+        assert not accepted(body, len(numbers))
+
+
+def test_a_null_key_in_the_middle_is_seen() -> None:
+    records = [Record(number, 0, b"", b"v") for number in range(100)]
+    assert check_records(encode_records(records, 0, 0), 100) is True
+    records[50].key = None
+    assert check_records(encode_records(records, 0, 0), 100) is False
+
+
+def test_huge_counts_end_with_the_bytes() -> None:
+    assert not accepted(uniform(3), 2**31 - 1)
+    assert not accepted(bytes(1000), 500)
