@@ -1,0 +1,206 @@
+"""What storage relies on holds for real files and for the simulated ones alike."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from simulation.files import SimulatedFiles
+
+from tailrace.runtime.files import Files, RealFiles
+
+
+@pytest.fixture(params=[RealFiles, SimulatedFiles])
+def files(request: pytest.FixtureRequest) -> Files:
+    made: Files = request.param()
+    return made
+
+
+@pytest.fixture
+def directory(files: Files, tmp_path: Path) -> str:
+    """An empty one, that exists in whichever files."""
+    path = f"{tmp_path}/data"
+    files.make_directories(path)
+    return path
+
+
+def test_what_is_appended_can_be_read_anywhere(files: Files, directory: str) -> None:
+    file = files.open(f"{directory}/log", create=True)
+    file.append(b"hello ")
+    file.append(bytearray(b"wor"))
+    file.append(memoryview(b"ld"))
+    assert file.size() == 11
+    assert file.read_at(6, 3) == b"wor"
+    assert file.read_at(6, 100) == b"world", "the end of the file ends a read"
+    assert file.read_at(100, 5) == b""
+    assert bytes(file.map()) == b"hello world"
+    assert file.path == f"{directory}/log"
+    file.close()
+    assert files.read(f"{directory}/log") == b"hello world"
+    assert files.size(f"{directory}/log") == 11
+
+
+def test_opening_again_goes_on_at_the_end(files: Files, directory: str) -> None:
+    first = files.open(f"{directory}/log", create=True)
+    first.append(b"one")
+    first.close()
+    again = files.open(f"{directory}/log", create=True)
+    again.append(b"two")
+    assert files.read(f"{directory}/log") == b"onetwo"
+    again.close()
+
+
+def test_writing_in_place_changes_no_more_than_that(files: Files, directory: str) -> None:
+    file = files.open(f"{directory}/log", create=True)
+    file.append(b"0123456789")
+    file.write_at(3, b"abc")
+    assert file.read_at(0, 20) == b"012abc6789"
+    file.write_at(9, b"xyz")
+    file.append(b"!")
+    assert file.read_at(0, 20) == b"012abc678xyz!", "what reaches past the end moves it"
+    file.close()
+
+
+def test_a_cut_file_goes_on_where_it_was_cut(files: Files, directory: str) -> None:
+    file = files.open(f"{directory}/log", create=True)
+    file.append(b"0123456789")
+    file.truncate(4)
+    assert file.size() == 4
+    file.append(b"x")
+    assert file.read_at(0, 20) == b"0123x"
+    file.close()
+
+
+def test_an_empty_file_maps_to_nothing(files: Files, directory: str) -> None:
+    file = files.open(f"{directory}/log", create=True)
+    assert len(file.map()) == 0
+    file.close()
+
+
+def test_a_missing_file_is_an_error_unless_it_is_to_be_made(files: Files, directory: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        files.open(f"{directory}/log")
+    with pytest.raises(FileNotFoundError):
+        files.read(f"{directory}/log")
+    with pytest.raises(FileNotFoundError):
+        files.open(f"{directory}/missing/log", create=True)
+    assert not files.exists(f"{directory}/log")
+    files.open(f"{directory}/log", create=True).close()
+    assert files.exists(f"{directory}/log")
+
+
+def test_a_directory_lists_its_own_names_in_order(files: Files, directory: str) -> None:
+    files.make_directories(f"{directory}/topics/t")
+    files.make_directories(f"{directory}/topics/t")
+    for name in ("b", "a"):
+        files.open(f"{directory}/{name}", create=True).close()
+    assert files.list(directory) == ["a", "b", "topics"]
+    assert files.list(f"{directory}/topics") == ["t"]
+    assert files.list(f"{directory}/missing") == []
+
+
+def test_removing_what_is_not_there_is_no_error(files: Files, directory: str) -> None:
+    files.open(f"{directory}/a", create=True).close()
+    files.remove(f"{directory}/a")
+    files.remove(f"{directory}/a")
+    assert files.list(directory) == []
+
+
+def test_a_reader_outlives_the_removal_of_its_file(files: Files, directory: str) -> None:
+    file = files.open(f"{directory}/log", create=True)
+    file.append(b"still here")
+    files.remove(f"{directory}/log")
+    assert file.read_at(0, 100) == b"still here"
+    file.close()
+
+
+def test_a_tree_goes_as_a_whole(files: Files, directory: str) -> None:
+    files.make_directories(f"{directory}/tree/deep")
+    files.make_directories(f"{directory}/tree-top")
+    files.open(f"{directory}/tree/deep/leaf", create=True).close()
+    files.remove_tree(f"{directory}/tree")
+    files.remove_tree(f"{directory}/tree")
+    assert files.list(directory) == ["tree-top"]
+
+
+def test_a_rename_takes_the_place_of_what_was_there(files: Files, directory: str) -> None:
+    for name in ("new", "old"):
+        file = files.open(f"{directory}/{name}", create=True)
+        file.append(name.encode())
+        file.close()
+    files.rename(f"{directory}/new", f"{directory}/old")
+    assert files.list(directory) == ["old"]
+    assert files.read(f"{directory}/old") == b"new"
+    with pytest.raises(FileNotFoundError):
+        files.rename(f"{directory}/new", f"{directory}/old")
+
+
+async def test_replacing_leaves_nothing_else_behind(files: Files, directory: str) -> None:
+    await files.replace(f"{directory}/state", b"one")
+    await files.replace(f"{directory}/state", b"two")
+    assert files.read(f"{directory}/state") == b"two"
+    assert files.list(directory) == ["state"]
+
+
+async def test_an_interrupted_replacement_is_no_obstacle(files: Files, directory: str) -> None:
+    left = files.open(f"{directory}/state.new", create=True)
+    left.append(b"a much longer text that was not finished")
+    left.close()
+    await files.replace(f"{directory}/state", b"whole")
+    assert files.read(f"{directory}/state") == b"whole"
+
+
+async def test_reaching_the_disk(files: Files, directory: str) -> None:
+    file = files.open(f"{directory}/log", create=True)
+    file.append(b"x")
+    await file.sync()
+    await files.sync_directory(directory)
+    file.close()
+    with pytest.raises(FileNotFoundError):
+        await files.sync_directory(f"{directory}/missing")
+
+
+def test_a_lock_is_held_by_one(files: Files, directory: str) -> None:
+    lock = files.lock(f"{directory}/lock")
+    assert lock is not None
+    assert files.lock(f"{directory}/lock") is None
+    lock.release()
+    again = files.lock(f"{directory}/lock")
+    assert again is not None
+    again.release()
+
+
+def test_there_is_room_on_the_volume(files: Files, directory: str) -> None:
+    total, usable = files.free_bytes(directory)
+    assert 0 < usable <= total
+
+
+def test_a_closed_file_gives_an_error_and_not_another_files_bytes(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"x")
+    file = RealFiles().open(str(tmp_path / "log"))
+    file.close()
+    file.close()
+    with pytest.raises(OSError) as failed:
+        file.read_at(0, 1)
+    assert failed.value.errno == errno.EBADF
+
+
+def test_a_file_closes_itself_when_nobody_holds_it(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"x")
+    file = RealFiles().open(str(tmp_path / "log"))
+    descriptor = file.descriptor
+    assert descriptor is not None
+    os.fstat(descriptor)
+    del file
+    with pytest.raises(OSError):
+        os.fstat(descriptor)
+
+
+def test_a_disk_that_takes_only_a_part_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, position: real(descriptor, data[:3], position))
+    file = RealFiles().open(str(tmp_path / "log"), create=True)
+    file.append(b"0123456789")
+    file.write_at(1, b"abcdefgh")
+    assert file.read_at(0, 20) == b"0abcdefgh9"
+    file.close()
