@@ -32,6 +32,9 @@ def _answer(spu: "Spu", topic: str, asked: OffsetForLeaderPartition) -> EpochEnd
         replica = spu.replicas.leading(topic, asked.partition, asked.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=asked.partition, error_code=error.code)
+    if asked.leader_epoch > replica.spec.epoch:
+        # An epoch that has not been yet is undefined, not the latest: the consumer would think its log agrees.
+        return EpochEndOffset(partition=asked.partition)
     if asked.leader_epoch == replica.spec.epoch:
         epoch, end = asked.leader_epoch, replica.log.log_end
     else:
