@@ -8,7 +8,7 @@ import argparse
 import gc
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 import trio
 
@@ -30,6 +30,7 @@ from tailrace.runtime.settings import (
 PUBLIC_PORTS = (9005, 9092)
 METRICS = Address("127.0.0.1", 9008)
 SEND_BUFFER_BYTES = 256 * 1024
+LOG_FORMATS = ("text", "json")
 _NAMES = frozenset({"data", "public", "advertise", "spus", "metrics", "log-level", "log-format", "broker"})
 
 
@@ -58,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="one of Kafka's broker settings, such as num.partitions=3",
     )
     parser.add_argument("--log-level", choices=sorted(logs.LEVELS), help="default: info")
-    parser.add_argument("--log-format", choices=("text", "json"), help="default: text on a terminal, else json")
+    parser.add_argument("--log-format", choices=LOG_FORMATS, help="default: text on a terminal, else json")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -66,10 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         merged = _merged(arguments, seams)
         settings, metrics_optional = _settings(merged)
+        log_level = _one_of(logs.LEVELS, merged, "log-level") or "info"
+        log_format = _one_of(LOG_FORMATS, merged, "log-format")
     except SettingsError as error:
         return _fail(str(error))
-    log_format = merged.get("log-format")
-    logs.configure(str(merged.get("log-level", "info")), json=None if log_format is None else log_format == "json")
+    logs.configure(log_level, json=None if log_format is None else log_format == "json")
     allow_many_files()
     refused: str | None = None
     try:
@@ -145,6 +147,16 @@ def _settings(merged: dict[str, object]) -> tuple[SpuSettings, bool]:
     data = str(merged.get("data") or default_data_directory(os.environ))
     settings = SpuSettings(1, os.path.abspath(data), listeners, metrics, broker=_broker_settings(merged))
     return settings, "metrics" not in merged
+
+
+def _one_of(allowed: Collection[str], merged: dict[str, object], name: str) -> str | None:
+    """The flag is checked by its parser; a file and the environment may say anything."""
+    value = merged.get(name)
+    if value is None:
+        return None
+    if value not in allowed:
+        raise SettingsError(f"--{name} {value}: it is one of {', '.join(sorted(allowed))}")
+    return str(value)
 
 
 def _broker_settings(merged: dict[str, object]) -> dict[str, str]:

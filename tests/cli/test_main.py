@@ -1,0 +1,33 @@
+import pytest
+
+from tailrace import __version__
+from tailrace.cli.main import main
+
+
+def _exit_status(*words: str) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return ended.value.code
+
+
+def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_status("--version") == 0
+    assert capsys.readouterr().out == f"tailrace {__version__}\n"
+
+
+@pytest.mark.parametrize("words", [[], ["log"], ["fly"], ["log", "fly"], ["up", "--fly"]])
+def test_what_is_no_command_is_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_status(*words) == 2
+    assert capsys.readouterr().err.startswith("usage: tailrace")
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_status("--help") == 0
+    assert {"up", "log"} <= set(capsys.readouterr().out.split())
+    assert _exit_status("log", "--help") == 0
+    assert {"dump", "verify"} <= set(capsys.readouterr().out.split())
+
+
+def test_each_command_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_status("up", "--help") == 0
+    assert "--public HOST:PORT" in capsys.readouterr().out
