@@ -1,0 +1,108 @@
+"""DeleteRecords: where a log starts afterwards, for readers and after a restart."""
+
+import pytest
+from simulation.client import WireClient
+from spus import RunningSpu, World, batch, running_spu
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+
+async def delete(
+    client: WireClient, *partitions: tuple[int, int], topic: str = "t", version: int = 2
+) -> list[tuple[int, int, int]]:
+    """Partition, low watermark, error code."""
+    wanted = [DeleteRecordsPartition(number, offset) for number, offset in partitions]
+    request = DeleteRecordsRequest([DeleteRecordsTopic(topic, wanted)], 1000)
+    (answer,) = (await client.request(ApiKey.DELETE_RECORDS, version, request)).topics
+    assert answer.name == topic
+    return [(each.partition_index, each.low_watermark, each.error_code) for each in answer.partitions]
+
+
+async def with_records(running: RunningSpu) -> WireClient:
+    """A client, and a topic with five records."""
+    await running.create("t")
+    client = await running.client()
+    for number in range(5):
+        data = PartitionProduceData(0, batch(b"%d" % number))
+        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[TopicProduceData("t", partition_data=[data])])
+        await client.request(ApiKey.PRODUCE, 9, request)
+    return client
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_every_version_deletes_what_is_below_the_offset(autojump_clock: object, version: int) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        assert await delete(client, (0, 3), version=version) == [(0, 3, 0)]
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        assert (replica.log.log_start, replica.log.log_end) == (3, 5)
+
+
+async def test_minus_one_deletes_everything(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        assert await delete(await with_records(running), (0, -1)) == [(0, 5, 0)]
+
+
+async def test_what_is_deleted_already_is_no_error_and_nothing_comes_back(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        await delete(client, (0, 3))
+        assert await delete(client, (0, 1)) == [(0, 3, 0)]
+
+
+async def test_what_is_deleted_stays_deleted_after_a_restart(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        await delete(await with_records(running), (0, 3))
+    async with running_spu(World(world.files.crash("synced"), clock=world.clock)) as running:
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        assert replica.log.log_start == 3
+
+
+@pytest.mark.parametrize("offset", [6, -2, 2**62])
+async def test_an_offset_beyond_the_high_watermark_deletes_nothing(autojump_clock: object, offset: int) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        assert await delete(client, (0, offset)) == [(0, -1, ErrorCode.OFFSET_OUT_OF_RANGE)]
+        assert await delete(client, (0, 0)) == [(0, 0, 0)]
+
+
+async def test_partitions_that_are_not_there(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await delete(client, (9, 0), (-1, 0), (0, 1)) == [(9, -1, missing), (-1, -1, missing), (0, 1, 0)]
+        assert await delete(client, (0, 0), topic="nope") == [(0, -1, missing)]
+
+
+async def test_a_topic_that_only_compacts_keeps_its_records(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t", configs={"cleanup.policy": "compact"})
+        assert await delete(await running.client(), (0, 0)) == [(0, -1, ErrorCode.POLICY_VIOLATION)]
+
+
+async def test_the_brokers_own_topics_keep_their_records(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("__consumer_offsets")
+        answers = await delete(await running.client(), (0, 0), topic="__consumer_offsets")
+        assert answers == [(0, -1, ErrorCode.INVALID_TOPIC_EXCEPTION)]
+
+
+async def test_a_disk_that_fails_takes_the_replica_offline(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        running.world.files.syncs_fail = True
+        assert await delete(client, (0, 3)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
+        running.world.files.syncs_fail = False
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        assert "deleting records failed" in (replica.offline_reason or "")

@@ -1,0 +1,43 @@
+"""DescribeCluster: brokers for those who ask for brokers."""
+
+from typing import Any
+
+import pytest
+from spus import ADDRESS, running_spu
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+
+async def describe(version: int = 2, **asked: Any) -> DescribeClusterResponse:
+    async with running_spu() as running:
+        client = await running.client()
+        request = DescribeClusterRequest(**asked)
+        response: DescribeClusterResponse = await client.request(ApiKey.DESCRIBE_CLUSTER, version, request)
+        return response
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_every_version_lists_the_spus(autojump_clock: object, version: int) -> None:
+    response = await describe(version)
+    assert (response.error_code, response.endpoint_type, response.controller_id) == (0, 1, 1)
+    assert len(response.cluster_id) == 22
+    (broker,) = response.brokers
+    assert (broker.broker_id, broker.host, broker.port) == (1, ADDRESS.host, ADDRESS.port)
+    assert (broker.rack, broker.is_fenced) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
+)
+async def test_no_controllers_are_listed(autojump_clock: object, endpoint: int, code: ErrorCode) -> None:
+    response = await describe(endpoint_type=endpoint)
+    assert (response.error_code, response.brokers, response.controller_id) == (code, [], -1)
+    assert response.error_message
+
+
+@pytest.mark.parametrize(("asked", "operations"), [(True, 8096), (False, -(2**31))])
+async def test_operations_are_listed_only_when_asked_for(autojump_clock: object, asked: bool, operations: int) -> None:
+    response = await describe(include_cluster_authorized_operations=asked)
+    assert response.cluster_authorized_operations == operations

@@ -1,0 +1,151 @@
+"""DescribeConfigs: complete, explained, and honest about where a value comes from."""
+
+from typing import Any
+
+import pytest
+from simulation.client import WireClient
+from spus import RunningSpu, running_spu
+
+from tailrace.broker.broker_config_table import BROKER_CONFIGS
+from tailrace.broker.config_changes import Alteration, ConfigChange, Operation
+from tailrace.broker.config_definitions import ConfigSource, ConfigType
+from tailrace.broker.topic_config_table import TOPIC_CONFIGS
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResult,
+)
+
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+
+
+async def describe(
+    client: WireClient, kind: int, name: str, keys: list[str] | None = None, *, version: int = 4, **more: Any
+) -> DescribeConfigsResult:
+    request = DescribeConfigsRequest([DescribeConfigsResource(kind, name, keys)], **more)
+    (result,) = (await client.request(ApiKey.DESCRIBE_CONFIGS, version, request)).results
+    assert (result.resource_type, result.resource_name) == (kind, name)
+    found: DescribeConfigsResult = result
+    return found
+
+
+def by_name(result: DescribeConfigsResult) -> dict[str, DescribeConfigsResourceResult]:
+    assert result.error_code == 0, result.error_message
+    return {config.name: config for config in result.configs}
+
+
+async def set_for_all(running: RunningSpu, name: str, value: str) -> None:
+
+    (error,) = await running.spu.controller.alter_configs(
+        [Alteration(BROKER, "", (ConfigChange(name, Operation.SET, value),))]
+    )
+    assert error is None
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+async def test_every_version_lists_every_config_of_a_topic(autojump_clock: object, version: int) -> None:
+    async with running_spu() as running:
+        await running.create("t", configs={"retention.ms": "5"})
+        configs = by_name(await describe(await running.client(), TOPIC, "t", version=version))
+        assert set(configs) == {name for name, definition in TOPIC_CONFIGS.items() if not definition.hidden}
+        assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", ConfigSource.TOPIC)
+        assert (configs["segment.ms"].value, configs["segment.ms"].config_source) == ("604800000", ConfigSource.DEFAULT)
+
+
+async def test_every_config_has_a_type_and_when_asked_for_an_explanation(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        told = by_name(await describe(client, TOPIC, "t", include_documentation=True))
+        for name, config in told.items():
+            assert config.config_type == TOPIC_CONFIGS[name].type
+            assert config.documentation
+            assert not config.read_only
+        assert "no effect here" in (told["preallocate"].documentation or "")
+        assert "no effect here" not in (told["retention.ms"].documentation or "")
+        silent = by_name(await describe(client, TOPIC, "t"))
+        assert {config.documentation for config in silent.values()} == {None}
+        assert not any(config.synonyms for config in silent.values())
+
+
+async def test_synonyms_tell_all_the_places_where_a_value_is(autojump_clock: object) -> None:
+    async with running_spu(broker={"log.retention.hours": "2"}) as running:
+        await running.create("t", configs={"retention.ms": "5"})
+        await running.create("u")
+        await set_for_all(running, "log.retention.ms", "6")
+        client = await running.client()
+        own = by_name(await describe(client, TOPIC, "t", ["retention.ms"], include_synonyms=True))["retention.ms"]
+        assert [(each.name, each.value, each.source) for each in own.synonyms] == [
+            ("retention.ms", "5", ConfigSource.TOPIC),
+            ("log.retention.ms", "6", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            ("log.retention.hours", "2", ConfigSource.STATIC_BROKER),
+            ("log.retention.hours", "168", ConfigSource.DEFAULT),
+        ]
+        other = by_name(await describe(client, TOPIC, "u", ["retention.ms"]))["retention.ms"]
+        assert (other.value, other.config_source) == ("6", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+
+
+@pytest.mark.parametrize(("keys", "expected"), [(["retention.ms", "nope"], 1), (["nope"], 0), ([], None), (None, None)])
+async def test_keys_choose_and_none_choose_all(
+    autojump_clock: object, keys: list[str] | None, expected: int | None
+) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        configs = by_name(await describe(await running.client(), TOPIC, "t", keys))
+        assert len(configs) == (len(TOPIC_CONFIGS) - 1 if expected is None else expected)
+
+
+async def test_every_config_of_this_spu(autojump_clock: object) -> None:
+    async with running_spu(broker={"num.partitions": "7"}) as running:
+        configs = by_name(await describe(await running.client(), BROKER, "1", include_synonyms=True))
+        assert set(configs) == set(BROKER_CONFIGS)
+        assert (configs["num.partitions"].value, configs["num.partitions"].config_source) == (
+            "7",
+            ConfigSource.STATIC_BROKER,
+        )
+        assert (configs["broker.id"].value, configs["broker.id"].read_only) == ("1", True)
+        assert configs["log.dirs"].value == running.spu.data_directory
+        assert (configs["log.retention.ms"].value, configs["log.retention.ms"].synonyms) == (None, [])
+        assert configs["log.retention.ms"].config_type == ConfigType.LONG
+
+
+async def test_what_is_set_for_all_spus_is_listed_under_no_name(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        assert by_name(await describe(client, BROKER, "")) == {}
+        await set_for_all(running, "log.retention.ms", "6")
+        configs = by_name(await describe(client, BROKER, ""))
+        assert [(config.name, config.value, config.config_source) for config in configs.values()] == [
+            ("log.retention.ms", "6", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+        ]
+
+
+async def test_an_spu_has_no_loggers_to_list(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        assert by_name(await describe(await running.client(), LOGGER, "1")) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "code"),
+    [
+        (TOPIC, "nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (TOPIC, "a/b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "9", ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ErrorCode.INVALID_REQUEST),
+        (LOGGER, "", ErrorCode.INVALID_REQUEST),
+        (CLIENT_METRICS, "x", ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", ErrorCode.INVALID_REQUEST),
+        (0, "x", ErrorCode.INVALID_REQUEST),
+        (99, "x", ErrorCode.INVALID_REQUEST),
+    ],
+)
+async def test_a_resource_that_is_not_there(autojump_clock: object, kind: int, name: str, code: ErrorCode) -> None:
+    async with running_spu() as running:
+        result = await describe(await running.client(), kind, name)
+        assert result.error_code == code
+        assert result.error_message
+        assert result.configs == []
