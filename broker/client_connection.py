@@ -5,15 +5,15 @@ polls), while the next requests go on. Only handlers of rare work are coroutines
 before it reads on, as Apache Kafka does for every request.
 """
 
-from collections.abc import Awaitable
-from functools import cache
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from types import CoroutineType
+from typing import Any, Protocol
 
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.protocol.apis import API_TABLE, ApiKey
-from tailrace.protocol.compile import Decoder, decoder
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.compile import Decoder
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.headers import RequestHeader, decode_request_header
 from tailrace.runtime.network import Connection
@@ -29,13 +29,16 @@ REQUESTS_PER_TURN = 200
 UNANSWERED_MAX = 1000
 HELD_BYTES_MAX = 4 * 1024 * 1024
 
-Reply = object | Awaitable[object] | None
+Reply = object | Coroutine[object, object, object] | None
+"""The response; None when the handler will respond through the context; a coroutine that gives it, for rare work."""
+Route = tuple[Decoder, Callable[[RequestContext, Any], Reply]]
 
 
 class Dispatcher(Protocol):
     """What a connection needs of the SPU."""
 
-    def dispatch(self, context: RequestContext, request: object) -> Reply: ...
+    def route(self, api_key: int, api_version: int) -> Route | None:
+        """How a request of this version is decoded and handled; None when it is not answered here."""
 
     def end_turn(self) -> None:
         """Called once after the requests of a turn: wakes whoever waits for what they appended."""
@@ -64,6 +67,8 @@ class ClientConnection:
         self._nursery: trio.Nursery | None = None
         self._room_made = trio.Event()
         self._in_turn = False
+        self._answered: dict[tuple[int, int], int] = {}
+        """Responses of this turn, by API and version."""
         self._draining = False
         self._closing: str | None = None
         self.last_active = trio.current_time()
@@ -143,7 +148,15 @@ class ClientConnection:
             self._dispatcher.end_turn()
             self._in_turn = False
             self._flush()
+            self._count_answered()
         return rare
+
+    def _count_answered(self) -> None:
+        """Those of a turn leave together, so they have taken the same time."""
+        seconds = trio.current_time() - self.last_active
+        for (api_key, api_version), count in self._answered.items():
+            self._metrics.on_responses(api_key, api_version, self._client.software_name, count, seconds)
+        self._answered.clear()
 
     def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
         header, position = decode_request_header(frame, 0)
@@ -158,24 +171,29 @@ class ClientConnection:
             self._on_response,
         )
         self._outbox.expect(context)
-        api = API_TABLE.get(header.api_key)
-        if api is None or not api.serves(header.api_version):
+        route = self._dispatcher.route(header.api_key, header.api_version)
+        if route is None:
             if header.api_key == ApiKey.API_VERSIONS:
                 context.respond_with(api_versions.refuse_version(header.correlation_id))
                 return None
             raise RemoteProtocolError(_unsupported(header))
-        request, _ = _request_decoder(header.api_key, header.api_version)(frame, position)
-        reply = self._dispatcher.dispatch(context, request)
+        decode, handle = route
+        request, _ = decode(frame, position)
+        reply = handle(context, request)
         if reply is None:
             return None
-        if isinstance(reply, Awaitable):
+        if isinstance(reply, CoroutineType):
             return context, reply
         context.respond(reply)
         return None
 
     def _on_response(self, context: RequestContext) -> None:
-        self._metrics.on_response(context, trio.current_time())
-        if not self._in_turn:
+        if self._in_turn:
+            api = context.api_key, context.api_version
+            self._answered[api] = self._answered.get(api, 0) + 1
+        else:
+            seconds = trio.current_time() - context.arrived
+            self._metrics.on_responses(context.api_key, context.api_version, self._client.software_name, 1, seconds)
             self._flush()
         if context.close_after is not None:
             self.close(context.close_after)
@@ -212,11 +230,6 @@ class ClientConnection:
         self._metrics.sent_bytes += self._outbox.sent_bytes - before
         self._room_made.set()
         return done
-
-
-@cache
-def _request_decoder(api_key: int, version: int) -> Decoder:
-    return decoder(API_TABLE[ApiKey(api_key)].request, version)
 
 
 def _unsupported(header: RequestHeader) -> str:

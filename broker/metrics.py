@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from tailrace.protocol.apis import API_TABLE, ApiKey
 
-from .request_context import RequestContext
-
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
@@ -50,15 +48,15 @@ class BrokerMetrics:
         self.truncated_bytes = 0
         self._clients: set[str] = set()
 
-    def on_response(self, context: RequestContext, now: float) -> None:
-        key = (context.api_key, context.api_version, context.client.software_name)
+    def on_responses(self, api_key: int, api_version: int, client: str, count: int, seconds: float) -> None:
+        """So many requests were answered, each after so many seconds."""
+        key = (api_key, api_version, client)
         counted = self.requests.get(key)
         if counted is None:
             counted = self._new_row(key)
-        counted.count += 1
-        seconds = now - context.arrived
-        counted.seconds += seconds
-        counted.buckets[bisect_left(LATENCY_BUCKETS_SECONDS, seconds)] += 1
+        counted.count += count
+        counted.seconds += count * seconds
+        counted.buckets[bisect_left(LATENCY_BUCKETS_SECONDS, seconds)] += count
 
     def _new_row(self, key: tuple[int, int, str]) -> RequestCount:
         api_key, version, client = key

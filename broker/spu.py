@@ -1,10 +1,12 @@
 """A Streaming Processing Unit: wires what serves Kafka clients from the replicas in one data directory, and runs it."""
 
-from collections.abc import Awaitable
+from functools import partial
 
 import trio
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.protocol.apis import API_TABLE
+from tailrace.protocol.compile import decoder
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address, CannotListenError, Listener
 from tailrace.runtime.seams import Seams
@@ -14,6 +16,7 @@ from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_s
 
 from . import handlers
 from .broker_configs import BrokerConfigs
+from .client_connection import Route
 from .cluster import Cluster
 from .controller_state import StateError
 from .fetch_session import FetchSessions
@@ -26,7 +29,6 @@ from .parking import Parking
 from .producer_ids import ProducerIds
 from .public_server import PublicServer
 from .replicas import Replica, Replicas
-from .request_context import RequestContext
 from .spec_dispatcher import SpecDispatcher
 from .specs import Endpoint, SpuSpec
 from .waiting import Deadlines
@@ -71,7 +73,7 @@ class Spu:
             self._logger,
         )
         self._metrics_optional = metrics_optional
-        self._handlers: dict[int, handlers.Handler] = {}
+        self._routes: dict[tuple[int, int], Route] = {}
         self._appended: dict[Replica, None] = {}
         self._flusher: Flusher | None = None
         self._stopping = trio.Event()
@@ -80,12 +82,15 @@ class Spu:
 
     # what clients' connections call
 
-    def dispatch(self, context: RequestContext, request: object) -> object | Awaitable[object] | None:
-        handler = self._handlers.get(context.api_key)
-        if handler is None:
-            handler = self._handlers[context.api_key] = handlers.load(context.api_key)
-        reply: object | Awaitable[object] | None = handler(self, context, request)
-        return reply
+    def route(self, api_key: int, api_version: int) -> Route | None:
+        route = self._routes.get((api_key, api_version))
+        if route is None:
+            api = API_TABLE.get(api_key)
+            if api is None or not api.serves(api_version):
+                return None
+            handle = partial(handlers.load(api_key), self)
+            route = self._routes[api_key, api_version] = decoder(api.request, api_version), handle
+        return route
 
     def end_turn(self) -> None:
         if self._appended:

@@ -1,7 +1,7 @@
 """One connection over the network in memory, with a scripted SPU behind it: turns, order, bounds and endings."""
 
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -12,12 +12,20 @@ import trio.testing
 from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
 
-from tailrace.broker.client_connection import HELD_BYTES_MAX, REQUESTS_PER_TURN, UNANSWERED_MAX, ClientConnection
+from tailrace.broker.client_connection import (
+    HELD_BYTES_MAX,
+    REQUESTS_PER_TURN,
+    UNANSWERED_MAX,
+    ClientConnection,
+    Reply,
+    Route,
+)
 from tailrace.broker.inbox import Inbox
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.request_context import ConnectedListener, RequestContext
 from tailrace.broker.request_memory import RequestMemory
 from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -39,7 +47,13 @@ class _Script:
     turns: list[int] = field(default_factory=list)
     _this_turn: int = 0
 
-    def dispatch(self, context: RequestContext, request: object) -> object | Awaitable[object] | None:
+    def route(self, api_key: int, api_version: int) -> Route | None:
+        api = API_TABLE.get(api_key)
+        if api is None or not api.serves(api_version):
+            return None
+        return decoder(api.request, api_version), self.reply
+
+    def reply(self, context: RequestContext, request: object) -> Reply:
         assert isinstance(request, FindCoordinatorRequest)
         self.asked.append(request.key)
         self._this_turn += 1

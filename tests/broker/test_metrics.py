@@ -2,24 +2,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tailrace.broker.metrics import CLIENTS_MAX, LATENCY_BUCKETS_SECONDS, BrokerMetrics, Gauges, PartitionGauges, render
-from tailrace.broker.request_context import ClientIdentity, ConnectedListener, RequestContext
 from tailrace.protocol.apis import ApiKey
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
 
 
 def _respond(metrics: BrokerMetrics, *, seconds: float = 0.0, client: str = "librdkafka", version: int = 9) -> None:
-    context = RequestContext(
-        ApiKey.PRODUCE,
-        version,
-        1,
-        "me",
-        ConnectedListener("PUBLIC", ("localhost", 9092)),
-        ClientIdentity("192.0.2.1:5", client),
-        100.0,
-        lambda context: None,
-    )
-    metrics.on_response(context, 100.0 + seconds)
+    metrics.on_responses(ApiKey.PRODUCE, version, client, 1, seconds)
 
 
 def _scrape(metrics: BrokerMetrics, gauges: Gauges | None = None) -> dict[Sample, float]:

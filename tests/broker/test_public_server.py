@@ -11,10 +11,12 @@ from simulation.client import WireClient
 from simulation.network import MemoryListener, MemoryNetwork
 
 from tailrace.broker.broker_configs import BrokerConfigs
+from tailrace.broker.client_connection import Route
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.public_server import PublicServer
 from tailrace.broker.request_context import RequestContext
-from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.compile import decoder
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings
@@ -25,7 +27,13 @@ ADDRESS = Address("spu-1", 9005)
 class _Mirror:
     """Answers with what the client is told to connect to."""
 
-    def dispatch(self, context: RequestContext, request: object) -> object:
+    def route(self, api_key: int, api_version: int) -> Route | None:
+        api = API_TABLE.get(api_key)
+        if api is None or not api.serves(api_version):
+            return None
+        return decoder(api.request, api_version), self.reply
+
+    def reply(self, context: RequestContext, request: object) -> object:
         host, port = context.listener.advertised
         return FindCoordinatorResponse(host=host, port=port, error_message=context.listener.name)
 
