@@ -52,8 +52,8 @@ def check_records(body: Buffer, count: int) -> bool:
                     size, position = _rest_of_varint(body, position, size)
             attributes_at = position
             stop = position + (size >> 1)
-            if size & 1 or stop > end:
-                raise _invalid(number, "has an impossible length")
+            if size & 1:
+                raise _invalid(number, "has a negative length")
             position += 1
             while body[position] >= 0x80:
                 position += 1

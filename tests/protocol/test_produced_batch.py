@@ -127,6 +127,12 @@ def test_the_count_is_that_of_the_records(compression: Compression, count: int, 
 
 
 @PACKINGS
+def test_there_is_a_record(compression: Compression) -> None:
+    assert refused(with_body(b"", 0, last=-1, compression=compression)) is ErrorCode.INVALID_RECORD
+    assert refused(with_body(b"", 0, last=0, compression=compression)) is ErrorCode.INVALID_RECORD
+
+
+@PACKINGS
 def test_records_must_be_well_formed(compression: Compression) -> None:
     """Tells that the walk is used; its own tests know the faults one by one."""
     body = bytes(encode_records(some_records(), 0, NOW))

@@ -92,13 +92,19 @@ def test_runs_with_timestamps_of_any_width(width: int) -> None:
     assert accepted(bytes(encode_records(records, 0, 0)), 300)
 
 
-def test_a_timestamp_has_an_end() -> None:
-    records = [Record(number, 2**62 - 1, None, b"v") for number in range(40)]
-    body = bytearray(encode_records(records, 0, 0))
-    assert accepted(bytes(body), 40)
-    stride = len(body) // 40
-    body[30 * stride + 10] |= 0x80
-    assert accepted(bytes(body), 40) is well_formed(bytes(body), 40)
+@pytest.mark.parametrize(("width", "is_good"), [(10, True), (11, False)])
+def test_a_timestamp_has_an_end(width: int, is_good: bool) -> None:
+    timestamp = b"\x80" * (width - 1) + b"\x00"
+    fields = b"\x00" + timestamp + b"\x00\x01\x01\x00"
+    body = bytes((2 * len(fields),)) + fields
+    assert accepted(body, 1) is is_good is well_formed(body, 1)
+
+
+def test_a_last_record_that_is_longer_than_what_is_there() -> None:
+    body = bytes(encode_records([Record(0, 0, b"key", b"value")], 0, 0))
+    for size in range(len(body)):
+        assert not accepted(body[:size], 1)
+    assert not accepted(bytes((body[0] + 2,)) + body[1:], 1)
 
 
 def test_numbers_must_follow_each_other() -> None:
