@@ -34,16 +34,16 @@ class OpenFiles:
         return len(self._holders)
 
     def opened(self, holder: Holder) -> None:
-        """The holder has just opened its file; another may have to close one."""
-        holder.used = True
-        self._holders[holder] = None
-        while len(self._holders) > self._limit:
+        """The holder has just opened its file; another may have to close one. What is used once only goes first."""
+        while len(self._holders) >= self._limit:
             candidate, _ = self._holders.popitem(last=False)
             if candidate.used:
                 candidate.used = False
                 self._holders[candidate] = None
             else:
                 candidate.release()
+        holder.used = False
+        self._holders[holder] = None
 
     def close(self, holder: Holder) -> None:
         holder.release()
@@ -67,7 +67,8 @@ class LazyFile:
         if file is None:
             file = self._file = self._open_files.files.open(self.path, create=self._create)
             self._open_files.opened(self)
-        self.used = True
+        else:
+            self.used = True
         return file
 
     def release(self) -> None:

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import trio
@@ -65,11 +66,25 @@ class LogMachine(RuleBasedStateMachine):
         self.records += records
         self.epochs.append(epoch)
 
-    @rule(data=st.data(), bytes_max=st.integers(0, 1500), at_least_one=st.booleans())
-    def read(self, data: Any, bytes_max: int, at_least_one: bool) -> None:
-        offset = data.draw(st.integers(self.start, self.end))
+    @rule(chance=st.randoms(use_true_random=False), count=st.integers(5, 30))
+    def append_many(self, chance: Random, count: int) -> None:
+        for _ in range(count):
+            times = [chance.randint(0, 40) for _ in range(chance.randint(1, 3))]
+            self.append(times, chance.choice([0, 60, 200]), Compression.NONE, chance.random() < 0.05)
+
+    @rule(at_least_one=st.booleans(), bytes_max=st.integers(0, 1500), steps=st.integers(1, 3))
+    def read_everywhere(self, at_least_one: bool, bytes_max: int, steps: int) -> None:
+        """Up to some batch ends, and with limits that batches just fit in and just do not."""
         ends = [header_of(batch).next_offset for batch in self.batches]
-        up_to = data.draw(st.sampled_from([end for end in ends if end >= offset] or [self.end]))
+        visible = [index for index, end in enumerate(ends) if end > self.start]
+        for last in visible[:: -steps * 3]:
+            for first in visible[: visible.index(last) + 1 : steps]:
+                fitting = sum(len(batch) for batch in self.batches[first : (first + last) // 2 + 1])
+                for limit in (bytes_max, fitting, fitting - 1):
+                    offset = max(self.start, ends[first] - 1)
+                    self.read(offset, limit, ends[last], ends, at_least_one=at_least_one)
+
+    def read(self, offset: int, bytes_max: int, up_to: int, ends: list[int], *, at_least_one: bool) -> None:
         found = self.log.read(offset, bytes_max, up_to, at_least_one=at_least_one)
         if found is None:
             first = self.batches[bisect_right(ends, offset)] if offset < self.end else b""
@@ -89,19 +104,16 @@ class LogMachine(RuleBasedStateMachine):
             or last.next_offset in [segment.end for segment in self.log.segments()]
         )
 
-    @rule(timestamp=TIMES, data=st.data())
-    def find_timestamp(self, timestamp: int, data: Any) -> None:
-        up_to = data.draw(st.integers(self.start, self.end))
-        fitting = [r for r in self.records if r.timestamp >= timestamp and self.start <= r.offset < up_to]
-        found = self.log.find_timestamp(timestamp, up_to)
-        assert found == (self.answer(fitting[0]) if fitting else None)
-
-    @rule(data=st.data())
-    def max_timestamp(self, data: Any) -> None:
-        up_to = data.draw(st.integers(self.start, self.end))
-        readable = [record for record in self.records if self.start <= record.offset < up_to]
-        found = self.log.max_timestamp(up_to)
-        assert found == (self.answer(max(readable, key=lambda record: record.timestamp)) if readable else None)
+    @rule(steps=st.integers(1, 4))
+    def find_timestamps(self, steps: int) -> None:
+        ends = [header_of(batch).next_offset for batch in self.batches]
+        for up_to in [end for end in ends if end > self.start][::-steps]:
+            readable = [record for record in self.records if self.start <= record.offset < up_to]
+            for timestamp in {record.timestamp for record in self.records} | {0, 41}:
+                first = next((record for record in readable if record.timestamp >= timestamp), None)
+                assert self.log.find_timestamp(timestamp, up_to) == (self.answer(first) if first else None)
+            newest = max(readable, key=lambda record: record.timestamp)
+            assert self.log.max_timestamp(up_to) == self.answer(newest)
 
     def answer(self, record: Record) -> tuple[int, int, int]:
         ends = [header_of(batch).next_offset for batch in self.batches]
@@ -197,12 +209,16 @@ class LogMachine(RuleBasedStateMachine):
         assert all(segment.size <= CONFIG.segment_bytes_max for segment in segments if segment.end - segment.base > 4)
         assert self.log.synced_end <= self.log.log_end
 
+    def teardown(self) -> None:
+        self.find_timestamps(2)
+        self.read_everywhere(True, 300, 2)
+
 
 TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(
-    max_examples=60,
+    max_examples=40,
     report_multiple_bugs=False,
-    stateful_step_count=40,
+    stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

@@ -1,0 +1,103 @@
+"""What a crash of the simulated machine leaves, and what it does not."""
+
+import errno
+from random import Random
+
+import pytest
+from simulation.files import SimulatedFiles
+
+pytestmark = pytest.mark.trio
+
+
+@pytest.fixture
+async def files() -> SimulatedFiles:
+    files = SimulatedFiles()
+    files.make_directories("/d")
+    await files.sync_directory("")
+    return files
+
+
+async def test_nothing_is_there_that_was_not_synced(files: SimulatedFiles) -> None:
+    file = files.open("/d/a", create=True)
+    file.append(b"abc")
+    await file.sync()
+    assert files.crash("synced").list("/d") == []  # its entry in the directory was not
+    assert files.crash("all").read("/d/a") == b"abc"
+    await files.sync_directory("/d")
+    file.append(b"def")
+    assert files.crash("synced").read("/d/a") == b"abc"
+    assert files.crash("all").read("/d/a") == b"abcdef"
+
+
+async def test_what_is_in_a_directory_that_was_not_synced_is_gone(files: SimulatedFiles) -> None:
+    files.make_directories("/d/e")
+    file = files.open("/d/e/a", create=True)
+    await file.sync()
+    await files.sync_directory("/d/e")
+    assert files.crash("synced").list("/d") == []
+    await files.sync_directory("/d")
+    assert files.crash("synced").list("/d/e") == ["a"]
+
+
+async def test_a_crash_leaves_any_prefix_and_a_torn_write(files: SimulatedFiles) -> None:
+    file = files.open("/d/a", create=True)
+    await files.sync_directory("/d")
+    file.append(b"abc")
+    await file.sync()
+    file.append(b"def")
+    file.append(b"ghi")
+    found = {files.crash(Random(seed)).read("/d/a") for seed in range(300)}
+    whole = b"abcdefghi"
+    assert {whole[:size] for size in range(3, 9)} <= found
+    assert all(content[:3] == b"abc" for content in found)
+    assert any(content[3:6] == b"\0\0\0" for content in found)  # the second write came first to the disk
+
+
+async def test_renames_and_removals_may_come_back(files: SimulatedFiles) -> None:
+    for name in ("/d/a", "/d/b"):
+        files.open(name, create=True).append(name.encode())
+        await files.open(name).sync()
+    await files.sync_directory("/d")
+    files.rename("/d/a", "/d/c")
+    files.remove("/d/b")
+    found = {tuple(files.crash(Random(seed)).list("/d")) for seed in range(30)}
+    assert found == {("a", "b"), ("b", "c"), ("c",)}
+
+
+async def test_a_replaced_file_is_the_old_or_the_new_one(files: SimulatedFiles) -> None:
+    await files.replace("/d/a", b"old")
+    found: set[bytes] = set()
+    files.on_operation = lambda: found.update(files.crash(Random(seed)).read("/d/a") for seed in range(20))
+    await files.replace("/d/a", b"newer")
+    assert found == {b"old", b"newer"}
+    assert files.crash("synced").read("/d/a") == b"newer"
+
+
+async def test_the_world_after_a_crash_is_a_world_of_its_own(files: SimulatedFiles) -> None:
+    file = files.open("/d/a", create=True)
+    file.append(b"abc")
+    after = files.crash("all")
+    file.append(b"def")
+    after.open("/d/a").append(b"x")
+    assert (file.read_at(0, 9), after.read("/d/a")) == (b"abcdef", b"abcx")
+
+
+async def test_a_full_disk_takes_what_fits(files: SimulatedFiles) -> None:
+    file = files.open("/d/a", create=True)
+    files.room_bytes = 4
+    file.append(b"abc")
+    with pytest.raises(OSError) as caught:
+        file.append(b"def")
+    assert caught.value.errno == errno.ENOSPC
+    assert file.read_at(0, 9) == b"abcd"
+    file.write_at(0, b"ABCD")
+    file.truncate(0)
+    file.append(b"xyz")
+
+
+async def test_a_broken_disk_syncs_nothing(files: SimulatedFiles) -> None:
+    file = files.open("/d/a", create=True)
+    files.syncs_fail = True
+    for attempt in (file.sync(), files.sync_directory("/d"), files.replace("/d/b", b"")):
+        with pytest.raises(OSError):
+            await attempt

@@ -1,0 +1,326 @@
+"""What compaction does to a log, as its readers see it."""
+
+from dataclasses import replace
+
+import pytest
+import trio
+from compacted_logs import CONFIG, DIRECTORY, append, batches, contents, open_log, records, seal, sizes
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.compression import Compression
+from tailrace.protocol.record_batch import read_header
+from tailrace.protocol.records import Record, build_batch, read_records
+from tailrace.storage.log import Log
+from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, CannotCompactError
+
+
+def log_of(*segments: list[tuple[str, str | None]], files: SimulatedFiles | None = None, **config: object) -> Log:
+    """A sealed segment for each list, a batch for each pair, and an empty open segment."""
+    log = open_log(files or SimulatedFiles(), replace(CONFIG, **config))  # type: ignore[arg-type]
+    for pairs in segments:
+        for pair in pairs:
+            append(log, pair)
+        seal(log)
+    return log
+
+
+async def test_of_each_key_the_last_record_stays_where_it_was() -> None:
+    log = log_of([("a", "1"), ("b", "1"), ("a", "2")], [("c", "1"), ("b", "2")])
+    outcome = await log.compact(0, log.log_end)
+    assert contents(log) == [(2, "a", "2"), (3, "c", "1"), (4, "b", "2")]
+    assert (log.log_start, log.log_end) == (0, 5)
+    assert outcome is not None
+    assert (outcome.start, outcome.end, outcome.removed_records) == (0, 5, 2)
+    assert outcome.removed_bytes > 0
+    assert log.size_bytes == sum(sizes(log))
+
+
+async def test_what_was_compacted_is_judged_again_when_newer_records_come() -> None:
+    log = log_of([("a", "1"), ("b", "1")])
+    await log.compact(0, log.log_end)
+    append(log, ("a", "2"))
+    seal(log)
+    outcome = await log.compact(0, log.log_end)
+    assert outcome is not None
+    assert (outcome.start, outcome.end) == (2, 3)
+    assert contents(log) == [(1, "b", "1"), (2, "a", "2")]
+    assert await log.compact(0, log.log_end) is None, "nothing is new"
+
+
+async def test_the_open_segment_is_left_alone() -> None:
+    log = log_of([("a", "1")])
+    append(log, ("a", "2"))
+    append(log, ("a", "3"))
+    await log.compact(0, log.log_end)
+    assert contents(log) == [(0, "a", "1"), (1, "a", "2"), (2, "a", "3")]
+
+
+async def test_what_is_not_committed_is_left_alone() -> None:
+    log = log_of([("a", "1"), ("a", "2")], [("a", "3")])
+    await log.compact(0, 2)
+    assert contents(log) == [(1, "a", "2"), (2, "a", "3")]
+
+
+async def test_a_tombstone_stays_until_every_reader_could_have_seen_it() -> None:
+    log = log_of([("a", "1"), ("b", "1")], [("a", None)], min_compaction_lag_ms=0)
+    await log.compact(10_000, log.log_end)
+    assert contents(log) == [(1, "b", "1"), (2, "a", None)]
+    append(log, ("c", "1"))
+    seal(log)
+    await log.compact(10_999, log.log_end)
+    assert contents(log) == [(1, "b", "1"), (2, "a", None), (3, "c", "1")]
+    append(log, ("d", "1"))
+    seal(log)
+    await log.compact(11_100, log.log_end)
+    assert contents(log) == [(1, "b", "1"), (3, "c", "1"), (4, "d", "1")]
+
+
+async def test_the_age_of_a_tombstone_outlives_a_restart() -> None:
+    files = SimulatedFiles()
+    log = log_of([("a", "1")], [("a", None)], files=files)
+    await log.compact(10_000, log.log_end)
+    await log.close()
+    log = open_log(files, clean=True)
+    append(log, ("b", "1"))
+    seal(log)
+    await log.compact(12_000, log.log_end)
+    assert contents(log) == [(2, "b", "1")]
+
+
+async def test_a_value_after_a_tombstone_stays() -> None:
+    log = log_of([("a", "1")], [("a", None)], [("a", "2")], [("b", "1")])
+    for now in (0, 5000, 10_000):
+        append(log, ("z", str(now)))
+        seal(log)
+        await log.compact(now, log.log_end)
+    assert (2, "a", "2") in contents(log)
+
+
+async def test_a_batch_keeps_its_numbers_when_it_loses_records() -> None:
+    log = open_log(SimulatedFiles())
+    append(log, ("a", "1"), ("b", "1"), ("c", "1"), time=7, producer_id=5, producer_epoch=2, base_sequence=40)
+    before, _ = batches(log)[0]
+    append(log, ("a", "2"), ("c", "2"))
+    seal(log)
+    await log.compact(0, log.log_end)
+    after, batch = batches(log)[0]
+    assert [record.offset for record in read_records(batch)] == [1]
+    for field in ("base_offset", "last_offset_delta", "producer_id", "producer_epoch", "base_sequence", "leader_epoch"):
+        assert getattr(after, field) == getattr(before, field)
+    assert (after.base_timestamp, after.max_timestamp, after.last_sequence) == (7, 7, 42)
+
+
+async def test_the_largest_timestamp_of_a_batch_is_that_of_its_records() -> None:
+    log = open_log(SimulatedFiles())
+    made = [Record(0, 5, b"a", b"1"), Record(1, 9, b"b", b"1"), Record(2, 7, b"c", b"1")]
+    for append_time in (None, 100):
+        at = [Record(log.log_end + index, each.timestamp, each.key, each.value) for index, each in enumerate(made)]
+        batch = build_batch(at, base_offset=log.log_end, leader_epoch=0, append_time=append_time)
+        log.append(memoryview(batch), read_header(batch))
+        seal(log)
+        append(log, ("b", "2"), time=1)
+        seal(log)
+        await log.compact(0, log.log_end)
+        header, _ = next((h, b) for h, b in batches(log) if h.record_count == 2)
+        assert header.max_timestamp == (append_time or 7)
+
+
+@pytest.mark.parametrize("compression", list(Compression))
+async def test_what_stays_of_a_compressed_batch_is_compressed_as_before(compression: Compression) -> None:
+    log = open_log(SimulatedFiles())
+    append(log, ("a", "1" * 50), ("b", "1" * 50), ("c", "1" * 50), compression=compression)
+    append(log, ("b", "2"))
+    seal(log)
+    await log.compact(0, log.log_end)
+    assert contents(log) == [(0, "a", "1" * 50), (2, "c", "1" * 50), (3, "b", "2")]
+    assert batches(log)[0][0].compression is compression
+
+
+async def test_the_last_batch_of_a_producer_stays_for_its_sequence() -> None:
+    log = open_log(SimulatedFiles())
+    for sequence in range(3):
+        append(log, ("a", "1"), time=1000, producer_id=5, producer_epoch=0, base_sequence=sequence)
+    append(log, ("a", "2"))
+    seal(log)
+    await log.compact(1000, log.log_end)
+    left = [(h.base_offset, h.record_count, h.last_sequence) for h, _ in batches(log)]
+    assert left == [(2, 0, 2), (3, 1, -1)]
+    append(log, ("b", "1"))
+    seal(log)
+    await log.compact(1001 + PRODUCERS_KEPT_MS, log.log_end)
+    assert [h.base_offset for h, _ in batches(log)] == [3, 4]
+
+
+async def test_a_segment_of_which_no_record_is_left_still_says_where_it_ends() -> None:
+    files = SimulatedFiles()
+    big = "x" * 300
+    log = log_of([("a", big)], [("a", big)], [("a", "last")], files=files)
+    ends = [segment.end for segment in log.segments()]
+    await log.compact(0, log.log_end)
+    assert [segment.end for segment in log.segments()] == ends
+    assert contents(log) == [(2, "a", "last")]
+    # Whoever lost the manifest finds the same.
+    await log.close()
+    files.remove(f"{DIRECTORY}/manifest")
+    again = open_log(files)
+    assert [segment.end for segment in again.segments()][:3] == ends[:3]
+    assert contents(again) == [(2, "a", "last")]
+
+
+async def test_small_segments_become_one() -> None:
+    log = log_of([("a", "1")], [("b", "1")], [("c", "1")], [("a", "2")])
+    before = len(log.segments())
+    await log.compact(0, log.log_end)
+    assert (before, len(log.segments())) == (5, 2)
+    assert contents(log) == [(1, "b", "1"), (2, "c", "1"), (3, "a", "2")]
+
+
+async def test_segments_of_different_leader_epochs_stay_apart() -> None:
+    log = open_log(SimulatedFiles())
+    for epoch in (0, 1, 1):
+        append(log, ("a", "1"), epoch=epoch)
+        seal(log)
+    await log.compact(0, log.log_end)
+    assert [(segment.base, segment.end, segment.epoch) for segment in log.segments()[:-1]] == [(0, 1, 0), (1, 3, 1)]
+    assert log.epoch_end(0) == (0, 1)
+
+
+async def test_a_reader_inside_a_gap_goes_on_with_the_next_record() -> None:
+    log = log_of([("a", "1"), ("b", "1"), ("a", "2"), ("a", "3"), ("c", "1")])
+    await log.compact(0, log.log_end)
+    for offset in range(5):
+        assert [r.offset for r in records(log, offset)] == [each for each in (1, 3, 4) if each >= offset]
+
+
+async def test_times_are_found_among_the_records_that_are_left() -> None:
+    log = open_log(SimulatedFiles())
+    for time, key in ((10, "a"), (50, "b"), (20, "c")):
+        append(log, (key, "1"), time=time, producer_id=1, producer_epoch=0, base_sequence=time)
+    append(log, ("b", "2"), time=30, producer_id=1, producer_epoch=0, base_sequence=51)
+    seal(log)
+    append(log, ("b", "3"), time=5)
+    seal(log)
+    await log.compact(100, log.log_end)
+    assert any(header.record_count == 0 and header.max_timestamp == 30 for header, _ in batches(log))
+    assert log.max_timestamp(log.log_end) == (20, 2, 0)
+    assert log.find_timestamp(15, log.log_end) == (20, 2, 0)
+    assert log.find_timestamp(21, log.log_end) is None
+    assert log.find_timestamp(0, log.log_end) == (10, 0, 0)
+
+
+async def test_who_reads_the_old_file_is_not_disturbed() -> None:
+    log = log_of([("a", "1"), ("b", "1"), ("a", "2")])
+    found = log.read(0, 10_000, log.log_end, at_least_one=True)
+    assert found is not None
+    before = found.read()
+    await log.compact(0, log.log_end)
+    assert found.read() == before
+
+
+async def test_records_come_and_go_while_a_log_is_compacted() -> None:
+    log = log_of(*([(f"key{number % 7}", "x" * 30)] * 5 for number in range(200)), segment_bytes_max=1000)
+    log.use_config(replace(log.config, deletes=True, retention_bytes=1))
+    turns = 0
+
+    async def compact() -> None:
+        await log.compact(0, log.log_end)
+        scope.cancel()
+
+    async def use() -> None:
+        nonlocal turns
+        while True:
+            append(log, ("new", str(turns)))
+            assert contents(log)[-1] == (log.log_end - 1, "new", str(turns))
+            await log.sync()
+            if turns == 3:
+                await log.advance_log_start(100)
+            turns += 1
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        scope = nursery.cancel_scope
+        nursery.start_soon(compact)
+        nursery.start_soon(use)
+    assert turns > 3
+    assert log.log_start == 100
+    assert log.size_bytes == sum(sizes(log))
+    await log.compact(0, log.log_end)
+    keys = [key for _, key, _ in contents(log) if key != "new"]
+    assert sorted(keys) == [f"key{number}" for number in range(7)]
+
+
+async def test_a_compaction_that_is_cancelled_leaves_the_log_as_it_was() -> None:
+    files = SimulatedFiles()
+    log = log_of([("a", "1"), ("b", "1"), ("a", "2")] * 300, files=files, segment_bytes_max=2**20)
+    before = contents(log)
+    with trio.move_on_after(0):
+        await log.compact(0, log.log_end)
+    assert contents(log) == before
+    assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
+
+
+async def test_more_keys_than_fit_into_memory_take_several_passes() -> None:
+    log = log_of([(f"k{number}", "1") for number in range(10)] + [(f"k{number}", "2") for number in range(10)])
+    log.use_config(replace(log.config, segment_bytes_max=10_000))
+    ends = []
+    while (outcome := await log.compact(0, log.log_end, keys_max=4)) is not None:
+        ends.append(outcome.end)
+    assert ends == [4, 8, 12, 16, 20]
+    assert contents(log) == [(10 + number, f"k{number}", "2") for number in range(10)]
+
+
+async def test_a_full_disk_ends_a_compaction_and_not_the_log() -> None:
+    files = SimulatedFiles()
+    log = log_of([("a", "x" * 100), ("b", "x" * 100), ("a", "1")], files=files)
+    await log.sync()
+    before = contents(log)
+    files.room_bytes = 50
+    with pytest.raises(CannotCompactError):
+        await log.compact(0, log.log_end)
+    assert contents(log) == before
+    files.room_bytes = None
+    assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
+    assert await log.compact(0, log.log_end) is not None
+
+
+async def test_damage_is_not_hidden_under_a_new_checksum() -> None:
+    files = SimulatedFiles()
+    log = log_of([("a", "1"), ("b", "1"), ("a", "2")], files=files)
+    await log.sync()
+    file = files.open(f"{DIRECTORY}/{0:020}.log")
+    file.write_at(65, bytes([file.read_at(65, 1)[0] ^ 1]))
+    with pytest.raises(CannotCompactError, match="checksum"):
+        await log.compact(0, log.log_end)
+
+
+async def test_an_old_open_segment_is_compacted_too() -> None:
+    log = open_log(SimulatedFiles(), replace(CONFIG, max_compaction_lag_ms=500))
+    append(log, ("a", "1"), time=1000)
+    append(log, ("a", "2"), time=1100)
+    assert await log.compact(1400, log.log_end) is None
+    assert await log.compact(1501, log.log_end) is not None
+    assert contents(log) == [(1, "a", "2")]
+
+
+async def test_compact_and_delete_together() -> None:
+    log = open_log(SimulatedFiles(), replace(CONFIG, deletes=True, retention_ms=100))
+    append(log, ("a", "1"), ("b", "1"), time=0)
+    append(log, ("a", "2"), time=50, epoch=1)
+    seal(log)
+    await log.compact(60, log.log_end)
+    assert contents(log) == [(1, "b", "1"), (2, "a", "2")]
+    await log.apply_retention(120, log.log_end)
+    assert (log.log_start, contents(log)) == (2, [(2, "a", "2")])
+
+
+async def test_segments_without_a_record_do_not_stop_retention() -> None:
+    log = open_log(SimulatedFiles(), replace(CONFIG, deletes=True, retention_ms=100))
+    for epoch in range(3):
+        append(log, ("a", str(epoch)), time=epoch * 10, epoch=epoch)
+    seal(log)
+    await log.compact(30, log.log_end)
+    assert [segment.size for segment in log.segments()][:2] == [61, 61]
+    await log.apply_retention(50, log.log_end)
+    assert log.log_start == 0
+    await log.apply_retention(115, log.log_end)
+    assert log.log_start == 2

@@ -1,0 +1,55 @@
+"""How many files are open, and which are closed for others."""
+
+from pathlib import Path
+
+from simulation.files import SimulatedFiles
+
+from tailrace.runtime.files import RealFiles
+from tailrace.storage.open_files import LazyFile, OpenFiles
+
+
+def _lazy_files(count: int, limit: int) -> tuple[OpenFiles, list[LazyFile]]:
+    open_files = OpenFiles(SimulatedFiles(), limit)
+    return open_files, [LazyFile(open_files, f"/{number}", create=True) for number in range(count)]
+
+
+def test_a_file_opens_on_its_first_use_and_stays_open() -> None:
+    open_files, (file, _) = _lazy_files(2, limit=3)
+    assert len(open_files) == 0
+    assert file.get() is file.get()
+    assert len(open_files) == 1
+
+
+def test_no_more_than_the_limit_are_open() -> None:
+    open_files, files = _lazy_files(10, limit=3)
+    for file in [*files, *files[::-1], *files[::3]]:
+        file.get().append(b"x")
+        assert len(open_files) <= 3
+    assert all(file.get().size() >= 2 for file in files)
+
+
+def test_what_is_used_stays_while_what_is_idle_goes() -> None:
+    _, (busy, *others) = _lazy_files(20, limit=3)
+    first = busy.get()
+    for other in others:
+        other.get()
+        assert busy.get() is first
+
+
+def test_a_closed_file_makes_room() -> None:
+    open_files, files = _lazy_files(3, limit=3)
+    for file in files:
+        file.get()
+    files[0].close()
+    files[0].close()
+    assert len(open_files) == 2
+
+
+def test_a_reader_keeps_its_file_when_the_pool_lets_go(tmp_path: Path) -> None:
+    open_files = OpenFiles(RealFiles(), 1)
+    one, other = (LazyFile(open_files, f"{tmp_path}/{name}", create=True) for name in "ab")
+    reading = one.get()
+    reading.append(b"abc")
+    other.get()
+    assert one.get() is not reading
+    assert reading.read_at(0, 3) == b"abc"
