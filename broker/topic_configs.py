@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.produced_batch import ProduceRules
 from tailrace.storage.log_config import LogConfig
 
 from .broker_config_table import BROKER_CONFIGS
@@ -21,15 +22,8 @@ class TopicSettings:
     """What applies to a topic now, typed; read on every produce."""
 
     log: LogConfig
-    message_bytes_max: int
-    append_time: bool
-    """Records get our time when they arrive, not the producer's."""
-    timestamp_before_ms_max: int
-    timestamp_after_ms_max: int
-    compression: Compression | None
-    """None: batches stay as the producer compressed them."""
-    compression_level: int | None
-    """For `compression` only; None is that compression's own default."""
+    produce: ProduceRules
+    """What is asked of a producer's batches, and made of them."""
     min_insync_replicas: int
     unclean_election: bool
     replication_policy: str
@@ -116,12 +110,15 @@ def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicS
             flush_ms=number("flush.ms"),
             flush_bytes=number("flush.bytes"),
         ),
-        message_bytes_max=number("max.message.bytes"),
-        append_time=value("message.timestamp.type") == "LogAppendTime",
-        timestamp_before_ms_max=number("message.timestamp.before.max.ms"),
-        timestamp_after_ms_max=number("message.timestamp.after.max.ms"),
-        compression=compression,
-        compression_level=None if level is None else number(level),
+        produce=ProduceRules(
+            batch_bytes_max=number("max.message.bytes"),
+            needs_keys="compact" in cleanup,
+            append_time=value("message.timestamp.type") == "LogAppendTime",
+            timestamp_before_ms_max=number("message.timestamp.before.max.ms"),
+            timestamp_after_ms_max=number("message.timestamp.after.max.ms"),
+            compression=compression,
+            compression_level=None if level is None else number(level),
+        ),
         min_insync_replicas=number("min.insync.replicas"),
         unclean_election=value("unclean.leader.election.enable") is True,
         replication_policy=str(value("replication.policy")),

@@ -143,7 +143,7 @@ def _check_start(records: Buffer) -> bool:
     if magic != MAGIC:
         if magic > MAGIC:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {magic}")
-        raise _invalid(f"a batch of the old magic {magic}")
+        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"a batch of the old magic {magic}")
     return len(records) >= HEADER_SIZE
 
 

@@ -21,7 +21,8 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from tailrace.protocol.record_batch import MAGIC, crc_of, read_header, stamp
+from tailrace.protocol.produced_batch import admit
+from tailrace.protocol.record_batch import LOG_OVERHEAD, stamp
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
@@ -88,29 +89,28 @@ def _append(
     spu: "Spu", replica: Replica, data: PartitionProduceData, api_version: int
 ) -> tuple[PartitionProduceResponse, int]:
     """Appends what one partition was sent: its answer, and the offset that must be committed before it is given."""
-    records = data.records
-    if records is None or len(records) == 0:
-        raise KafkaError(ErrorCode.INVALID_RECORD, "no records were sent")
-    header = read_header(records)
-    if header.magic != MAGIC:
-        raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"magic {header.magic}")
-    if header.size != len(records) or header.crc != crc_of(records, 0, header.size):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the batch's length or checksum is wrong")
+    rules = replica.settings.produce
+    batch, header = admit(data.records, rules, api_version=api_version, now_ms=spu.wall_clock.now_ms())
+    if header.is_transactional:
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     log = replica.log
-    if header.has_producer:
-        earlier = log.producers.check(header)
-        if earlier is not None:
-            repeated = PartitionProduceResponse(
-                index=data.index, base_offset=earlier.base_offset, log_start_offset=log.log_start
-            )
-            return repeated, earlier.last_offset + 1
-    header.base_offset = log.log_end
-    header.leader_epoch = replica.spec.epoch
-    stamp(records, 0, log.log_end, replica.spec.epoch)
-    replica.append(records, header)
-    spu.on_appended(replica)
-    answer = PartitionProduceResponse(index=data.index, base_offset=header.base_offset, log_start_offset=log.log_start)
-    return answer, log.log_end
+    answer = PartitionProduceResponse(index=data.index, log_start_offset=log.log_start)
+    if header.producer_id >= 0 and (earlier := log.producers.check(header)) is not None:
+        answer.base_offset = earlier.base_offset
+        needed = earlier.last_offset + 1
+    else:
+        answer.base_offset = header.base_offset = log.log_end
+        header.leader_epoch = replica.spec.epoch
+        stamp(batch, 0, header.base_offset, header.leader_epoch)
+        replica.append(batch, header)
+        needed = log.log_end
+        metrics = spu.metrics
+        metrics.produced_batches += 1
+        metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
+        spu.on_appended(replica)
+    if rules.append_time:
+        answer.log_append_time_ms = header.max_timestamp
+    return answer, needed
 
 
 class PendingProduce:

@@ -60,11 +60,11 @@ def test_places_are_listed_by_the_names_they_have_there() -> None:
 def test_the_settings_of_a_topic_that_sets_nothing() -> None:
     settings = settings_of({}, BrokerConfigs({}))
     assert settings.log == LogConfig(flush_ms=1000, flush_bytes=64 << 20)
-    assert settings.message_bytes_max == 1048588
-    assert not settings.append_time
-    assert settings.timestamp_before_ms_max == 2**63 - 1
-    assert settings.timestamp_after_ms_max == HOUR_MS
-    assert settings.compression is None
+    assert settings.produce.batch_bytes_max == 1048588
+    assert not settings.produce.append_time
+    assert settings.produce.timestamp_before_ms_max == 2**63 - 1
+    assert settings.produce.timestamp_after_ms_max == HOUR_MS
+    assert settings.produce.compression is None
     assert settings.min_insync_replicas == 1
     assert not settings.reads_uncommitted
 
@@ -114,10 +114,10 @@ def test_every_config_reaches_its_setting() -> None:
         flush_ms=10,
         flush_bytes=11,
     )
-    assert settings.message_bytes_max == 12
-    assert settings.append_time
-    assert settings.timestamp_before_ms_max == 13
-    assert settings.timestamp_after_ms_max == 14
+    assert settings.produce.batch_bytes_max == 12
+    assert settings.produce.append_time
+    assert settings.produce.timestamp_before_ms_max == 13
+    assert settings.produce.timestamp_after_ms_max == 14
     assert settings.min_insync_replicas == 15
     assert settings.unclean_election
     assert settings.replication_policy == "nrw:3,2,2"
@@ -141,7 +141,7 @@ def test_tests_may_have_smaller_segments_than_users() -> None:
 )
 def test_compression_comes_with_its_level(name: str, compression: Compression | None, level: int | None) -> None:
     settings = settings_of({"compression.type": name, "compression.gzip.level": "4"}, BrokerConfigs({}))
-    assert (settings.compression, settings.compression_level) == (compression, level)
+    assert (settings.produce.compression, settings.produce.compression_level) == (compression, level)
 
 
 @pytest.mark.parametrize(

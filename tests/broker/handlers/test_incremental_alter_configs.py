@@ -40,11 +40,11 @@ async def test_a_change_is_live_in_the_running_replica(autojump_clock: object, v
         changes = [("cleanup.policy", APPEND, "compact"), ("max.message.bytes", SET, "1000")]
         assert await alter(client, resource(TOPIC, "t", *changes), version=version) == [(TOPIC, "t", 0, False)]
         assert (replica.settings.log.deletes, replica.settings.log.compacts) == (True, True)
-        assert replica.settings.message_bytes_max == 1000
+        assert replica.settings.produce.batch_bytes_max == 1000
         changes = [("cleanup.policy", SUBTRACT, "delete"), ("max.message.bytes", DELETE, None)]
         await alter(client, resource(TOPIC, "t", *changes), version=version)
         assert (replica.settings.log.deletes, replica.settings.log.compacts) == (False, True)
-        assert replica.settings.message_bytes_max == 1048588
+        assert replica.settings.produce.batch_bytes_max == 1048588
 
 
 async def test_a_change_for_all_spus_is_live_too(autojump_clock: object) -> None:
