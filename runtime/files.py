@@ -161,8 +161,12 @@ class RealLock:
 
 
 class RealFiles:
+    def __init__(self, *, read_only: bool = False) -> None:
+        """`read_only` is for tools: they change nothing, and need no permission to."""
+        self._access = os.O_RDONLY if read_only else os.O_RDWR
+
     def open(self, path: str, *, create: bool = False) -> RealFile:
-        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        flags = self._access | os.O_CLOEXEC | (os.O_CREAT if create else 0)
         return RealFile(path, os.open(path, flags, 0o644))
 
     def read(self, path: str) -> bytes:

@@ -16,7 +16,8 @@ from .layout import clean_shutdown_path, high_watermarks_path
 ReplicaKey = tuple[UUID, int]
 """Topic id and partition."""
 
-_MAGIC = b"TRHW\x00\x01"
+HIGH_WATERMARKS_MAGIC = b"TRHW\x00\x01"
+CLEAN_SHUTDOWN_MARK = b"closed cleanly\n"
 _ENTRY = Struct("<16siq")
 _CHECKSUM = Struct("<I")
 
@@ -33,11 +34,11 @@ async def take_clean_shutdown_mark(files: Files, data_directory: str) -> bool:
 
 async def leave_clean_shutdown_mark(files: Files, data_directory: str) -> None:
     """The last act of a clean shutdown, after every log was closed."""
-    await files.replace(clean_shutdown_path(data_directory), b"closed cleanly\n")
+    await files.replace(clean_shutdown_path(data_directory), CLEAN_SHUTDOWN_MARK)
 
 
 async def save_high_watermarks(files: Files, data_directory: str, high_watermarks: Mapping[ReplicaKey, int]) -> None:
-    data = bytearray(_MAGIC)
+    data = bytearray(HIGH_WATERMARKS_MAGIC)
     for (topic_id, partition), high_watermark in high_watermarks.items():
         data += _ENTRY.pack(topic_id.bytes, partition, high_watermark)
     data += _CHECKSUM.pack(crc32c.crc32c(data))
@@ -47,13 +48,17 @@ async def save_high_watermarks(files: Files, data_directory: str, high_watermark
 def load_high_watermarks(files: Files, data_directory: str) -> dict[ReplicaKey, int]:
     """Empty when there is no file, or none that can be believed: a high watermark that is too low does no harm."""
     try:
-        data = files.read(high_watermarks_path(data_directory))
+        return decode_high_watermarks(files.read(high_watermarks_path(data_directory))) or {}
     except FileNotFoundError:
         return {}
+
+
+def decode_high_watermarks(data: bytes) -> dict[ReplicaKey, int] | None:
+    """None when this is not what was written."""
     content, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
-    if not content.startswith(_MAGIC) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):
-        return {}
+    if not content.startswith(HIGH_WATERMARKS_MAGIC) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):
+        return None
     return {
         (UUID(bytes=topic_id), partition): high_watermark
-        for topic_id, partition, high_watermark in _ENTRY.iter_unpack(content[len(_MAGIC) :])
+        for topic_id, partition, high_watermark in _ENTRY.iter_unpack(content[len(HIGH_WATERMARKS_MAGIC) :])
     }

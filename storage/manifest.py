@@ -6,7 +6,7 @@ a log opens without reading the segments that it names. A damaged line is as goo
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -100,19 +100,23 @@ def _line(fact: str, values: dict[str, Any]) -> bytes:
 
 def decode(data: bytes) -> Manifest:
     manifest = Manifest()
-    for line in _lines(data):
-        fact = _checked(line)
+    for _, line in lines_of(data):
+        fact = fact_of(line)
         if fact is None or not _apply(manifest, fact):
             manifest.damaged_lines += 1
     return manifest
 
 
-def _lines(data: bytes) -> Iterable[bytes]:
-    """What follows the last line end was being written when the machine stopped, and is no line."""
-    return data.split(b"\n")[:-1]
+def lines_of(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Position and text. What follows the last line end was being written when the machine stopped: it is no line."""
+    position = 0
+    for line in data.split(b"\n")[:-1]:
+        yield position, line
+        position += len(line) + 1
 
 
-def _checked(line: bytes) -> dict[str, Any] | None:
+def fact_of(line: bytes) -> dict[str, Any] | None:
+    """What the line, without its end, states; None when its checksum does not match."""
     checksum, text = line[:_CHECKSUM_DIGITS], line[_CHECKSUM_DIGITS + 1 :]
     if line[_CHECKSUM_DIGITS : _CHECKSUM_DIGITS + 1] != b" " or checksum != b"%08x" % crc32c.crc32c(text):
         return None

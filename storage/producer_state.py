@@ -19,7 +19,7 @@ PRODUCERS_MAX = 100_000
 """In one log; past this the one that has been silent for longest is forgotten, as if it had expired."""
 _SEQUENCE_MASK = 0x7FFFFFFF
 
-_SNAPSHOT_MAGIC = b"TRPS\x00\x01"
+SNAPSHOT_MAGIC = b"TRPS\x00\x01"
 _PRODUCER = Struct("<qhqB")
 _BATCH = Struct("<iiqi")
 _CHECKSUM = Struct("<I")
@@ -121,7 +121,7 @@ class ProducerStates:
     # for a faster start
 
     def snapshot(self) -> bytes:
-        data = bytearray(_SNAPSHOT_MAGIC)
+        data = bytearray(SNAPSHOT_MAGIC)
         for producer_id, producer in self._producers.items():
             data += _PRODUCER.pack(producer_id, producer.epoch, producer.newest_ms, len(producer.batches))
             for batch in producer.batches:
@@ -134,10 +134,10 @@ class ProducerStates:
     def restore(cls, snapshot: bytes) -> "ProducerStates | None":
         """None when the bytes are not a whole snapshot: the log has to be read instead."""
         content, checksum = snapshot[: -_CHECKSUM.size], snapshot[-_CHECKSUM.size :]
-        if not content.startswith(_SNAPSHOT_MAGIC) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):
+        if not content.startswith(SNAPSHOT_MAGIC) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):
             return None
         states = cls()
-        position = len(_SNAPSHOT_MAGIC)
+        position = len(SNAPSHOT_MAGIC)
         while position < len(content):
             producer_id, epoch, newest_ms, count = _PRODUCER.unpack_from(content, position)
             position += _PRODUCER.size

@@ -48,7 +48,7 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
         within = position - chunk_position
         if len(chunk) - within < HEADER_SIZE:
             chunk, chunk_position, within = _read(file, position, min(FAR_BYTES, size - position)), position, 0
-        header = _header(chunk, within, size - position)
+        header = header_at(chunk, within, size - position)
         if isinstance(header, str):
             reason = header
             break
@@ -72,7 +72,7 @@ def _read(file: Readable, position: int, count: int) -> memoryview:
     return memoryview(file.read_at(position, count))
 
 
-def _header(chunk: memoryview, within: int, bytes_left: int) -> BatchHeader | str:
+def header_at(chunk: memoryview, within: int, bytes_left: int) -> BatchHeader | str:
     """The header, or why there is none."""
     # Step 1: a header that was not written as a whole.
     if len(chunk) - within < HEADER_SIZE:
