@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
 from raw import FETCH, connect, fetch_body, fetch_result
@@ -21,7 +21,10 @@ from waiting import wait_until
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
+NOW = 0
+"""As a time to send, librdkafka's word for the present."""
 BATCH_HEADER_SIZE = 61
+LATEST, EARLIEST = OffsetSpec.latest(), OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 PATIENCE_SECONDS = 60.0
 """How long a condition may take that a broker reaches in the background: clients retry, cleaners run in turns."""
 
@@ -86,10 +89,10 @@ class KafkaSide:
             done.result(PATIENCE_SECONDS)
 
     def ends(self, topic: str) -> dict[int, int]:
-        return self._offsets(topic, OffsetSpec.latest(), len(self._partitions(topic)))
+        return self._offsets(topic, LATEST, len(self._partitions(topic)))
 
     def starts(self, topic: str) -> dict[int, int]:
-        return self._offsets(topic, OffsetSpec.earliest(), len(self._partitions(topic)))
+        return self._offsets(topic, EARLIEST, len(self._partitions(topic)))
 
     def _partitions(self, topic: str) -> list[int]:
         return sorted(self._admin.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic].partitions)
@@ -104,7 +107,7 @@ class KafkaSide:
 
         def all_answer() -> bool:
             try:
-                return len(self._offsets(topic, OffsetSpec.latest(), partitions)) == partitions
+                return len(self._offsets(topic, LATEST, partitions)) == partitions
             except KafkaException:
                 return False
 
@@ -126,8 +129,6 @@ class KafkaSide:
         )
         failures: list[object] = []
         for record in records:
-            # librdkafka takes a missing time for "now" only when none is passed.
-            time_of_record = {} if record.timestamp_ms is None else {"timestamp": record.timestamp_ms}
             producer.produce(
                 topic,
                 value=record.value,
@@ -135,7 +136,7 @@ class KafkaSide:
                 partition=record.partition,
                 headers=list(record.headers),
                 on_delivery=lambda error, _: failures.append(error) if error else None,
-                **time_of_record,
+                timestamp=record.timestamp_ms or NOW,
             )
         assert producer.flush(PATIENCE_SECONDS) == 0, f"{topic}: not all records were acknowledged"
         assert not failures, failures

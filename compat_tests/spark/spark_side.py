@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from .kafka_side import PATIENCE_SECONDS, Row
@@ -62,7 +62,7 @@ class SparkSide:
         reader = self.session.readStream.format("kafka").option("kafka.bootstrap.servers", self.bootstrap)
         return reader.options(**options).load()
 
-    def frame_to_write(self, rows: list[tuple[Any, ...]], schema: str | StructType) -> DataFrame:
+    def frame_to_write(self, rows: Sequence[tuple[Any, ...]], schema: str | StructType) -> DataFrame:
         return self.session.createDataFrame(rows, schema)
 
 

@@ -78,6 +78,9 @@ def test_each_way_to_name_topics_reads_every_record(spark_side: SparkSide, seede
     assert spark_side.rows(subscribe=f"{seeded.topic},{seeded.other}") == both
     assert spark_side.rows(subscribePattern=f"{seeded.prefix}.*") == both
     assert spark_side.rows(subscribePattern=f"{seeded.prefix}-arch.ve") == without_headers(seeded.other_rows)
+    # Where no transaction is open, all is committed.
+    committed = {"kafka.isolation.level": "read_committed"}
+    assert spark_side.rows(subscribe=seeded.topic, **committed) == without_headers(seeded.rows)
     one = f'{{"{seeded.topic}": [1]}}'
     assert spark_side.rows(assign=one, includeHeaders="true") == seeded.of(1)
 

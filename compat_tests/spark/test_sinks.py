@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, functions
 from waiting import wait_until
 
-from .kafka_side import PATIENCE_SECONDS, KafkaSide, Row, ToSend
+from .kafka_side import PATIENCE_SECONDS, Headers, KafkaSide, Row, ToSend
 from .spark_side import SparkSide
 
 FULL = "topic STRING, partition INT, key BINARY, value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
@@ -26,16 +26,15 @@ def write(frame: DataFrame, bootstrap: str, **options: str) -> None:
 
 def test_a_batch_is_written_where_each_row_says_and_is_idempotent(kafka_side: KafkaSide, spark_side: SparkSide) -> None:
     first, second = kafka_side.new_topic("sink-a", 3), kafka_side.new_topic("sink-b", 2)
-    rows: list[tuple[object, ...]] = []
+    rows: list[tuple[str, int, bytes, bytes | None, Headers]] = []
     for number in range(60):
         topic, partitions = (first, 3) if number % 3 else (second, 2)
-        headers = [("number", b"%d" % number), ("empty", b""), ("none", None)] if number % 2 else None
+        headers: Headers = (("number", b"%d" % number), ("empty", b""), ("none", None)) if number % 2 else ()
         value = None if number % 10 == 9 else b"value %d" % number
         rows.append((topic, number // 3 % partitions, b"key %d" % number, value, headers))
     write(spark_side.frame_to_write(rows, FULL).repartition(4), spark_side.bootstrap)
 
-    expected = [(topic, partition, key, value, tuple(headers or ())) for topic, partition, key, value, headers in rows]  # type: ignore[call-overload]
-    assert content(kafka_side.rows(first, second)) == sorted(expected, key=repr)
+    assert content(kafka_side.rows(first, second)) == sorted(rows, key=repr)
     # A batch without a producer id was sent by a producer that may write a record twice.
     for topic, partition in [(first, 0), (first, 1), (first, 2), (second, 0), (second, 1)]:
         producer_ids = kafka_side.batch_producer_ids(topic, partition)
@@ -130,7 +129,11 @@ def test_a_running_sink_hands_rows_on_as_they_come(
     try:
         for total in (3, 6, 9):
             kafka_side.send_values(source, range(total - 3, total))
-            wait_until(lambda end=total: kafka_side.ends(sink)[0] >= end, PATIENCE_SECONDS, "rows in the sink")
+
+            def has_all(end: int = total) -> bool:
+                return kafka_side.ends(sink)[0] >= end
+
+            wait_until(has_all, PATIENCE_SECONDS, "rows in the sink")
     finally:
         query.stop()
     assert [row.value for row in kafka_side.rows(sink)] == [str(n).encode() for n in range(9)]
