@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Protocol
 
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
 
 NEAR_BYTES = 4096
@@ -32,3 +33,20 @@ def walk(
             return
         yield position, header, chunk[within : within + HEADER_SIZE]
         position += header.size
+
+
+def walk_whole(file: Readable, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Position, header and all bytes of each batch. KafkaError (CORRUPT_MESSAGE) unless they end exactly there."""
+    chunk, position, within = memoryview(b""), 0, 0
+    while position < end:
+        if len(chunk) - within < HEADER_SIZE:
+            chunk, within = memoryview(file.read_at(position, min(FAR_BYTES, end - position))), 0
+        header = read_header(chunk, within)
+        size = header.size
+        if len(chunk) - within < size:
+            chunk, within = memoryview(file.read_at(position, min(max(FAR_BYTES, size), end - position))), 0
+            if len(chunk) < size:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {position} is cut short")
+        yield position, header, chunk[within : within + size]
+        position += size
+        within += size

@@ -7,6 +7,7 @@ may have dropped what it could not write, so a second one could succeed without 
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import attrgetter
 
 import trio
@@ -15,9 +16,12 @@ from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.files import Buffer, Files
 
 from . import manifest
+from .compaction import KEYS_MAX, Compacted, compacted_end, cut_history, with_compaction
+from .compaction_schedule import compactable_end, is_due, must_roll
 from .file_range import FileRange
-from .layout import directories_up_to_data
+from .layout import Kind, directories_up_to_data
 from .leader_epochs import LeaderEpochs
+from .log_compaction import CompactionOutcome, LogCompaction, NewSegment
 from .log_config import LogConfig
 from .log_opening import Opening, SegmentMaker
 from .manifest import Manifest, SegmentFacts
@@ -45,7 +49,7 @@ Segment = SealedSegment | OpenSegment
 class Log:
     __slots__ = (
         "_changed_since_close",
-        "_compacted_end",
+        "_compactions",
         "_cuts",
         "_directories_to_sync",
         "_directory",
@@ -109,7 +113,7 @@ class Log:
         self.producers = opened.producers
         """What is known of idempotent producers; the broker asks before it appends."""
         self._snapshots = ProducerSnapshots(files, directory)
-        self._compacted_end = opened.manifest.compacted_end
+        self._compactions = opened.manifest.compactions
         self.log_start = opened.log_start
         self.log_end = self._open.end
         """Exclusive: the offset that comes next."""
@@ -194,6 +198,7 @@ class Log:
         """
         if self._failure is not None:
             raise OSError(self._failure)
+        bytes_max = max(0, bytes_max)
         segment = self._open
         if offset >= segment.summary.base:
             found = segment.read(offset, bytes_max, up_to, at_least_one=at_least_one)
@@ -315,7 +320,7 @@ class Log:
             sealed={segment.base: segment.facts for segment in self._sealed if segment.is_synced},
             closed=closed,
             flushed_end=self.synced_end,
-            compacted_end=self._compacted_end,
+            compactions=self._compactions,
         )
 
     def _fail(self, sentence: str) -> None:
@@ -368,6 +373,73 @@ class Log:
             if count > len(self._sealed):
                 self._roll()
             return await self._advance_log_start(max(self.log_start, segments[count - 1].end))
+
+    async def compact(self, now_ms: int, high_watermark: int, *, keys_max: int = KEYS_MAX) -> CompactionOutcome | None:
+        """Drops the records that later ones with the same key supersede; None when that is not due. One call at a time.
+
+        All else goes on meanwhile. CannotCompactError: nothing was lost, the log can be used as before.
+        """
+        self._check()
+        if must_roll(self._open_facts(), self.config, now_ms=now_ms):
+            self._roll()
+        facts = [segment.facts for segment in self._sealed]
+        start = max(self.log_start, compacted_end(self._compactions))
+        end = compactable_end(facts, self.config, now_ms=now_ms, high_watermark=high_watermark)
+        if not is_due(facts, self.config, now_ms=now_ms, start=start, end=end):
+            return None
+        if self.wants_sync:
+            # A record must not go before the one that supersedes it is safe.
+            await self.sync()
+        segments = [segment for segment in self._sealed if segment.end <= end and segment.is_synced]
+        return await LogCompaction(self, self._maker, self.config, now_ms, keys_max).run(segments, start)
+
+    @property
+    def compactions(self) -> Sequence[Compacted]:
+        """Until when which part of the log was compacted."""
+        return self._compactions
+
+    async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment) -> bool:
+        """The new one takes the place of these; False when some have gone meanwhile. Nothing stops it halfway."""
+        async with self._lock:
+            if self._failure is not None or any(segment.is_closed for segment in old):
+                return False
+            content = self._manifest_content()
+            for segment in old:
+                del content.sealed[segment.base]
+            content.sealed[new.facts.base] = new.facts
+            with trio.CancelScope(shield=True):
+                try:
+                    await self._files.sync_directory(self._directory)
+                    # From here on the new segment counts: an opening log carries the rest through.
+                    await self._manifest.replace(content)
+                    self._put_in_place(old, new)
+                    await self._files.sync_directory(self._directory)
+                except OSError as error:
+                    self._fail(f"{self._directory}: a compacted segment did not take its place: {error}")
+                    raise
+            return True
+
+    def _put_in_place(self, old: Sequence[SealedSegment], new: NewSegment) -> None:
+        """Whoever reads a file of the old ones still has it."""
+        for segment in old:
+            segment.close()
+        self._files.rename(new.path, self._maker.path(new.facts.base, Kind.LOG))
+        for before, segment in pairwise(old):
+            self._maker.remove(segment.base)
+            self._snapshots.remove(before.end)
+        first = bisect_right(self._sealed, new.facts.base, key=_by_base) - 1
+        self._sealed[first : first + len(old)] = [self._maker.replaced_segment(new.facts, new.entries)]
+        self.size_bytes += new.facts.size - sum(segment.size for segment in old)
+        self._changed_since_close = True
+
+    async def note_compaction(self, end: int, now_ms: int) -> None:
+        """All below the offset is compacted, and on the disk."""
+        async with self._lock:
+            self._check()
+            history, newest = with_compaction(self._compactions, end, now_ms, self.config.delete_retention_ms)
+            self._compactions = history
+            self._manifest.append([manifest.compacted_line(newest)])
+            self._changed_since_close = True
 
     async def truncate(self, to_offset: int) -> None:
         """Cuts the log so that it ends at the offset, or before the batch that holds it. Nobody appends meanwhile."""
@@ -423,6 +495,7 @@ class Log:
         self._cuts += 1
         self._sealed = self._sealed[:kept]
         self.synced_end = synced_end
+        self._compactions = cut_history(self._compactions, synced_end)
         try:
             await self._manifest.replace(self._manifest_content())
             await self._sync_directories()

@@ -3,8 +3,11 @@
 The steps have the numbers of docs/formats.md, "Opening a log".
 """
 
+from contextlib import suppress
+
 from tailrace.runtime.files import Files
 
+from .index_entries import IndexEntries
 from .layout import CLEANED_SUFFIX, Kind, file_name, parse_file_name
 from .leader_epochs import EpochStart, LeaderEpochs
 from .log_config import LogConfig
@@ -54,6 +57,14 @@ class SegmentMaker:
         reader = self.reader(facts.base)
         _trust_index(reader, facts)
         return SealedSegment(facts, reader, is_synced=is_synced)
+
+    def replaced_segment(self, facts: SegmentFacts, entries: IndexEntries) -> SealedSegment:
+        """Its `.log` has taken the place of another; its indexes do so now."""
+        reader = self.reader(facts.base)
+        # What does not fit on the disk now is built again when it is needed.
+        with suppress(OSError):
+            reader.index.replace(entries)
+        return SealedSegment(facts, reader, is_synced=True)
 
     def open_segment(self, facts: SegmentFacts) -> OpenSegment:
         reader = self.reader(facts.base, create=True)

@@ -14,6 +14,7 @@ import crc32c
 
 from tailrace.protocol.ids import NO_EPOCH
 
+from .compaction import Compacted
 from .leader_epochs import EpochStart
 from .time_index import NO_TIMESTAMP
 
@@ -52,8 +53,7 @@ class Manifest:
     """The open segment when the log was last closed cleanly."""
     flushed_end: int = 0
     """Everything below was on the disk at some time: damage there is not the trace of a crash."""
-    compacted_end: int = 0
-    """Everything below was compacted once."""
+    compactions: list[Compacted] = field(default_factory=list)
     damaged_lines: int = 0
 
 
@@ -62,7 +62,7 @@ def encode(manifest: Manifest) -> bytes:
     lines = [_line("format", {"version": VERSION}), start_line(manifest.log_start)]
     lines += [epoch_line(start) for start in manifest.epochs]
     lines += [sealed_line(facts) for _, facts in sorted(manifest.sealed.items())]
-    lines.append(compacted_line(manifest.compacted_end))
+    lines += [compacted_line(compacted) for compacted in manifest.compactions]
     lines.append(flushed_line(manifest.flushed_end))
     if manifest.closed is not None:
         lines.append(closed_line(manifest.closed))
@@ -89,8 +89,8 @@ def flushed_line(end: int) -> bytes:
     return _line("flushed", {"offset": end})
 
 
-def compacted_line(end: int) -> bytes:
-    return _line("compacted", {"offset": end})
+def compacted_line(compacted: Compacted) -> bytes:
+    return _line("compacted", {"offset": compacted.end, "at": compacted.at_ms})
 
 
 def _line(fact: str, values: dict[str, Any]) -> bytes:
@@ -143,7 +143,7 @@ def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:
     elif kind == "flushed":
         manifest.flushed_end = fact["offset"]
     elif kind == "compacted":
-        manifest.compacted_end = fact["offset"]
+        manifest.compactions.append(Compacted(fact["offset"], fact["at"]))
     else:
         return False
     return True

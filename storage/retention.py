@@ -32,9 +32,6 @@ def segments_to_remove(
 
 
 def _is_too_old(segment: SegmentFacts, config: LogConfig, now_ms: int) -> bool:
-    """A segment whose records have no time at all does not age."""
-    return (
-        config.retention_ms != UNLIMITED
-        and segment.max_timestamp != NO_TIMESTAMP
-        and now_ms - segment.max_timestamp > config.retention_ms
-    )
+    """A segment whose records have no time at all does not age; one without records does, by its first batch."""
+    newest = segment.max_timestamp if segment.max_timestamp != NO_TIMESTAMP else segment.first_timestamp
+    return config.retention_ms != UNLIMITED and newest != NO_TIMESTAMP and now_ms - newest > config.retention_ms

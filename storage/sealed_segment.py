@@ -6,13 +6,15 @@ from .segment_reader import SegmentReader
 
 
 class SealedSegment:
-    __slots__ = ("facts", "is_synced", "reader")
+    __slots__ = ("facts", "is_closed", "is_synced", "reader")
 
     def __init__(self, facts: SegmentFacts, reader: SegmentReader, *, is_synced: bool) -> None:
         self.facts = facts
         self.reader = reader
         self.is_synced = is_synced
         """On the disk, and in the manifest."""
+        self.is_closed = False
+        """It is no longer part of its log: removed, cut, replaced, or the log was closed."""
 
     @property
     def base(self) -> int:
@@ -46,5 +48,6 @@ class SealedSegment:
         return self.reader.max_timestamp(from_offset, up_to, self.facts.size)
 
     def close(self) -> None:
+        self.is_closed = True
         self.reader.log.close()
         self.reader.index.close()

@@ -85,7 +85,7 @@ class SegmentReader:
         for position, header, _ in walk(file, near, size, FAR_BYTES):
             if header.base_offset >= up_to:
                 break
-            if header.last_offset < from_offset or header.max_timestamp <= largest:
+            if header.last_offset < from_offset or header.max_timestamp <= largest or not header.record_count:
                 continue
             if from_offset <= header.base_offset and header.last_offset < up_to:
                 largest = header.max_timestamp
@@ -106,5 +106,6 @@ class SegmentReader:
         largest = NO_TIMESTAMP
         for position, header, _ in walk(self.log.get(), 0, size, FAR_BYTES):
             entries.on_batch(header.base_offset - self._base, position, largest)
-            largest = max(largest, header.max_timestamp)
+            if header.record_count:
+                largest = max(largest, header.max_timestamp)
         return entries

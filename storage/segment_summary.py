@@ -37,7 +37,8 @@ class SegmentSummary:
         self.checksum = crc32c.crc32c(batch[:CRC_START], self.checksum)
         self.size += header.batch_length + 12
         self.end = header.base_offset + header.last_offset_delta + 1
-        if header.max_timestamp > self.max_timestamp:
+        # A batch that compaction has emptied has a time to age by, but no record of that time.
+        if header.max_timestamp > self.max_timestamp and header.record_count:
             self.max_timestamp = header.max_timestamp
 
     def refuses(self, header: BatchHeader) -> str | None:

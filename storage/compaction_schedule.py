@@ -1,0 +1,66 @@
+"""When a log is compacted, up to where, and which of its segments are written into one."""
+
+from collections.abc import Sequence
+
+from .log_config import LogConfig
+from .manifest import SegmentFacts
+from .offset_index import ENTRY_BYTES, RELATIVE_OFFSET_MAX
+from .time_index import NO_TIMESTAMP
+
+
+def compactable_end(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, high_watermark: int) -> int:
+    """The end of the last segment that may be compacted: all are committed, and none too young. 0 if there is none."""
+    end = 0
+    for segment in sealed:
+        if segment.end > high_watermark:
+            break
+        if config.min_compaction_lag_ms > 0 and segment.max_timestamp > now_ms - config.min_compaction_lag_ms:
+            break
+        end = segment.end
+    return end
+
+
+def is_due(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, start: int, end: int) -> bool:
+    """Whether what lies between was not compacted yet and is worth it: by its share of the log, or by its age."""
+    dirty = [segment for segment in sealed if segment.end > start and segment.end <= end]
+    dirty_bytes = sum(segment.size for segment in dirty)
+    bytes_up_to_end = sum(segment.size for segment in sealed if segment.end <= end)
+    if dirty_bytes == 0:
+        return False
+    if dirty_bytes > config.min_cleanable_dirty_ratio * bytes_up_to_end:
+        return True
+    oldest = min((s.first_timestamp for s in dirty if s.first_timestamp != NO_TIMESTAMP), default=now_ms)
+    return now_ms - oldest > config.max_compaction_lag_ms
+
+
+def must_roll(open_segment: SegmentFacts, config: LogConfig, *, now_ms: int) -> bool:
+    """Whether the open segment is so old that its records must not wait for more of them to come.
+
+    Kafka looks at this only when something is appended, and so leaves an idle log as it is.
+    """
+    age_ms_max = min(config.segment_age_ms_max, config.max_compaction_lag_ms)
+    return (
+        open_segment.size > 0
+        and open_segment.first_timestamp != NO_TIMESTAMP
+        and now_ms - open_segment.first_timestamp > age_ms_max
+    )
+
+
+def groups(sealed: Sequence[SegmentFacts], config: LogConfig) -> list[range]:
+    """Which become one: neighbours of one leader epoch that fit into a segment together, as large as they were."""
+    result: list[range] = []
+    first = 0
+    for index in range(1, len(sealed) + 1):
+        if index == len(sealed) or not _fit_together(sealed[first : index + 1], config):
+            result.append(range(first, index))
+            first = index
+    return result
+
+
+def _fit_together(segments: Sequence[SegmentFacts], config: LogConfig) -> bool:
+    return (
+        segments[0].epoch == segments[-1].epoch
+        and sum(segment.size for segment in segments) <= config.segment_bytes_max
+        and sum(segment.index_entries + 1 for segment in segments) * ENTRY_BYTES <= config.index_bytes_max
+        and segments[-1].end - segments[0].base <= RELATIVE_OFFSET_MAX
+    )

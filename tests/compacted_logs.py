@@ -1,0 +1,88 @@
+"""Logs with keys, for tests of compaction: filled in one line, read back as records."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.record_batch import BatchHeader, iterate, read_header
+from tailrace.protocol.records import Record, build_batch, read_records
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+
+DIRECTORY = "/data/topics/tables/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
+CONFIG = LogConfig(
+    segment_bytes_max=400,
+    index_interval_bytes=100,
+    deletes=False,
+    compacts=True,
+    delete_retention_ms=1000,
+    min_cleanable_dirty_ratio=0.0,
+)
+
+Pair = tuple[str, str | None]
+"""A key and its value; without one it is a tombstone."""
+
+
+def open_log(files: SimulatedFiles, config: LogConfig = CONFIG, *, clean: bool = False) -> Log:
+    return Log.open(files, DIRECTORY, config, 0, clean=clean)
+
+
+def append(log: Log, *pairs: Pair, time: int = 0, epoch: int = 0, **attributes: Any) -> bytes:
+    """One batch."""
+    records = [
+        Record(log.log_end + index, time, key.encode(), None if value is None else value.encode())
+        for index, (key, value) in enumerate(pairs)
+    ]
+    batch = build_batch(records, base_offset=log.log_end, leader_epoch=epoch, **attributes)
+    log.append(memoryview(batch), read_header(batch))
+    return bytes(batch)
+
+
+def seal(log: Log) -> None:
+    """The open segment has its time; a new one begins with the next batch."""
+    log._roll()
+
+
+def batches(log: Log, offset: int | None = None) -> list[tuple[BatchHeader, bytes]]:
+    """All that a consumer gets who reads from the offset on, small piece by piece."""
+    result = []
+    position = log.log_start if offset is None else offset
+    while (found := log.read(position, 150, log.log_end, at_least_one=True)) is not None:
+        data = found.read()
+        for within, header in iterate(data):
+            assert header.last_offset >= position
+            result.append((header, data[within : within + header.size]))
+            position = header.next_offset
+    assert position == log.log_end
+    return result
+
+
+def records(log: Log, offset: int | None = None) -> list[Record]:
+    found = [record for _, batch in batches(log, offset) for record in read_records(batch)]
+    assert found == sorted(found, key=lambda record: record.offset)
+    return [record for record in found if offset is None or record.offset >= offset]
+
+
+def contents(log: Log) -> list[tuple[int, str, str | None]]:
+    """Offset, key and value of all records."""
+    return [
+        (record.offset, (record.key or b"").decode(), None if record.value is None else record.value.decode())
+        for record in records(log)
+    ]
+
+
+def table(found: Iterable[Record]) -> dict[bytes, bytes]:
+    """What a reader makes of the records who keeps the last value of each key."""
+    result: dict[bytes, bytes] = {}
+    for record in found:
+        assert record.key is not None
+        if record.value is None:
+            result.pop(record.key, None)
+        else:
+            result[record.key] = record.value
+    return result
+
+
+def sizes(log: Log) -> Sequence[int]:
+    return [segment.size for segment in log.segments()]
