@@ -1,0 +1,60 @@
+"""The manifest on the disk."""
+
+import pytest
+from simulation.files import SimulatedFiles
+
+from tailrace.storage import manifest
+from tailrace.storage.manifest import Manifest
+from tailrace.storage.manifest_file import ManifestFile
+
+pytestmark = pytest.mark.trio
+
+
+@pytest.fixture
+def files() -> SimulatedFiles:
+    files = SimulatedFiles()
+    files.make_directories("/r")
+    return files
+
+
+async def test_lines_are_added_and_the_whole_replaced(files: SimulatedFiles) -> None:
+    file = ManifestFile(files, "/r")
+    assert file.load() is None
+    file.append([manifest.start_line(3), manifest.flushed_line(9)])
+    assert ManifestFile(files, "/r").load() == Manifest(log_start=3, flushed_end=9)
+    await file.replace(Manifest(log_start=5))
+    file.append([manifest.flushed_line(11)])
+    assert ManifestFile(files, "/r").load() == Manifest(log_start=5, flushed_end=11)
+
+
+async def test_an_unfinished_line_is_cut_before_others_follow(files: SimulatedFiles) -> None:
+    ManifestFile(files, "/r").append([manifest.start_line(3)])
+    files.open("/r/manifest").append(manifest.start_line(4)[:-1])
+    file = ManifestFile(files, "/r")
+    assert file.load() == Manifest(log_start=3)
+    file.append([manifest.flushed_line(9)])
+    assert ManifestFile(files, "/r").load() == Manifest(log_start=3, flushed_end=9)
+
+
+async def test_a_line_that_does_not_fit_leaves_nothing_behind(files: SimulatedFiles) -> None:
+    file = ManifestFile(files, "/r")
+    file.append([manifest.start_line(3)])
+    files.room_bytes = 10
+    with pytest.raises(OSError):
+        file.append([manifest.flushed_line(9)])
+    files.room_bytes = None
+    file.append([manifest.flushed_line(11)])
+    assert file.load() == Manifest(log_start=3, flushed_end=11)
+
+
+async def test_a_long_file_wants_to_be_replaced(files: SimulatedFiles) -> None:
+    file = ManifestFile(files, "/r")
+    file.append([manifest.flushed_line(end) for end in range(2000)])
+    assert file.wants_replacement
+    again = ManifestFile(files, "/r")
+    content = again.load()
+    assert content is not None
+    assert again.wants_replacement
+    await again.replace(content)
+    assert not again.wants_replacement
+    assert ManifestFile(files, "/r").load() == content

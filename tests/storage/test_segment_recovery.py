@@ -1,0 +1,86 @@
+"""What survives of a segment that nobody vouches for."""
+
+from struct import pack_into
+
+import pytest
+from batch_samples import make_batch
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.record_batch import crc_of
+from tailrace.storage.segment_recovery import RecoveredSegment, recover
+
+BATCHES = [make_batch(10, 2, size=100, timestamp=5), make_batch(12, 1, size=200, timestamp=9), make_batch(13, size=150)]
+WHOLE = b"".join(BATCHES)
+
+
+def _recover(content: bytes, trusted_end: int = 0) -> RecoveredSegment:
+    file = SimulatedFiles().open("/a", create=True)
+    file.append(content)
+    return recover(file, len(content), 10, trusted_end=trusted_end, interval_bytes=100)
+
+
+def test_all_of_a_whole_segment_survives() -> None:
+    found = _recover(WHOLE)
+    assert found.cut_reason is None
+    assert (found.summary.size, found.summary.end, found.summary.max_timestamp) == (450, 14, 9)
+    assert list(found.entries.times) == [5, 9]
+
+
+def test_an_empty_segment_is_whole() -> None:
+    found = _recover(b"")
+    assert (found.summary.size, found.summary.end, found.cut_reason) == (0, 10, None)
+
+
+def test_it_is_cut_at_the_last_whole_batch_wherever_the_write_was_torn() -> None:
+    for size in range(len(WHOLE)):
+        whole = sum(size >= end for end in (100, 300))
+        assert _recover(WHOLE[:size]).summary.size == (0, 100, 300)[whole]
+
+
+def test_whatever_byte_is_wrong_nothing_from_its_batch_on_survives() -> None:
+    for position in range(100, 300):
+        damaged = bytearray(WHOLE)
+        damaged[position] ^= 0x10
+        # Offset and epoch of the first 20 bytes lie outside the checksum; some of their values are possible as well.
+        if 100 <= position < 116:
+            continue
+        found = _recover(damaged)
+        assert (found.summary.size, found.summary.end) == (100, 12)
+        assert found.cut_reason is not None
+
+
+@pytest.mark.parametrize("filler", [0, 1, 0xFF])
+def test_pages_that_never_reached_the_disk_are_no_batches(filler: int) -> None:
+    found = _recover(WHOLE[:300] + bytes([filler]) * 4096 + WHOLE[300:])
+    assert found.summary.size == 300
+
+
+def test_offsets_that_go_back_and_other_epochs_are_cut_off() -> None:
+    assert "comes after" in (_recover(WHOLE + make_batch(11)).cut_reason or "")
+    assert "epoch" in (_recover(WHOLE + make_batch(14, epoch=1)).cut_reason or "")
+    assert _recover(WHOLE + make_batch(20)).cut_reason is None
+
+
+def test_a_batch_before_offset_0_is_none() -> None:
+    batch = bytearray(make_batch(0))
+    pack_into(">q", batch, 0, -5)
+    assert "impossible" in (_recover(batch).cut_reason or "")
+    batch = bytearray(make_batch(10))
+    pack_into(">i", batch, 23, -1)
+    pack_into(">I", batch, 17, crc_of(batch, 0, len(batch)))
+    assert _recover(batch).summary.size == 0
+
+
+def test_below_the_trusted_end_checksums_are_not_computed() -> None:
+    damaged = bytearray(WHOLE)
+    damaged[150] ^= 1
+    assert _recover(damaged, trusted_end=13).cut_reason is None
+    assert _recover(damaged, trusted_end=12).summary.size == 100
+
+
+def test_a_batch_larger_than_what_is_read_at_once() -> None:
+    large = make_batch(14, size=700_000)
+    assert _recover(WHOLE + large).summary.end == 15
+    assert _recover(WHOLE + large[:-1]).summary.end == 14
+    large[-1] ^= 1
+    assert _recover(WHOLE + large + make_batch(15)).summary.end == 14
