@@ -29,6 +29,7 @@ from .records import NO_TIMESTAMP, decode_records
 ZSTD_FROM_VERSION = 7
 NEVER = 2**63 - 1
 
+_NOT_FOR_PRODUCERS = CONTROL | DELETE_HORIZON | APPEND_TIME
 _MAGIC_POSITION = 16
 _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
@@ -75,7 +76,7 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
     It is a part of `records`, changed in place at most, unless the topic wants another compression. Raises KafkaError.
     """
     header = _read_only_batch(records)
-    assert records is not None
+    assert records is not None, "a null is refused with the empty ones"
     attributes = header.attributes
     kind = attributes & COMPRESSION_MASK
     if kind > Compression.ZSTD:
@@ -93,12 +94,8 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
     count = header.record_count
     if count < 1 or header.last_offset_delta != count - 1:
         raise _invalid(f"{count} records with a last offset of {header.last_offset_delta}")
-    if attributes & CONTROL:
-        raise _invalid("only brokers write control batches")
-    if attributes & DELETE_HORIZON:
-        raise _invalid("only compaction sets a delete horizon")
-    if attributes & APPEND_TIME:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only brokers give append times")
+    if attributes & _NOT_FOR_PRODUCERS:
+        raise _not_for_producers(attributes)
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise _invalid(f"a producer's sequence of {header.base_sequence}")
 
@@ -135,6 +132,8 @@ def _read_only_batch(records: Buffer | None) -> BatchHeader:
 
 def _check_start(records: Buffer) -> bool:
     """Whether there is enough to tell a batch of ours. Raises KafkaError when it tells something else."""
+    if len(records) >= HEADER_SIZE and records[_MAGIC_POSITION] == MAGIC:
+        return True  # nearly always; the header's own reader looks at the rest
     if len(records) > LOG_OVERHEAD and _length(records) < _LENGTH_MIN:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {_length(records)}")
     if len(records) <= _MAGIC_POSITION:
@@ -144,7 +143,7 @@ def _check_start(records: Buffer) -> bool:
         if magic > MAGIC:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {magic}")
         raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"a batch of the old magic {magic}")
-    return len(records) >= HEADER_SIZE
+    return False
 
 
 def _length(records: Buffer) -> int:
@@ -184,6 +183,14 @@ def _compressed_anew(header: BatchHeader, body: Buffer, rules: ProduceRules) -> 
     if len(batch) > rules.batch_bytes_max:
         raise _too_large(len(batch), rules)
     return batch, header
+
+
+def _not_for_producers(attributes: int) -> KafkaError:
+    if attributes & CONTROL:
+        return _invalid("only brokers write control batches")
+    if attributes & DELETE_HORIZON:
+        return _invalid("only compaction sets a delete horizon")
+    return KafkaError(ErrorCode.INVALID_TIMESTAMP, "only brokers give append times")
 
 
 def _invalid(why: str) -> KafkaError:
