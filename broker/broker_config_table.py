@@ -175,7 +175,6 @@ BROKER_CONFIGS = by_name(
             True,
             "Whether compacted topics are compacted.",
             read_only=True,
-            honoured=False,
         ),
         ConfigDefinition("log.cleaner.threads", INT, 1, "How many threads compact.", at_least(0), honoured=False),
         ConfigDefinition("num.io.threads", INT, 8, "How many threads handle requests.", at_least(1), honoured=False),

@@ -20,6 +20,7 @@ class BrokerSettings:
     delete_topics: bool
     deleted_topic_retention_ms: int
     retention_check_interval_ms: int
+    compacts: bool
     compaction_backoff_ms: int
     producer_expiration_ms: int
     connections_max: int
@@ -92,6 +93,7 @@ class BrokerConfigs:
             delete_topics=bool(self.value("delete.topic.enable")),
             deleted_topic_retention_ms=self._number("deleted.topic.retention.ms"),
             retention_check_interval_ms=self._number("log.retention.check.interval.ms"),
+            compacts=bool(self.value("log.cleaner.enable")),
             compaction_backoff_ms=self._number("log.cleaner.backoff.ms"),
             producer_expiration_ms=self._number("producer.id.expiration.ms"),
             connections_max=self._number("max.connections"),

@@ -1,6 +1,6 @@
-"""Work that time brings: old segments go, parked storage ends, high watermarks are written down.
+"""Work that time brings: old segments go, logs are compacted, parked storage ends, high watermarks are written down.
 
-One task, one replica after the other: none of this is urgent, and clients' requests come first.
+One task for each, one replica after the other: none of this is urgent, and clients' requests come first.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,12 +11,15 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage.checkpoints import ReplicaKey, save_high_watermarks
+from tailrace.storage.log_compaction import CannotCompactError
 
 from .broker_configs import BrokerConfigs
 from .parking import Parking
 from .replicas import Replica, Replicas
 
 CHECKPOINT_SECONDS = 5
+COMPACTION_REST_SECONDS = 600
+"""A log that cannot be compacted is not tried again before: finding that out may have read all of it."""
 
 
 class Housekeeping:
@@ -38,6 +41,8 @@ class Housekeeping:
         self._wall_clock = wall_clock
         self._logger = logger
         self._saved_high_watermarks: dict[ReplicaKey, int] = {}
+        self._uncompacted_until: dict[ReplicaKey, float] = {}
+        """Until when logs are left alone that could not be compacted."""
 
     async def apply_retention(self) -> None:
         """Runs until cancelled: removes segments that have had their time, and storage parked for too long."""
@@ -49,6 +54,22 @@ class Housekeeping:
             for topic, topic_id in self._parking.remove_expired(self._configs.settings.deleted_topic_retention_ms):
                 self._logger.info("parked_storage_removed", topic=topic, topic_id=str(topic_id))
 
+    async def compact(self) -> None:
+        """Runs until cancelled: drops records that later ones with the same key supersede."""
+        while True:
+            await trio.sleep(self._configs.settings.compaction_backoff_ms / 1000)
+            if not self._configs.settings.compacts:
+                continue
+            now = trio.current_time()
+            self._uncompacted_until = {key: until for key, until in self._uncompacted_until.items() if until > now}
+            for replica in list(self._replicas):
+                if (
+                    replica.offline_reason is None
+                    and replica.settings.log.compacts
+                    and replica.key not in self._uncompacted_until
+                ):
+                    await self._attempt(replica, self._compact)
+
     async def checkpoint_high_watermarks(self) -> None:
         """Runs until cancelled: a replica that comes back knows at least what was committed a moment ago."""
         while True:
@@ -56,7 +77,7 @@ class Housekeeping:
             await self.save_high_watermarks()
 
     async def save_high_watermarks(self) -> None:
-        now = {(each.spec.topic_id, each.partition): each.high_watermark for each in self._replicas}
+        now = {each.key: each.high_watermark for each in self._replicas}
         if now == self._saved_high_watermarks:
             return
         try:
@@ -70,6 +91,22 @@ class Housekeeping:
         removed = await replica.log.apply_retention(self._wall_clock.now_ms(), replica.high_watermark)
         if removed:
             self._log(replica).info("segments_removed", count=len(removed), log_start=replica.log.log_start)
+
+    async def _compact(self, replica: Replica) -> None:
+        try:
+            outcome = await replica.log.compact(self._wall_clock.now_ms(), replica.high_watermark)
+        except CannotCompactError as error:
+            self._uncompacted_until[replica.key] = trio.current_time() + COMPACTION_REST_SECONDS
+            self._log(replica).error("log_not_compacted", reason=str(error))
+            return
+        if outcome is not None:
+            self._log(replica).info(
+                "log_compacted",
+                start=outcome.start,
+                end=outcome.end,
+                removed_records=outcome.removed_records,
+                removed_bytes=outcome.removed_bytes,
+            )
 
     async def _attempt(self, replica: Replica, work: Callable[[Replica], Awaitable[None]]) -> None:
         try:

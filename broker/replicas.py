@@ -12,6 +12,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.files import Buffer
+from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.log import Log
 
 from .cluster import Cluster
@@ -72,6 +73,10 @@ class Replica:
     @property
     def partition(self) -> int:
         return self.spec.partition
+
+    @property
+    def key(self) -> ReplicaKey:
+        return self.spec.topic_id, self.spec.partition
 
     @property
     def syncs_before_acknowledging(self) -> bool:

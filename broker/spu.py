@@ -196,6 +196,7 @@ class Spu:
         server = PublicServer(self, self.broker_configs, self.metrics, self._logger)
         nursery.start_soon(self.deadlines.run)
         nursery.start_soon(self._housekeeping.apply_retention)
+        nursery.start_soon(self._housekeeping.compact)
         nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
         for listener, each in listeners:
             nursery.start_soon(server.serve, listener, each)

@@ -1,0 +1,86 @@
+"""Compaction as a client sees it: when its time comes superseded records are gone, and one bad log stops no other."""
+
+import trio
+from simulation.client import WireClient
+from spus import RunningSpu, running_spu
+
+from tailrace.broker.housekeeping import COMPACTION_REST_SECONDS
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.records import Record, build_batch, read_records
+from tailrace.storage.layout import replica_directory
+
+BACKOFF_SECONDS = 15
+COMPACTED = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0"}
+
+
+async def produce(running: RunningSpu, client: WireClient, topic: str, *pairs: tuple[bytes, bytes | None]) -> None:
+    now = running.world.clock.time_ms
+    records = bytes(build_batch([Record(index, now, *pair) for index, pair in enumerate(pairs)]))
+    data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(0, records)])]
+    response = await client.request(ApiKey.PRODUCE, 12, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=data))
+    assert response.responses[0].partition_responses[0].error_code == 0
+
+
+async def consume(client: WireClient, topic: str) -> list[tuple[int, bytes | None]]:
+    wanted = FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, partition_max_bytes=2**20)])
+    response = await client.request(ApiKey.FETCH, 12, FetchRequest(topics=[wanted]))
+    (data,) = response.responses[0].partitions
+    assert data.error_code == 0
+    batches = [data.records[at : at + header.size] for at, header in iterate(data.records)]
+    return [(record.offset, record.value) for batch in batches for record in read_records(batch)]
+
+
+async def later(running: RunningSpu, seconds: float = 2 * BACKOFF_SECONDS) -> None:
+    running.world.clock.time_ms += int(seconds * 1000)
+    await trio.sleep(seconds)
+
+
+async def test_a_compacted_topic_keeps_the_last_record_of_each_key(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", configs=COMPACTED)
+        await produce(running, client, "t", (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
+        assert [offset for offset, _ in await consume(client, "t")] == [0, 1, 2]
+        await later(running)
+        assert await consume(client, "t") == [(1, b"1"), (2, b"2")]
+
+
+async def test_other_topics_are_left_as_they_are(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", configs={"segment.ms": "1000", "min.cleanable.dirty.ratio": "0"})
+        await produce(running, client, "t", (b"a", b"1"), (b"a", b"2"))
+        await later(running)
+        assert [offset for offset, _ in await consume(client, "t")] == [0, 1]
+
+
+async def test_compaction_can_be_switched_off(autojump_clock: object) -> None:
+    async with running_spu(broker={"log.cleaner.enable": "false"}) as running:
+        client = await running.client()
+        await running.create("t", configs=COMPACTED)
+        await produce(running, client, "t", (b"a", b"1"), (b"a", b"2"))
+        await later(running)
+        assert [offset for offset, _ in await consume(client, "t")] == [0, 1]
+
+
+async def test_a_log_that_cannot_be_compacted_serves_on_and_rests(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        damaged = await running.create("damaged", configs=COMPACTED)
+        await running.create("t", configs=COMPACTED)
+        for topic in ("damaged", "t"):
+            await produce(running, client, topic, (b"a", b"1"), (b"a", b"2"))
+        directory = replica_directory(running.spu.data_directory, "damaged", damaged.id, 0)
+        log = running.world.files.open(f"{directory}/{0:020}.log")
+        sound = log.read_at(0, log.size())
+        log.write_at(70, b"\xff")
+        await later(running)
+        assert await consume(client, "t") == [(1, b"2")]
+        log.write_at(0, sound)
+        await later(running)
+        assert [offset for offset, _ in await consume(client, "damaged")] == [0, 1]
+        await later(running, COMPACTION_REST_SECONDS)
+        assert await consume(client, "damaged") == [(1, b"2")]
