@@ -38,11 +38,16 @@ def brokers(cluster: Cluster, this: SpuId, listener: ConnectedListener) -> list[
     return found
 
 
-def offline_replicas(cluster: Cluster, partition: PartitionSpec) -> list[int]:
-    spus = cluster.spus
-    return [spu for spu in partition.replicas if spu not in spus or not spus[spu].online]
+def online_spus(cluster: Cluster) -> frozenset[SpuId]:
+    """To be asked for once per request: what is said of each partition is looked up in it."""
+    return frozenset(spu.id for spu in cluster.spus.values() if spu.online)
 
 
-def leader_error(cluster: Cluster, partition: PartitionSpec) -> ErrorCode:
-    leader = cluster.spus.get(partition.leader)
-    return ErrorCode.LEADER_NOT_AVAILABLE if leader is None or not leader.online else ErrorCode.NONE
+def offline_replicas(online: frozenset[SpuId], partition: PartitionSpec) -> list[int]:
+    if online.issuperset(partition.replicas):
+        return []
+    return [spu for spu in partition.replicas if spu not in online]
+
+
+def leader_error(online: frozenset[SpuId], partition: PartitionSpec) -> ErrorCode:
+    return ErrorCode.NONE if partition.leader in online else ErrorCode.LEADER_NOT_AVAILABLE

@@ -9,12 +9,13 @@
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.client_view import TOPIC_OPERATIONS, leader_error, offline_replicas
+from tailrace.broker.client_view import TOPIC_OPERATIONS, leader_error, offline_replicas, online_spus
 from tailrace.broker.cluster import Cluster
 from tailrace.broker.request_context import RequestContext
 from tailrace.broker.specs import PartitionSpec, TopicSpec
 from tailrace.broker.topic_names import INTERNAL_TOPICS, check_topic_name
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -46,6 +47,7 @@ def handle(
 
 
 def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -> DescribeTopicPartitionsResponse:
+    online = online_spus(cluster)
     response = DescribeTopicPartitionsResponse()
     for name in names:
         topic = cluster.topics.get(name)
@@ -56,7 +58,7 @@ def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -
             response.next_cursor = Cursor(name, 0)
             break
         partitions = topic.partitions[first_partition : first_partition + left]
-        response.topics.append(_described(cluster, topic, partitions))
+        response.topics.append(_described(online, topic, partitions))
         left -= len(partitions)
         if first_partition + len(partitions) < len(topic.partitions):
             response.next_cursor = Cursor(name, first_partition + len(partitions))
@@ -66,7 +68,7 @@ def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -
 
 
 def _described(
-    cluster: Cluster, topic: TopicSpec, partitions: tuple[PartitionSpec, ...]
+    online: frozenset[SpuId], topic: TopicSpec, partitions: tuple[PartitionSpec, ...]
 ) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
@@ -75,7 +77,7 @@ def _described(
         topic_authorized_operations=TOPIC_OPERATIONS,
         partitions=[
             DescribeTopicPartitionsResponsePartition(
-                error_code=leader_error(cluster, partition),
+                error_code=leader_error(online, partition),
                 partition_index=partition.partition,
                 leader_id=partition.leader,
                 leader_epoch=partition.epoch,
@@ -83,7 +85,7 @@ def _described(
                 isr_nodes=list(partition.live_replicas),
                 eligible_leader_replicas=[],
                 last_known_elr=[],
-                offline_replicas=offline_replicas(cluster, partition),
+                offline_replicas=offline_replicas(online, partition),
             )
             for partition in partitions
         ],

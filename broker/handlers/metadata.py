@@ -17,6 +17,7 @@ from tailrace.broker.client_view import (
     brokers,
     leader_error,
     offline_replicas,
+    online_spus,
 )
 from tailrace.broker.cluster import Cluster
 from tailrace.broker.request_context import RequestContext
@@ -24,7 +25,7 @@ from tailrace.broker.specs import TopicSpec
 from tailrace.broker.topic_names import INTERNAL_TOPICS, check_topic_name
 from tailrace.broker.topic_planning import NewTopic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import NO_TOPIC_ID
+from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
 from tailrace.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -47,7 +48,8 @@ def handle(
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     asked = request.topics
     if asked is None or (not asked and context.api_version <= NO_TOPICS_IS_ALL_UP_TO):
-        described = [_described(spu.cluster, topic) for topic in spu.cluster.topics.values()]
+        online = online_spus(spu.cluster)
+        described = [_described(online, topic) for topic in spu.cluster.topics.values()]
         return _response(spu, context, request, described)
     if context.api_version < TOPIC_IDS_FROM and any(topic.topic_id != NO_TOPIC_ID for topic in asked):
         return _refused(asked)
@@ -80,6 +82,7 @@ async def _create_and_answer(
 def _found(
     cluster: Cluster, asked: list[MetadataRequestTopic], not_created: dict[str, KafkaError]
 ) -> list[MetadataResponseTopic]:
+    online = online_spus(cluster)
     described: dict[object, MetadataResponseTopic] = {}
     for topic in asked:
         if topic.topic_id != NO_TOPIC_ID:
@@ -88,7 +91,7 @@ def _found(
             spec = None if topic.name is None else cluster.topics.get(topic.name)
         if spec is not None:
             if spec.id not in described:
-                described[spec.id] = _described(cluster, spec)
+                described[spec.id] = _described(online, spec)
         elif topic.topic_id != NO_TOPIC_ID:
             described[topic.topic_id] = MetadataResponseTopic(
                 error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic.topic_id
@@ -112,20 +115,20 @@ def _why_unknown(name: str | None) -> KafkaError:
     return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
 
 
-def _described(cluster: Cluster, topic: TopicSpec) -> MetadataResponseTopic:
+def _described(online: frozenset[SpuId], topic: TopicSpec) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.id,
         is_internal=topic.internal,
         partitions=[
             MetadataResponsePartition(
-                leader_error(cluster, partition),
+                leader_error(online, partition),
                 partition.partition,
                 partition.leader,
                 partition.epoch,
                 list(partition.replicas),
                 list(partition.live_replicas),
-                offline_replicas(cluster, partition),
+                offline_replicas(online, partition),
             )
             for partition in topic.partitions
         ],

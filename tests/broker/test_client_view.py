@@ -1,6 +1,6 @@
 """Addresses that fit the client's listener, and what is said of replicas that are away."""
 
-from tailrace.broker.client_view import brokers, leader_error, offline_replicas
+from tailrace.broker.client_view import brokers, leader_error, offline_replicas, online_spus
 from tailrace.broker.cluster import Cluster
 from tailrace.broker.request_context import ConnectedListener
 from tailrace.broker.specs import NO_LEADER, Endpoint, PartitionSpec, SpuSpec
@@ -34,10 +34,10 @@ def test_an_spu_without_the_listener_cannot_be_reached_by_it() -> None:
 
 
 def test_replicas_on_spus_that_are_away_or_unknown_are_offline() -> None:
-    assert offline_replicas(cluster(), partition(ONE)) == [4, 9]
+    assert offline_replicas(online_spus(cluster()), partition(ONE)) == [4, 9]
 
 
 def test_a_partition_without_a_leader_says_so() -> None:
-    assert leader_error(cluster(), partition(ONE)) == ErrorCode.NONE
-    assert leader_error(cluster(), partition(AWAY)) == ErrorCode.LEADER_NOT_AVAILABLE
-    assert leader_error(cluster(), partition(NO_LEADER)) == ErrorCode.LEADER_NOT_AVAILABLE
+    assert leader_error(online_spus(cluster()), partition(ONE)) == ErrorCode.NONE
+    assert leader_error(online_spus(cluster()), partition(AWAY)) == ErrorCode.LEADER_NOT_AVAILABLE
+    assert leader_error(online_spus(cluster()), partition(NO_LEADER)) == ErrorCode.LEADER_NOT_AVAILABLE

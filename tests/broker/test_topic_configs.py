@@ -61,6 +61,7 @@ def test_the_settings_of_a_topic_that_sets_nothing() -> None:
     settings = settings_of({}, BrokerConfigs({}))
     assert settings.log == LogConfig(flush_ms=1000, flush_bytes=64 << 20)
     assert settings.produce.batch_bytes_max == 1048588
+    assert not settings.produce.needs_keys
     assert not settings.produce.append_time
     assert settings.produce.timestamp_before_ms_max == 2**63 - 1
     assert settings.produce.timestamp_after_ms_max == HOUR_MS
@@ -115,6 +116,7 @@ def test_every_config_reaches_its_setting() -> None:
         flush_bytes=11,
     )
     assert settings.produce.batch_bytes_max == 12
+    assert settings.produce.needs_keys
     assert settings.produce.append_time
     assert settings.produce.timestamp_before_ms_max == 13
     assert settings.produce.timestamp_after_ms_max == 14
