@@ -497,8 +497,9 @@ class Log:
         self.synced_end = synced_end
         self._compactions = cut_history(self._compactions, synced_end)
         try:
-            await self._manifest.replace(self._manifest_content())
-            await self._sync_directories()
+            with trio.CancelScope(shield=True):  # half a cut would leave a log that agrees with nothing
+                await self._manifest.replace(self._manifest_content())
+                await self._sync_directories()
         except OSError as error:
             self._fail(f"{self._directory}: sync failed: {error}")
             raise

@@ -133,7 +133,8 @@ class Opening:
             *(facts.end for facts in self.manifest.sealed.values()),
             0,
         )
-        self._report.was_clean = clean
+        # Where nothing is, nothing has to be recovered.
+        self._report.was_clean = clean or (loaded is None and not self._bases)
         self._end: int | None = None
         """Where the next segment has to begin; None: anywhere, if not after the log start."""
         open_segment = self._open_segments(clean=clean)

@@ -1,0 +1,245 @@
+"""A log when the disk fails, when things happen at once, and at its edges. What it does otherwise: test_log_model."""
+
+from dataclasses import replace
+
+import pytest
+import trio
+from batch_samples import header_of, make_batch
+from simulation.files import SimulatedFiles
+
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.offset_index import RELATIVE_OFFSET_MAX
+
+pytestmark = pytest.mark.trio
+
+DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
+CONFIG = LogConfig(segment_bytes_max=1000, index_interval_bytes=100)
+
+
+@pytest.fixture
+async def files() -> SimulatedFiles:
+    files = SimulatedFiles()
+    files.make_directories("/data")
+    await files.sync_directory("")
+    return files
+
+
+def _open(files: SimulatedFiles, config: LogConfig = CONFIG, *, clean: bool = False) -> Log:
+    return Log.open(files, DIRECTORY, config, 0, clean=clean)
+
+
+def _append(log: Log, count: int = 1, *, size: int = 100, timestamp: int = 0, epoch: int = 0) -> None:
+    for _ in range(count):
+        batch = make_batch(log.log_end, size=size, timestamp=timestamp, epoch=epoch)
+        log.append(batch, header_of(batch))
+
+
+def _offsets(log: Log) -> list[int]:
+    found = []
+    offset = log.log_start
+    while (part := log.read(offset, 1, log.log_end, at_least_one=True)) is not None:
+        header = header_of(part.read())
+        found.append(header.base_offset)
+        offset = header.next_offset
+    return found
+
+
+async def test_an_empty_log(files: SimulatedFiles) -> None:
+    log = _open(files)
+    assert (log.log_start, log.log_end, log.synced_end, log.size_bytes, log.unsynced_bytes) == (0, 0, 0, 0, 0)
+    assert log.read(0, 100, 0, at_least_one=True) is None
+    assert log.find_timestamp(0, 0) is None
+    assert log.max_timestamp(0) is None
+    await log.sync()
+    await log.close()
+    assert files.list(DIRECTORY) == []
+    assert log.recovery.was_clean
+
+
+async def test_a_batch_that_does_not_fit_opens_a_segment_and_one_that_fits_nowhere_has_its_own(
+    files: SimulatedFiles,
+) -> None:
+    log = _open(files)
+    _append(log, 10)
+    assert [segment.size for segment in log.segments()] == [1000]
+    _append(log)
+    _append(log, size=5000)
+    _append(log)
+    assert [segment.size for segment in log.segments()] == [1000, 100, 5000, 100]
+
+
+async def test_segments_end_by_age_epoch_and_index(files: SimulatedFiles) -> None:
+    log = _open(files, replace(CONFIG, segment_age_ms_max=10, index_bytes_max=24))
+    _append(log, timestamp=100)
+    _append(log, timestamp=110)
+    _append(log, timestamp=111)
+    assert [segment.end for segment in log.segments()] == [2, 3]
+    _append(log, timestamp=111, epoch=1)
+    assert [(segment.epoch, segment.end) for segment in log.segments()] == [(0, 2), (0, 3), (1, 4)]
+    _append(log, 9, timestamp=111, epoch=1)
+    assert [segment.end - segment.base for segment in log.segments()] == [2, 1, 4, 4, 2]
+
+
+async def test_a_segment_ends_before_its_offsets_need_more_than_32_bits(files: SimulatedFiles) -> None:
+    log = _open(files)
+    for records in (1, 2**31 - 1, 2**31 - 1, 1, 1):
+        batch = make_batch(log.log_end, records)
+        log.append(batch, header_of(batch))
+    first = log.segments()[0]
+    assert first.end - first.base == RELATIVE_OFFSET_MAX + 1
+    assert len(_offsets(log)) == 5
+
+
+async def test_a_full_disk_refuses_a_batch_and_leaves_no_part_of_it(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 3)
+    for room in (0, 1, 99):
+        files.room_bytes = room
+        with pytest.raises(OSError, match="no space"):
+            _append(log)
+        assert log.log_end == 3
+        assert files.size(f"{DIRECTORY}/00000000000000000000.log") == 300
+    files.room_bytes = None
+    _append(log)
+    assert _offsets(log) == [0, 1, 2, 3]
+    assert _offsets(_open(files)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("room", range(0, 2500, 130))
+async def test_wherever_the_disk_becomes_full_the_log_goes_on_later(files: SimulatedFiles, room: int) -> None:
+    log = _open(files)
+    files.room_bytes = room
+    with pytest.raises(OSError, match="no space"):
+        _append(log, 40, size=70)
+    count = log.log_end
+    assert _offsets(log) == list(range(count))
+    files.room_bytes = None
+    _append(log, 40, size=70)
+    await log.sync()
+    assert _offsets(log) == list(range(count + 40))
+    assert _offsets(_open(files.crash("synced"))) == list(range(count + 40))
+
+
+async def test_a_failed_sync_is_remembered(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 3)
+    files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await log.sync()
+    files.syncs_fail = False
+    assert log.synced_end == 0
+    for attempt in (
+        log.sync,
+        lambda: log.truncate(1),
+        lambda: log.advance_log_start(1),
+        lambda: log.apply_retention(0, 3),
+    ):
+        with pytest.raises(OSError, match="sync failed"):
+            await attempt()
+    with pytest.raises(OSError, match="sync failed"):
+        _append(log)
+    with pytest.raises(OSError, match="sync failed"):
+        log.read(0, 100, 3, at_least_one=True)
+    await log.close()  # not as clean: the next opening scans
+    assert not _open(files, clean=True).recovery.was_clean
+
+
+async def test_what_is_appended_while_a_sync_runs_is_not_claimed(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 2)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.sync)
+        await trio.lowlevel.checkpoint()
+        _append(log, 30)
+    assert log.synced_end in (2, 32)
+    assert log.unsynced_bytes == 100 * (log.log_end - log.synced_end)
+    after = _open(files.crash("synced"))
+    assert after.log_end >= log.synced_end
+
+
+async def test_a_sealed_segment_wants_a_sync(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 10)
+    assert not log.wants_sync
+    _append(log)
+    assert log.wants_sync
+    await log.sync()
+    assert not log.wants_sync
+
+
+async def test_a_closed_log_refuses_everything(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log)
+    await log.close()
+    await log.close()
+    with pytest.raises(OSError, match="closed"):
+        _append(log)
+    with pytest.raises(OSError, match="closed"):
+        await log.sync()
+
+
+async def test_closing_a_log_that_did_not_change_writes_nothing(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 25)
+    await log.close()
+    operations = []
+    files.on_operation = lambda: operations.append(1)
+    log = _open(files, clean=True)
+    assert _offsets(log) == list(range(25))
+    await log.close()
+    assert operations == []
+
+
+async def test_everything_of_a_log_can_be_deleted_and_it_goes_on(files: SimulatedFiles) -> None:
+    log = _open(files, replace(CONFIG, retention_ms=10))
+    _append(log, 25, epoch=3)
+    removed = await log.apply_retention(1000, 25)
+    assert [segment.end for segment in removed] == [10, 20, 25]
+    assert (log.log_start, log.log_end, log.size_bytes) == (25, 25, 0)
+    assert await log.apply_retention(1000, 25) == []
+    for again in (log, _open(files.crash("all")), _open(files.crash("synced"))):
+        assert (again.log_start, again.log_end) == (25, 25)
+        assert again.epoch_end(3) == (3, 25)
+        _append(again, epoch=4)
+        assert again.epoch_end(3) == (3, 25)
+        assert _offsets(again) == [25]
+
+
+async def test_retention_stops_at_the_high_watermark(files: SimulatedFiles) -> None:
+    log = _open(files, replace(CONFIG, retention_ms=10))
+    _append(log, 25)
+    await log.apply_retention(1000, 15)
+    assert log.log_start == 10
+
+
+async def test_a_replica_that_starts_over_takes_any_offset(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 25, epoch=3)
+    for start in (7, 1000):
+        await log.truncate_fully(start)
+        assert (log.log_start, log.log_end, log.synced_end) == (start, start, start)
+        assert list(log.epochs) == []
+        _append(log, 12, epoch=1)
+        assert _offsets(log) == list(range(start, start + 12))
+        assert _offsets(_open(files.crash("all"))) == list(range(start, start + 12))
+
+
+async def test_a_file_range_outlives_the_segment(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 25)
+    found = log.read(3, 1000, 25, at_least_one=False)
+    assert found is not None
+    await log.advance_log_start(22)
+    assert header_of(found.read()).base_offset == 3
+    assert _offsets(log) == [22, 23, 24]
+
+
+async def test_a_batch_larger_than_the_limit_is_read_only_when_it_must_be(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 3, size=300)
+    for limit in (-5, 0, 299):
+        assert log.read(1, limit, 3, at_least_one=False) is None
+        found = log.read(1, limit, 3, at_least_one=True)
+        assert found is not None
+        assert (found.position, found.count) == (300, 300)

@@ -1,0 +1,142 @@
+"""The index files of a segment."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from simulation.files import SimulatedFiles
+
+from tailrace.runtime.files import RealFiles
+from tailrace.storage.index_entries import IndexEntries
+from tailrace.storage.open_files import OpenFiles
+from tailrace.storage.segment_index import BUFFERED_ENTRIES_MAX, SegmentIndex
+from tailrace.storage.time_index import NO_TIMESTAMP
+
+COUNT = 100
+
+
+@pytest.fixture
+def files() -> SimulatedFiles:
+    files = SimulatedFiles()
+    files.make_directories("/r")
+    return files
+
+
+def _index(files: SimulatedFiles) -> SegmentIndex:
+    return SegmentIndex(OpenFiles(files, 2), "/r", 0, interval_bytes=10)
+
+
+def _fill(index: SegmentIndex, start: int = 0, end: int = COUNT) -> None:
+    """Batch n has offset 2 n, position 10 n, and timestamps up to 3 n before it."""
+    for number in range(start, end):
+        if index.wants_write:
+            index.write()
+        index.on_batch(2 * number, 10 * number, 3 * number)
+
+
+def _check(index: SegmentIndex, count: int = COUNT) -> None:
+    for number in range(1, count):
+        assert index.before_offset(2 * number) == (10 * number, 3 * number)
+        assert index.before_offset(2 * number + 1) == (10 * number, 3 * number)
+        assert index.position_up_to(10 * number + 9) == 10 * number
+        assert index.position_before_time(3 * number + 1) == 10 * number
+        assert index.position_before_time(3 * number) == 10 * (number - 1)
+    assert index.before_offset(1) == (0, NO_TIMESTAMP)
+    assert index.position_up_to(9) == 0
+    assert index.position_before_time(0) == 0
+
+
+def _reopened(files: SimulatedFiles, index: SegmentIndex) -> SegmentIndex:
+    again = _index(files)
+    again.trust(len(index), index.checksum, index.time_checksum, index.last_position)
+    return again
+
+
+def _rebuild() -> IndexEntries:
+    entries = IndexEntries(10)
+    for number in range(COUNT):
+        entries.on_batch(2 * number, 10 * number, 3 * number)
+    return entries
+
+
+def test_lookups_find_what_is_written_and_what_is_not_yet(files: SimulatedFiles) -> None:
+    index = _index(files)
+    _fill(index)
+    assert 0 < files.size("/r/00000000000000000000.index") < (COUNT - 1) * 8
+    assert len(index) == COUNT - 1
+    _check(index)
+    _fill(index, COUNT, COUNT + 3 * BUFFERED_ENTRIES_MAX)
+    _check(index, COUNT + 3 * BUFFERED_ENTRIES_MAX)
+
+
+def test_another_process_goes_on_where_this_one_ended(files: SimulatedFiles) -> None:
+    index = _index(files)
+    _fill(index)
+    index.write()
+    again = _reopened(files, index)
+    assert again.ensure_sound(_rebuild)
+    _check(again)
+    _fill(again, COUNT, 2 * COUNT)
+    again.write()
+    _check(_reopened(files, again), 2 * COUNT)
+    assert _reopened(files, again).ensure_sound(_rebuild)
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+@pytest.mark.parametrize("damage", ["missing", "empty", "short", "odd", "flipped"])
+def test_damaged_files_are_built_again(files: SimulatedFiles, kind: str, damage: str) -> None:
+    index = _index(files)
+    _fill(index)
+    index.write()
+    path = f"/r/00000000000000000000.{kind}"
+    size = files.size(path)
+    if damage == "missing":
+        files.remove(path)
+    elif damage == "flipped":
+        file = files.open(path)
+        file.write_at(size // 2, bytes([file.read_at(size // 2, 1)[0] ^ 1]))
+    else:
+        files.open(path).truncate({"empty": 0, "short": size - 8, "odd": size - 3}[damage])
+    again = _reopened(files, index)
+    assert not again.ensure_sound(_rebuild)
+    _check(again)
+    assert _reopened(files, again).ensure_sound(_rebuild)
+
+
+def test_an_index_that_cannot_be_written_is_whole_in_memory_and_written_later(files: SimulatedFiles) -> None:
+    index = _index(files)
+    files.room_bytes = 100
+    with pytest.raises(OSError) as caught:
+        _fill(index)
+    assert caught.value.errno == errno.ENOSPC
+    count = len(index) + 1
+    _check(index, count)
+    files.room_bytes = None
+    _fill(index, count)
+    index.write()
+    _check(index)
+    assert _reopened(files, index).ensure_sound(_rebuild)
+
+
+def test_an_empty_index_needs_no_files(files: SimulatedFiles) -> None:
+    index = _index(files)
+    index.write()
+    assert files.list("/r") == []
+    assert index.ensure_sound(_rebuild)
+    assert index.before_offset(5) == (0, NO_TIMESTAMP)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at the maps through /proc")
+def test_it_is_memory_mapped_once_it_is_used(tmp_path: Path) -> None:
+    def is_mapped() -> bool:
+        with open("/proc/self/maps") as maps:
+            return str(tmp_path) in maps.read()
+
+    index = SegmentIndex(OpenFiles(RealFiles()), str(tmp_path), 0, interval_bytes=10)
+    _fill(index)
+    assert not is_mapped()
+    _check(index)
+    assert is_mapped()
+    index.close()
+    assert not is_mapped()
