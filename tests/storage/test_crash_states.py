@@ -150,8 +150,9 @@ class Workload:
         self.expected.check(self.files.crash("synced"), clean=True)
         self.files.on_operation = self.crash
         clean = self.chance.random() < 0.7
+        nothing_there = not self.files.list(DIRECTORY)
         log = Log.open(self.files, DIRECTORY, CONFIG, 0, clean=clean)
-        assert log.recovery.was_clean == clean
+        assert log.recovery.was_clean == (clean or nothing_there)
         assert log.log_end == end
         return log
 
