@@ -92,6 +92,7 @@ BROKER_CONFIGS = by_name(
             DAY_MS,
             "How long the sequence numbers of an idle producer are remembered.",
             at_least(1),
+            honoured=False,
         ),
         # clients' connections and requests
         ConfigDefinition(
@@ -128,6 +129,7 @@ BROKER_CONFIGS = by_name(
             "How many bytes of requests are held in memory at a time over all connections. Kafka's default has no "
             "bound.",
             at_least(1),
+            read_only=True,
         ),
         ConfigDefinition(
             "socket.send.buffer.bytes",
@@ -136,6 +138,7 @@ BROKER_CONFIGS = by_name(
             "The kernel's send buffer per connection; -1 leaves it to the kernel.",
             at_least(-1),
             read_only=True,
+            honoured=False,
         ),
         ConfigDefinition(
             "fetch.max.bytes",
@@ -150,6 +153,7 @@ BROKER_CONFIGS = by_name(
             1000,
             "How many fetch sessions are remembered at a time.",
             at_least(0),
+            read_only=True,
         ),
         ConfigDefinition(
             "max.request.partition.size.limit",

@@ -280,6 +280,7 @@ TOPIC_CONFIGS = by_name(
             "lost then.",
             None,
             (Synonym("unclean.leader.election.enable", False),),
+            honoured=False,  # until a partition has more than one replica
         ),
         ConfigDefinition(
             "replication.policy",
@@ -288,6 +289,7 @@ TOPIC_CONFIGS = by_name(
             "When a record is committed: live waits for every live replica, majority for more than half of all, "
             "nrw:N,R,W for W stores of N. Tailrace's own.",
             matching(r"live|majority|nrw:[1-9][0-9]?,[1-9][0-9]?,[1-9][0-9]?", "live, majority, or nrw:N,R,W"),
+            honoured=False,  # until a partition has more than one replica
         ),
         ConfigDefinition(
             "consumer.consistency",

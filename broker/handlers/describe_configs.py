@@ -30,7 +30,7 @@ from tailrace.protocol.messages.describe_configs import (
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
 
-NO_EFFECT = " It is kept for tools that set it and has no effect here."
+NO_EFFECT = " It is checked and kept, but has no effect here yet."
 
 
 class Entry(NamedTuple):

@@ -64,8 +64,8 @@ async def test_every_config_has_a_type_and_when_asked_for_an_explanation(autojum
             assert config.config_type == TOPIC_CONFIGS[name].type
             assert config.documentation
             assert not config.read_only
-        assert "no effect here" in (told["preallocate"].documentation or "")
-        assert "no effect here" not in (told["retention.ms"].documentation or "")
+        assert "no effect here yet" in (told["preallocate"].documentation or "")
+        assert "no effect here yet" not in (told["retention.ms"].documentation or "")
         silent = by_name(await describe(client, TOPIC, "t"))
         assert {config.documentation for config in silent.values()} == {None}
         assert not any(config.synonyms for config in silent.values())
