@@ -63,7 +63,7 @@ class Files(Protocol):
     def size(self, path: str) -> int: ...
 
     def list(self, directory: str) -> list[str]:
-        """Names in the directory, sorted; a missing directory is empty."""
+        """Names in the directory, sorted; what is missing, or no directory, has none."""
 
     def make_directories(self, path: str) -> None: ...
 
@@ -182,7 +182,7 @@ class RealFiles:
     def list(self, directory: str) -> list[str]:
         try:
             return sorted(os.listdir(directory))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_directories(self, path: str) -> None:

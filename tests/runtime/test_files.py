@@ -97,6 +97,7 @@ def test_a_directory_lists_its_own_names_in_order(files: Files, directory: str) 
     assert files.list(directory) == ["a", "b", "topics"]
     assert files.list(f"{directory}/topics") == ["t"]
     assert files.list(f"{directory}/missing") == []
+    assert files.list(f"{directory}/a") == [], "someone else's file among our directories is no reason to stop"
 
 
 def test_removing_what_is_not_there_is_no_error(files: Files, directory: str) -> None:

@@ -1,0 +1,111 @@
+from uuid import UUID
+
+import pytest
+from simulation.files import SimulatedFiles
+from spus import SteadyClock
+
+from tailrace.broker.parking import Parking
+from tailrace.protocol.ids import TopicId
+from tailrace.storage import layout
+
+FIRST, SECOND = TopicId(int=1), TopicId(int=2)
+HOUR_MS = 3600 * 1000
+
+
+class _World:
+    def __init__(self) -> None:
+        self.files = SimulatedFiles()
+        self.clock = SteadyClock()
+        self.parking = Parking("/data", self.files, self.clock)
+
+    def store(self, topic: str, topic_id: UUID) -> None:
+        directory = layout.replica_directory("/data", topic, topic_id, 0)
+        self.files.make_directories(directory)
+        self.files.open(f"{directory}/00000000000000000000.log", create=True).append(b"records")
+
+    def has(self, topic: str, topic_id: UUID) -> bool:
+        return self.files.exists(layout.replica_directory("/data", topic, topic_id, 0))
+
+
+@pytest.fixture
+def world() -> _World:
+    return _World()
+
+
+async def test_parked_storage_goes_when_its_time_is_over(world: _World) -> None:
+    world.store("t", FIRST)
+    await world.parking.park("t", FIRST)
+    world.clock.time_ms += HOUR_MS - 1
+    assert world.parking.remove_expired(HOUR_MS) == []
+    assert world.has("t", FIRST)
+    world.clock.time_ms += 1
+    assert world.parking.remove_expired(HOUR_MS) == [("t", FIRST)]
+    assert not world.has("t", FIRST)
+    assert world.parking.remove_expired(HOUR_MS) == []
+
+
+async def test_a_topic_of_the_same_name_is_another_topic(world: _World) -> None:
+    world.store("t", FIRST)
+    await world.parking.park("t", FIRST)
+    world.store("t", SECOND)
+    assert world.parking.remove_expired(0) == [("t", FIRST)]
+    assert world.has("t", SECOND)
+
+
+async def test_a_topic_that_came_back_is_kept(world: _World) -> None:
+    world.store("t", FIRST)
+    await world.parking.park("t", FIRST)
+    world.parking.unpark("t", FIRST)
+    world.parking.unpark("t", FIRST)
+    world.clock.time_ms += HOUR_MS
+    assert world.parking.remove_expired(0) == []
+    assert world.has("t", FIRST)
+
+
+async def test_storage_of_no_topic_is_parked_at_the_start(world: _World) -> None:
+    """The process ended between a deletion and the parking."""
+    world.store("known", FIRST)
+    world.store("orphan", SECOND)
+    await world.parking.park_orphans({FIRST})
+    world.clock.time_ms += HOUR_MS
+    assert world.parking.remove_expired(HOUR_MS) == [("orphan", SECOND)]
+    assert world.has("known", FIRST)
+
+
+async def test_parking_again_does_not_give_more_time(world: _World) -> None:
+    world.store("orphan", SECOND)
+    await world.parking.park_orphans(())
+    world.clock.time_ms += HOUR_MS
+    await world.parking.park_orphans(())
+    assert world.parking.remove_expired(HOUR_MS) == [("orphan", SECOND)]
+
+
+async def test_a_topic_without_storage_leaves_no_trace(world: _World) -> None:
+    await world.parking.park("t", FIRST)
+    assert world.files.list("/data/topics") == []
+
+
+async def test_a_marker_that_cannot_be_read_counts_as_old(world: _World) -> None:
+    """It is written atomically, so nobody of ours has left it like that."""
+    world.store("t", FIRST)
+    marker = world.files.open(layout.parked_path("/data", "t", FIRST), create=True)
+    marker.append(b"yesterday")
+    assert world.parking.remove_expired(HOUR_MS) == [("t", FIRST)]
+
+
+async def test_what_is_not_ours_is_left_alone(world: _World) -> None:
+    world.files.make_directories("/data/topics/t/not-an-id")
+    world.files.open("/data/topics/.DS_Store", create=True)
+    await world.parking.park_orphans(())
+    assert world.parking.remove_expired(0) == []
+    assert world.files.exists("/data/topics/t/not-an-id")
+
+
+async def test_parking_survives_a_power_failure(world: _World) -> None:
+    world.store("t", FIRST)
+    for directory in layout.directories_up_to_data(layout.replica_directory("/data", "t", FIRST, 0)):
+        await world.files.sync_directory(directory)
+    await world.files.sync_directory("")
+    await world.parking.park("t", FIRST)
+    after = Parking("/data", world.files.crash("synced"), world.clock)
+    assert after.remove_expired(0) == [("t", FIRST)]
