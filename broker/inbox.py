@@ -59,15 +59,17 @@ class Inbox:
 
     def next_request(self) -> memoryview | None:
         """The next whole request without its size prefix; it lies in the buffer and is good until the turn ends."""
-        start = self._position
-        held = self._end - start
-        if held < _PREFIX_BYTES:
+        begin = self._position + _PREFIX_BYTES
+        if begin > self._end:
             return None
-        frame_bytes = self._frame_bytes()
-        if held < frame_bytes:
+        size: int = _SIZE.unpack_from(self._data, self._position)[0]
+        if not 0 <= size <= self._request_bytes_max:
+            raise self._impossible(size)
+        stop = begin + size
+        if stop > self._end:
             return None
-        self._position = start + frame_bytes
-        return self._data[start + _PREFIX_BYTES : start + frame_bytes]
+        self._position = stop
+        return self._data[begin:stop]
 
     def end_turn(self) -> None:
         """Saves what was not taken from the shared buffer, which belongs to the next connection from now on."""
@@ -85,5 +87,8 @@ class Inbox:
     def _frame_bytes(self) -> int:
         size: int = _SIZE.unpack_from(self._data, self._position)[0]
         if not 0 <= size <= self._request_bytes_max:
-            raise RemoteProtocolError(f"a request of {size} bytes; at most {self._request_bytes_max} are allowed")
+            raise self._impossible(size)
         return size + _PREFIX_BYTES
+
+    def _impossible(self, size: int) -> RemoteProtocolError:
+        return RemoteProtocolError(f"a request of {size} bytes; at most {self._request_bytes_max} are allowed")
