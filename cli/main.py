@@ -19,7 +19,18 @@ _GROUPS = {"log": "look into log files, offline"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = parse(sys.argv[1:] if argv is None else argv)
+    try:
+        status: int = arguments.run(arguments)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        sys.stderr.close()
+        return 0
+    return status
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments of one command, with its `run`. Exits with the usage when they are none."""
     parser = argparse.ArgumentParser(prog="tailrace", description="A Kafka-protocol broker cluster, without a JVM.")
     parser.add_argument("--version", action="version", version=f"tailrace {__version__}")
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -30,15 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for command, (module_name, text) in _COMMANDS.items():
         group, _, name = command.rpartition(" ")
         subparser = (groups[group] if group else subcommands).add_parser(name, help=text, description=text)
-        if words[: len(command.split())] == command.split():
+        if list(words[: len(command.split())]) == command.split():
             module = importlib.import_module(module_name)
             module.configure(subparser)
             subparser.set_defaults(run=module.run)
-    arguments = parser.parse_args(words)
-    try:
-        status: int = arguments.run(arguments)
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        sys.stderr.close()
-        return 0
-    return status
+    return parser.parse_args(words)

@@ -1,0 +1,30 @@
+"""The README's first records: its two examples run one after the other, as a newcomer would run them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import uuid
+
+from pyspark.sql import SparkSession
+
+from .session import CONNECTOR, HERE
+
+README = HERE.parents[1] / "README.md"
+
+
+def test_the_examples_of_the_readme(spark_session: SparkSession, bootstrap: str) -> None:
+    assert spark_session  # the example takes the session that is there
+    examples = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    orders = f"orders-{uuid.uuid4().hex[:8]}"
+    produce_and_consume, read_with_spark = (
+        example.replace("127.0.0.1:9092", bootstrap).replace('"orders"', f'"{orders}"') for example in examples
+    )
+    with contextlib.redirect_stdout(io.StringIO()) as consumed:
+        exec(produce_and_consume, {})
+    assert consumed.getvalue().splitlines() == [f"0 {n} b'customer-7' b'order {n}'" for n in range(3)]
+    assert CONNECTOR in read_with_spark
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        exec(read_with_spark, {})
+    assert [f"|        0|     {n}|customer-7|order {n}|" in shown.getvalue() for n in range(3)] == [True] * 3

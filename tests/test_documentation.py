@@ -1,0 +1,132 @@
+"""What the documents name exists: files, flags, commands, settings, metrics, modules."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tailrace.broker.broker_config_table import BROKER_CONFIGS
+from tailrace.broker.config_definitions import text_of
+from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, render
+from tailrace.broker.topic_config_table import TOPIC_CONFIGS
+from tailrace.cli.main import parse
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    page.relative_to(ROOT).as_posix()
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "compat_tests").glob("*.md")]
+)
+PACKAGES = ("protocol", "runtime", "storage", "broker", "cli")
+ONE_LINE_FOR_ALL = ("protocol/messages/", "protocol/internal/", "broker/handlers/")
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_CODE_BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def _text(page: str) -> str:
+    return (ROOT / page).read_text()
+
+
+def _anchors(page: Path) -> set[str]:
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+        for heading in _HEADING.findall(page.read_text())
+    }
+
+
+def _commands() -> list[str]:
+    lines = (
+        line.strip().removeprefix("$ ")
+        for page in PAGES
+        for block in _CODE_BLOCK.findall(_text(page))
+        for line in block.splitlines()
+    )
+    return sorted({line for line in lines if line.startswith("tailrace ")})
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_lead_somewhere(page: str) -> None:
+    for link in _LINK.findall(_CODE_BLOCK.sub("", _text(page))):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), f"{page} links to {link}"
+        if anchor:
+            assert anchor in _anchors(target), f"{page} links to {link}"
+
+
+@pytest.mark.parametrize("command", _commands())
+def test_commands_are_ones_that_tailrace_knows(command: str) -> None:
+    assert parse(shlex.split(command, comments=True)[1:]).run
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        named = re.findall(r"`make ([a-z]+)", _text(page))
+        named += re.findall(r"^make ([a-z]+)", "".join(_CODE_BLOCK.findall(_text(page))), re.MULTILINE)
+        assert set(named) <= targets, page
+
+
+def test_every_flag_of_up_is_described() -> None:
+    page = _text("docs/operations.md")
+    flags = {flag for flag in vars(parse(["up"])) if flag != "run"}
+    described = {flag.replace("-", "_") for flag in re.findall(r"^\| `--([a-z-]+)", page, re.MULTILINE)}
+    assert described == flags
+    for flag in flags - {"set", "config"}:
+        assert f"`TAILRACE_{flag.upper()}`" in page
+
+
+def test_described_configs_have_the_defaults_that_stand_there() -> None:
+    rows = re.findall(r"^\| `([a-z.]+)` \|(?: `([a-z.]+)` \|)? (-?\d+) \|", _text("docs/operations.md"), re.MULTILINE)
+    assert len(rows) > 10
+    for name, synonym, default in rows:
+        for each, table in ((name, TOPIC_CONFIGS if synonym else BROKER_CONFIGS), (synonym, BROKER_CONFIGS)):
+            if each:
+                assert text_of(table[each].default) == default, each
+
+
+def test_every_metric_is_described_and_no_other() -> None:
+    metrics = BrokerMetrics()
+    scraped = render(metrics, Gauges([PartitionGauges("t", 0, 0, 0, 0, 0, 0)], 0.0)).decode()
+    exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (\w+)", scraped, re.MULTILINE)}
+    described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/operations.md")))
+    assert described == exist
+
+
+def test_every_logged_event_is_described_and_no_other() -> None:
+    source = "".join(path.read_text() for folder in ("broker", "cli") for path in (ROOT / folder).rglob("*.py"))
+    logged = set(re.findall(r"\.(?:info|warning|error)\(\s*\"([a-z]+_[a-z_]+)\"", source))
+    page = _text("docs/operations.md").partition("## Logs")[2].partition("## Metrics")[0]
+    described = set(re.findall(r"`([a-z]+_[a-z_]+)`", page))
+    assert described == logged
+
+
+def test_the_map_names_every_module_and_no_other() -> None:
+    named = set(
+        re.findall(r"^\| `([a-z_/]+\.py)`", _text("docs/ARCHITECTURE.md").partition("### Planned")[0], re.MULTILINE)
+    )
+    modules = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    assert named == {module for module in modules if not module.startswith(ONE_LINE_FOR_ALL)}
+
+
+def test_every_dependency_says_why_it_is_there() -> None:
+    page = _text("docs/dependencies.md")
+    project = (ROOT / "pyproject.toml").read_text()
+    for name in re.findall(r'^    "([a-z0-9-]+)(?:\[[^\]]*\])?[>=]=', project, re.MULTILINE):
+        assert re.search(rf"^\|.*\b{re.escape(name)}\b.*\|.*\|$", page, re.MULTILINE), name
+
+
+def test_committed_text_names_no_machine() -> None:
+    """Paths and hosts of the machine that someone works on mean nothing to anybody else."""
+    for page in PAGES:
+        for path in re.findall(r"(?<![\w.$<>{}-])/(?:work|root|tmp|home|opt)/\S*", _text(page)):
+            pytest.fail(f"{page} names {path}")
