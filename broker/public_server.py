@@ -17,6 +17,7 @@ from .request_memory import RequestMemory
 
 ACCEPT_RETRY_SECONDS = 0.1
 IDLE_RECHECK_SECONDS = 10
+IDLE_RECHECK_SECONDS_MIN = 0.1
 
 
 class PublicServer:
@@ -104,7 +105,7 @@ class PublicServer:
                 else:
                     oldest = min(oldest, client.last_active)
             # Nobody can be due before the one that has been quiet the longest; a shorter limit is seen in good time.
-            due = max(oldest + idle_seconds_max, now + idle_seconds_max / 20)
+            due = max(oldest + idle_seconds_max, now + max(idle_seconds_max / 20, IDLE_RECHECK_SECONDS_MIN))
             await trio.sleep_until(min(due, now + IDLE_RECHECK_SECONDS))
 
 

@@ -12,8 +12,10 @@ from collections.abc import AsyncIterator, Collection
 
 import trio
 
+from tailrace.broker.broker_configs import BrokerConfigs
 from tailrace.broker.spu import Spu, StartError
 from tailrace.runtime import logs
+from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address, CannotListenError
 from tailrace.runtime.process import allow_many_files, running_ms, stop_signals
 from tailrace.runtime.seams import Seams, real_seams
@@ -27,24 +29,20 @@ from tailrace.runtime.settings import (
     read_file,
 )
 
-PUBLIC_PORTS = (9005, 9092)
+DEFAULT_PUBLIC = "127.0.0.1:9005,127.0.0.1:9092"
 METRICS = Address("127.0.0.1", 9008)
-SEND_BUFFER_BYTES = 256 * 1024
 LOG_FORMATS = ("text", "json")
-_NAMES = frozenset({"data", "public", "advertise", "spus", "metrics", "log-level", "log-format", "broker"})
+_NAMES = frozenset({"data", "public", "spus", "metrics", "log-level", "log-format", "broker"})
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", metavar="DIR", help="where the data lives (default: under the user's data directory)")
     parser.add_argument(
         "--public",
-        metavar="HOST:PORT",
-        help="where clients connect (default: 127.0.0.1:9005 and :9092); port 0 picks a free one",
-    )
-    parser.add_argument(
-        "--advertise",
-        metavar="HOST:PORT",
-        help="what clients are told to connect to (default: the address each of them has reached)",
+        metavar="HOST:PORT[=HOST:PORT]",
+        action="append",
+        help="where clients connect, and what they are told to connect to if that is another address (default: "
+        f"{DEFAULT_PUBLIC}); port 0 picks a free one; may be repeated",
     )
     parser.add_argument("--spus", metavar="N", type=int, help="how many SPUs to run (default: 1)")
     parser.add_argument(
@@ -63,16 +61,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    seams = real_seams(send_buffer_bytes=SEND_BUFFER_BYTES)
     try:
-        merged = _merged(arguments, seams)
+        merged = _merged(arguments)
         settings, metrics_optional = _settings(merged)
         log_level = _one_of(logs.LEVELS, merged, "log-level") or "info"
         log_format = _one_of(LOG_FORMATS, merged, "log-format")
+        send_buffer_bytes = BrokerConfigs(settings.broker).value("socket.send.buffer.bytes")
     except SettingsError as error:
         return _fail(str(error))
     logs.configure(log_level, json=None if log_format is None else log_format == "json")
     allow_many_files()
+    assert isinstance(send_buffer_bytes, int)
+    seams = real_seams(send_buffer_bytes=send_buffer_bytes)
     refused: str | None = None
     try:
         trio.run(_up, settings, seams, metrics_optional)
@@ -113,11 +113,11 @@ async def _stop_on_signal(signals: AsyncIterator[int], spu: Spu, scope: trio.Can
     scope.cancel()
 
 
-def _merged(arguments: argparse.Namespace, seams: Seams) -> dict[str, object]:
+def _merged(arguments: argparse.Namespace) -> dict[str, object]:
     file: dict[str, object] = {}
     if arguments.config:
         try:
-            content = seams.files.read(arguments.config)
+            content = RealFiles(read_only=True).read(arguments.config)
         except OSError as error:
             raise SettingsError(f"--config {arguments.config}: {error.strerror}") from error
         file = read_file(arguments.config, content)
@@ -130,14 +130,9 @@ def _settings(merged: dict[str, object]) -> tuple[SpuSettings, bool]:
     spus = merged.get("spus", 1)
     if str(spus) != "1":
         raise SettingsError(f"--spus {spus}: this version runs one SPU; more come with the Streaming Controller")
-    advertised = parse_address(str(merged["advertise"]), "--advertise") if "advertise" in merged else None
-    if "public" in merged:
-        publics = [parse_address(str(merged["public"]), "--public")]
-    else:
-        publics = [Address("127.0.0.1", port) for port in PUBLIC_PORTS]
     listeners = tuple(
-        ListenerSettings(f"PUBLIC_{number}" if number else "PUBLIC", address, advertised)
-        for number, address in enumerate(publics)
+        _listener(f"PUBLIC_{number}" if number else "PUBLIC", text)
+        for number, text in enumerate(_publics(merged.get("public", DEFAULT_PUBLIC)))
     )
     metrics: Address | None = METRICS
     if merged.get("metrics") == "off":
@@ -147,6 +142,19 @@ def _settings(merged: dict[str, object]) -> tuple[SpuSettings, bool]:
     data = str(merged.get("data") or default_data_directory(os.environ))
     settings = SpuSettings(1, os.path.abspath(data), listeners, metrics, broker=_broker_settings(merged))
     return settings, "metrics" not in merged
+
+
+def _publics(given: object) -> list[str]:
+    """A flag may be repeated, a file may hold a list, and the environment has one line: commas stand between."""
+    each = given if isinstance(given, list) else [given]
+    return [text.strip() for entry in each for text in str(entry).split(",")]
+
+
+def _listener(name: str, text: str) -> ListenerSettings:
+    address, equals, advertised = text.partition("=")
+    return ListenerSettings(
+        name, parse_address(address, "--public"), parse_address(advertised, "--public") if equals else None
+    )
 
 
 def _one_of(allowed: Collection[str], merged: dict[str, object], name: str) -> str | None:

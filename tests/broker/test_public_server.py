@@ -154,6 +154,13 @@ async def test_never_idle_is_possible(autojump_clock: trio.testing.MockClock) ->
         await _ask(client)
 
 
+async def test_no_patience_at_all_does_not_keep_the_server_busy(autojump_clock: trio.testing.MockClock) -> None:
+    async with _serving({"connections.max.idle.ms": "0"}) as serving:
+        client = await serving.client()
+        with trio.fail_after(1):
+            assert await client.at_end()
+
+
 async def test_a_shorter_limit_set_at_run_time_is_seen_in_good_time(autojump_clock: trio.testing.MockClock) -> None:
     async with _serving() as serving:
         client = await serving.client()
