@@ -11,7 +11,7 @@ from .index_entries import IndexEntries
 from .layout import CLEANED_SUFFIX, Kind, file_name, parse_file_name
 from .leader_epochs import EpochStart, LeaderEpochs
 from .log_config import LogConfig
-from .manifest import Manifest, SegmentFacts
+from .manifest import Manifest, SegmentFacts, start_line
 from .manifest_file import ManifestFile
 from .open_files import LazyFile, OpenFiles
 from .open_segment import OpenSegment
@@ -123,8 +123,9 @@ class Opening:
         self._finish_swaps(names)
         found = (parse_file_name(name) for name in maker.files.list(directory))
         self._bases = [file.offset for file in found if file is not None and file.kind is Kind.LOG]
-        if loaded is None and self._bases:
+        if loaded is None and self._bases and self._bases[0] > 0:
             self.manifest.log_start = self._bases[0]
+            manifest_file.append([start_line(self._bases[0])])
         self.log_start = self.manifest.log_start
         closed = self.manifest.closed
         self.flushed_end = max(

@@ -7,7 +7,7 @@ a log opens without reading the segments that it names. A damaged line is as goo
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import crc32c
@@ -43,6 +43,9 @@ class SegmentFacts:
     """Of the `.producers` file at its end; 0: no producer had a state, and there is no file."""
 
 
+_FACT_FIELDS = tuple(each.name for each in fields(SegmentFacts))
+
+
 @dataclass(slots=True)
 class Manifest:
     log_start: int = 0
@@ -59,7 +62,7 @@ class Manifest:
 
 def encode(manifest: Manifest) -> bytes:
     """The whole file."""
-    lines = [_line("format", {"version": VERSION}), start_line(manifest.log_start)]
+    lines = [format_line(), start_line(manifest.log_start)]
     lines += [epoch_line(start) for start in manifest.epochs]
     lines += [sealed_line(facts) for _, facts in sorted(manifest.sealed.items())]
     lines += [compacted_line(compacted) for compacted in manifest.compactions]
@@ -67,6 +70,10 @@ def encode(manifest: Manifest) -> bytes:
     if manifest.closed is not None:
         lines.append(closed_line(manifest.closed))
     return b"".join(lines)
+
+
+def format_line() -> bytes:
+    return _line("format", {"version": VERSION})
 
 
 def start_line(log_start: int) -> bytes:
@@ -78,11 +85,15 @@ def epoch_line(start: EpochStart) -> bytes:
 
 
 def sealed_line(facts: SegmentFacts) -> bytes:
-    return _line("sealed", asdict(facts))
+    return _line("sealed", _values(facts))
 
 
 def closed_line(facts: SegmentFacts) -> bytes:
-    return _line("closed", asdict(facts))
+    return _line("closed", _values(facts))
+
+
+def _values(facts: SegmentFacts) -> dict[str, Any]:
+    return {name: getattr(facts, name) for name in _FACT_FIELDS}
 
 
 def flushed_line(end: int) -> bytes:
@@ -123,9 +134,6 @@ def fact_of(line: bytes) -> dict[str, Any] | None:
     fact = json.loads(text)
     assert isinstance(fact, dict)
     return fact
-
-
-_FACT_FIELDS = frozenset(each.name for each in fields(SegmentFacts))
 
 
 def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:

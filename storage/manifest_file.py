@@ -45,7 +45,7 @@ class ManifestFile:
         file = self._files.open(self._path, create=True)
         before = file.size()
         try:
-            file.append(b"".join(lines))
+            file.append(b"".join(lines if before else [manifest.format_line(), *lines]))
         except OSError:
             file.truncate(before)
             raise

@@ -1,0 +1,161 @@
+"""What is believed of a directory, what is recovered, and what is refused as damaged."""
+
+from collections.abc import Callable
+
+import pytest
+from batch_samples import header_of, make_batch
+from simulation.files import SimulatedFiles
+
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.segment_recovery import LogDamagedError
+
+pytestmark = pytest.mark.trio
+
+DIRECTORY = "/r"
+CONFIG = LogConfig(segment_bytes_max=1000, index_interval_bytes=100)
+
+
+def _path(base: int, suffix: str = "log") -> str:
+    return f"{DIRECTORY}/{base:020}.{suffix}"
+
+
+def _open(files: SimulatedFiles, *, clean: bool = True) -> Log:
+    return Log.open(files, DIRECTORY, CONFIG, 0, clean=clean)
+
+
+async def _closed_log(*, clean: bool = True) -> SimulatedFiles:
+    """25 batches of an offset and 100 bytes each, in segments at 0, 10 and 20; then it was closed."""
+    files = SimulatedFiles()
+    log = _open(files)
+    for offset in range(25):
+        batch = make_batch(offset)
+        log.append(batch, header_of(batch))
+    await log.sync()
+    await log.close(clean=clean)
+    return files
+
+
+async def test_after_a_clean_close_nothing_is_scanned() -> None:
+    files = await _closed_log()
+    log = _open(files)
+    assert log.recovery.was_clean
+    assert (log.recovery.scanned_bytes, log.recovery.indexes_rebuilt, log.recovery.events) == (0, 0, [])
+    assert (log.log_end, log.synced_end, log.size_bytes) == (25, 25, 2500)
+
+
+@pytest.mark.parametrize("closed_cleanly", [True, False])
+async def test_otherwise_the_open_segment_is_scanned_and_no_other(closed_cleanly: bool) -> None:
+    files = await _closed_log(clean=closed_cleanly)
+    log = _open(files, clean=not closed_cleanly)
+    assert not log.recovery.was_clean
+    assert log.recovery.scanned_bytes == 500
+    assert log.log_end == 25
+    assert log.recovery.cut_bytes == 0
+
+
+async def test_a_torn_tail_is_cut_and_reported() -> None:
+    files = await _closed_log()
+    files.open(_path(20)).append(make_batch(25)[:70])
+    log = _open(files, clean=False)
+    assert (log.log_end, log.recovery.cut_bytes) == (25, 70)
+    assert "70 bytes cut at position 500" in log.recovery.events[0]
+    assert files.size(_path(20)) == 500
+
+
+async def test_without_its_manifest_a_log_is_read_from_its_first_segment_on() -> None:
+    files = await _closed_log()
+    files.remove(f"{DIRECTORY}/manifest")
+    files.remove(_path(0))
+    log = _open(files)
+    assert (log.log_start, log.log_end) == (10, 25)
+    assert log.recovery.scanned_bytes == 1500
+    await log.close()
+    assert _open(files).recovery.was_clean
+
+
+async def test_a_damaged_line_of_the_manifest_costs_a_scan() -> None:
+    files = await _closed_log()
+    data = files.read(f"{DIRECTORY}/manifest")
+    position = data.index(b'"base":10')
+    files.open(f"{DIRECTORY}/manifest").write_at(position, b"?")
+    log = _open(files)
+    assert (log.log_end, log.recovery.scanned_bytes) == (25, 1000)
+    assert "1 damaged line" in log.recovery.events[0]
+
+
+def _remove(base: int) -> Callable[[SimulatedFiles], None]:
+    return lambda files: files.remove(_path(base))
+
+
+def _cut(base: int, size: int) -> Callable[[SimulatedFiles], None]:
+    return lambda files: files.open(_path(base)).truncate(size)
+
+
+def _lengthen(files: SimulatedFiles) -> None:
+    files.open(_path(10)).append(b"x")
+
+
+def _break_header(files: SimulatedFiles) -> None:
+    files.open(_path(20)).write_at(216, b"\7")
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("damage", [_remove(0), _remove(10), _cut(0, 900), _cut(10, 950), _lengthen])
+async def test_what_was_sealed_must_be_there(damage: Callable[[SimulatedFiles], None], clean: bool) -> None:
+    files = await _closed_log()
+    damage(files)
+    with pytest.raises(LogDamagedError):
+        _open(files, clean=clean)
+    assert files.list(DIRECTORY) == (await _closed_log()).list(DIRECTORY) or damage is not _lengthen
+
+
+async def test_a_broken_header_among_synced_records_is_not_cut_off() -> None:
+    files = await _closed_log()
+    _break_header(files)
+    with pytest.raises(LogDamagedError, match="position 200"):
+        _open(files, clean=False)
+    assert files.size(_path(20)) == 500
+
+
+async def test_a_torn_batch_that_had_been_synced_is_damage() -> None:
+    files = await _closed_log()
+    files.open(_path(20)).truncate(450)
+    with pytest.raises(LogDamagedError):
+        _open(files, clean=True)
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex"])
+async def test_a_lost_index_is_built_again_when_it_is_used(suffix: str) -> None:
+    files = await _closed_log()
+    for base in (0, 10, 20):
+        files.remove(_path(base, suffix))
+    log = _open(files)
+    for offset in range(25):
+        found = log.read(offset, 1, 25, at_least_one=True)
+        assert found is not None
+        assert header_of(found.read()).base_offset == offset
+    assert log.recovery.indexes_rebuilt == 3
+    assert files.exists(_path(10, suffix))
+
+
+async def test_leftovers_are_removed_and_foreign_files_are_not() -> None:
+    files = await _closed_log()
+    leftovers = [_path(10, "log.cleaned"), _path(7, "index"), _path(7, "timeindex"), _path(7, "producers")]
+    for path in [*leftovers, f"{DIRECTORY}/notes.txt"]:
+        files.open(path, create=True).append(b"something")
+    _open(files)
+    assert not any(files.exists(path) for path in leftovers)
+    assert files.exists(f"{DIRECTORY}/notes.txt")
+
+
+async def test_what_lies_below_the_log_start_is_removed_also_at_the_next_opening() -> None:
+    files = await _closed_log()
+    old = files.read(_path(0))
+    log = _open(files)
+    await log.advance_log_start(12)
+    await log.close()
+    files.open(_path(0), create=True).append(old)
+    log = _open(files)
+    assert (log.log_start, log.size_bytes) == (12, 1500)
+    assert not files.exists(_path(0))

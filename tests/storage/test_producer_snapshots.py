@@ -1,0 +1,109 @@
+"""The states of producers come back, from a snapshot or from the batches."""
+
+from struct import pack_into
+
+import pytest
+from batch_samples import header_of, make_batch
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.record_batch import crc_of
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+
+pytestmark = pytest.mark.trio
+
+DIRECTORY = "/r"
+CONFIG = LogConfig(segment_bytes_max=1000, index_interval_bytes=100, retention_ms=10)
+
+
+def _open(files: SimulatedFiles, *, clean: bool = True) -> Log:
+    return Log.open(files, DIRECTORY, CONFIG, 0, clean=clean)
+
+
+def _append(log: Log, producer_id: int, sequence: int) -> None:
+    batch = make_batch(log.log_end)
+    pack_into(">qhi", batch, 43, producer_id, 0, sequence)
+    pack_into(">I", batch, 17, crc_of(batch, 0, len(batch)))
+    log.append(batch, header_of(batch))
+
+
+def _log(files: SimulatedFiles) -> Log:
+    """Producer 7 wrote offsets 0-4, producer 8 the 20 after them; segments begin at 0, 10 and 20."""
+    log = _open(files)
+    for sequence in range(5):
+        _append(log, 7, sequence)
+    for sequence in range(20):
+        _append(log, 8, sequence)
+    return log
+
+
+def _last_sequences(log: Log) -> dict[int, int]:
+    return {producer_id: producer.batches[-1].last_sequence for producer_id, producer in log.producers}
+
+
+def _names(files: SimulatedFiles) -> list[int]:
+    return [int(name[:20]) for name in files.list(DIRECTORY) if name.endswith(".producers")]
+
+
+async def test_a_snapshot_lies_at_the_end_of_each_segment() -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    assert _names(files) == [10, 20]
+    await log.close()
+    assert _names(files) == [10, 20, 25]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("damage", [[], [25], [20, 25], [10, 20, 25]])
+async def test_they_come_back_whichever_snapshots_are_left(clean: bool, damage: list[int]) -> None:
+    files = SimulatedFiles()
+    await _log(files).close()
+    for end in damage:
+        files.open(f"{DIRECTORY}/{end:020}.producers").write_at(30, b"\x55")
+    log = _open(files, clean=clean)
+    assert _last_sequences(log) == {7: 4, 8: 19}
+    _append(log, 8, 20)
+    assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 20}
+
+
+async def test_a_process_that_was_killed_wrote_no_last_snapshot() -> None:
+    files = SimulatedFiles()
+    _log(files)
+    assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
+
+
+async def test_truncation_takes_producers_back() -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    await log.sync()
+    await log.truncate(22)
+    assert _last_sequences(log) == {7: 4, 8: 16}
+    await log.truncate(12)
+    assert _last_sequences(log) == {7: 4, 8: 6}
+    assert _names(files) == [10]
+    await log.truncate(3)
+    assert _last_sequences(log) == {7: 2}
+    await log.truncate_fully(0)
+    assert _last_sequences(log) == {}
+    assert _names(files) == []
+
+
+async def test_producers_outlive_the_records_that_told_of_them() -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    await log.advance_log_start(20)
+    assert _names(files) == [20]
+    assert _last_sequences(_open(files.crash("all"), clean=False)) == {7: 4, 8: 19}
+    await log.close()
+    assert _last_sequences(_open(files)) == {7: 4, 8: 19}
+
+
+async def test_a_log_without_producers_has_no_snapshots() -> None:
+    files = SimulatedFiles()
+    log = _open(files)
+    for _ in range(25):
+        batch = make_batch(log.log_end)
+        log.append(batch, header_of(batch))
+    await log.close()
+    assert _names(files) == []
+    assert _last_sequences(_open(files)) == {}
