@@ -1,0 +1,211 @@
+"""Checks every byte of a replica's directory, offline and on the files alone; changes nothing.
+
+It looks at the same things as an opening of the log does, but reads everything, and tells what it sees instead of
+mending it.
+"""
+
+from collections.abc import Callable, Iterator
+
+from tailrace.protocol.ids import NO_EPOCH
+from tailrace.runtime.files import Files
+
+from . import manifest
+from .batch_scan import BatchScan
+from .layout import MANIFEST, Kind, SegmentFile, clean_shutdown_path, directories_up_to_data, file_name, parse_file_name
+from .manifest import Manifest, SegmentFacts
+from .producer_snapshots import NO_PRODUCERS, checksum_of
+from .producer_state import ProducerStates
+from .segment_summary import SegmentSummary
+from .segment_verification import Claim, Finding, SegmentVerification
+
+_REPLAYED = "the log will be read instead"
+
+
+class ReplicaVerification:
+    """`findings` reads the files."""
+
+    def __init__(self, files: Files, directory: str, on_bytes: Callable[[int], None] = lambda count: None) -> None:
+        self.segment_count = 0
+        self._files = files
+        self._directory = directory
+        self._on_bytes = on_bytes
+        self._is_damaged = False
+        self._manifest = Manifest()
+        self._names: list[str] = []
+        self._segment_files: list[SegmentFile] = []
+        self._logs: dict[int, str] = {}
+        """The file with the batches of each segment, by base offset."""
+        self._end: int | None = None
+        """Of what was read so far, exclusive."""
+
+    def findings(self) -> Iterator[Finding]:
+        # What a manifest names was on the disk when it was written, so it is read first: the log may go on growing.
+        steps = (
+            self._check_manifest,
+            self._list_segments,
+            self._check_segments,
+            self._check_nothing_is_missing,
+            self._check_producers,
+            self._list_leftovers,
+        )
+        for step in steps:
+            for finding in step():
+                self._is_damaged = self._is_damaged or finding.is_damage
+                yield finding
+
+    # the manifest
+
+    def _check_manifest(self) -> Iterator[Finding]:
+        path = self._path(MANIFEST)
+        if not self._files.exists(path):
+            return
+        data = self._files.read(path)
+        self._manifest = manifest.decode(data)
+        for number, (position, line) in enumerate(manifest.lines_of(data) if self._manifest.damaged_lines else (), 1):
+            if manifest.fact_of(line) is None:
+                yield Finding(path, position, f"the checksum of line {number} does not match", is_damage=True)
+            elif manifest.decode(line + b"\n").damaged_lines:
+                yield Finding(path, position, f"line {number} is of a kind that is not known here", is_damage=True)
+        whole = data.rfind(b"\n") + 1
+        rest = data[whole:]
+        if rest and manifest.fact_of(rest[:-1]) is not None:
+            yield Finding(path, len(data) - 1, "the last line has a wrong end", is_damage=True)
+        elif rest:
+            yield Finding(path, whole, "the last line was never finished and will be cut off", is_damage=False)
+
+    def _trusted_end(self) -> int:
+        """Everything below was on the disk."""
+        known = self._manifest
+        closed_end = known.closed.end if known.closed is not None else 0
+        return max(known.flushed_end, closed_end, *(facts.end for facts in known.sealed.values()), 0)
+
+    # the segments
+
+    def _list_segments(self) -> Iterator[Finding]:
+        self._names = self._files.list(self._directory)
+        files = self._segment_files = [file for name in self._names if (file := parse_file_name(name)) is not None]
+        self._logs = {file.offset: file_name(file.offset, file.kind) for file in files if file.kind is Kind.LOG}
+        for file in files:
+            if file.kind is not Kind.CLEANED_LOG:
+                continue
+            name = file_name(file.offset, file.kind)
+            facts = self._manifest.sealed.get(file.offset)
+            if facts is not None and self._holds(name, facts):
+                self._logs[file.offset] = name
+                yield self._note(name, "will take its place, as its compaction had decided")
+            else:
+                yield self._note(name, "is of a compaction that was not finished")
+        self._logs = dict(sorted(self._logs.items()))
+        if self._logs and MANIFEST not in self._names:
+            self._manifest.log_start = min(self._logs)
+            data_directory = directories_up_to_data(self._directory)[-1]
+            if self._files.exists(clean_shutdown_path(data_directory)):
+                yield self._damage(MANIFEST, "is missing, though everything was closed cleanly")
+            else:
+                yield self._note(MANIFEST, "is missing, as it is before a new log is first synced")
+
+    def _holds(self, name: str, facts: SegmentFacts) -> bool:
+        path = self._path(name)
+        if self._files.size(path) != facts.size:
+            return False
+        summary = SegmentSummary(facts.base)
+        for batch in BatchScan(self._files.open(path), facts.size):
+            summary.add(batch.start, batch.header)
+        return (summary.size, summary.checksum) == (facts.size, facts.checksum)
+
+    def _check_segments(self) -> Iterator[Finding]:
+        known, trusted_end = self._manifest, self._trusted_end()
+        epoch: int = NO_EPOCH
+        was_sealed = False
+        for base, name in self._logs.items():
+            if self._end is not None and base < self._end:
+                sentence = f"begins within the segment before it, which ends at offset {self._end}"
+                if was_sealed:
+                    yield self._note(name, f"{sentence}: it was merged into that one and will be removed")
+                    continue
+                yield self._damage(name, sentence)
+            needed = max(known.log_start, self._end or 0)
+            if base > needed and needed < trusted_end:
+                yield self._damage("", f"the segment at offset {needed} is missing; the next begins at offset {base}")
+            elif base > needed:
+                yield self._note(name, f"will be removed: offset {needed}, before it, never reached the disk")
+            facts, was_sealed = known.sealed.get(base), base in known.sealed
+            if facts is None and known.closed is not None and known.closed.base == base:
+                facts = known.closed
+            claim = Claim(base, facts, is_sealed=was_sealed, trusted_end=trusted_end)
+            segment = SegmentVerification(self._files, self._path(name), claim, self._on_bytes)
+            yield from segment.findings()
+            self.segment_count += 1
+            self._end = segment.end
+            if segment.epoch != NO_EPOCH and not segment.is_damaged:
+                yield from self._check_epoch(name, segment.epoch, segment.end, epoch)
+                epoch = segment.epoch
+            if segment.end <= known.log_start and base != max(self._logs):
+                yield self._note(name, "holds deleted records only and will be removed")
+
+    def _check_epoch(self, name: str, epoch: int, end: int, epoch_before: int) -> Iterator[Finding]:
+        if epoch < epoch_before:
+            yield self._damage(name, f"is of leader epoch {epoch}, after one of epoch {epoch_before}")
+        for start in self._manifest.epochs:
+            # A newer epoch there is right: the history is not written anew when a crash has shortened the log.
+            if start.start < end and epoch < start.epoch:
+                sentence = f"is of leader epoch {epoch}; the manifest says that {start.epoch} began at {start.start}"
+                yield self._damage(name, sentence)
+
+    def _check_nothing_is_missing(self) -> Iterator[Finding]:
+        known = self._manifest
+        stated = dict(known.sealed)
+        if known.closed is not None and known.closed.size:
+            stated.setdefault(known.closed.base, known.closed)
+        missing = [base for base, facts in stated.items() if facts.end > known.log_start and base not in self._logs]
+        for base in sorted(missing):
+            yield self._damage(file_name(base, Kind.LOG), "is missing")
+        end = max(known.log_start, self._end or 0)
+        if not self._is_damaged and end < self._trusted_end():
+            yield self._damage("", f"the log ends at offset {end}; everything below {self._trusted_end()} was there")
+
+    # what is beside the segments
+
+    def _check_producers(self) -> Iterator[Finding]:
+        stated = {
+            facts.end: facts.producers_checksum
+            for facts in self._believed_facts()
+            if facts.producers_checksum != NO_PRODUCERS and facts.base in self._logs
+        }
+        for file in self._segment_files:
+            if file.kind is not Kind.PRODUCERS:
+                continue
+            name = file_name(file.offset, file.kind)
+            snapshot = self._files.read(self._path(name))
+            checksum = stated.pop(file.offset, None)
+            if ProducerStates.restore(snapshot) is None:
+                yield self._damage(name, f"its checksum does not match; {_REPLAYED}")
+            elif checksum not in (None, checksum_of(snapshot)):
+                yield self._damage(name, f"is not the one that the manifest names; {_REPLAYED}")
+        for end in sorted(stated):
+            yield self._damage(file_name(end, Kind.PRODUCERS), f"is missing; {_REPLAYED}")
+
+    def _believed_facts(self) -> Iterator[SegmentFacts]:
+        """Of the segments that are as they were when these facts were written."""
+        yield from self._manifest.sealed.values()
+        closed = self._manifest.closed
+        if closed is not None and closed.end == self._end:
+            yield closed
+
+    def _list_leftovers(self) -> Iterator[Finding]:
+        for file in self._segment_files:
+            if file.kind in (Kind.INDEX, Kind.TIME_INDEX) and file.offset not in self._logs:
+                yield self._note(file_name(file.offset, file.kind), "belongs to no segment and will be removed")
+        ours = {MANIFEST, *(file_name(file.offset, file.kind) for file in self._segment_files)}
+        for name in self._names:
+            if name not in ours:
+                yield self._note(name, "was never finished" if name == f"{MANIFEST}.new" else "is no file of a log")
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}" if name else self._directory
+
+    def _note(self, name: str, sentence: str) -> Finding:
+        return Finding(self._path(name), None, sentence, is_damage=False)
+
+    def _damage(self, name: str, sentence: str) -> Finding:
+        return Finding(self._path(name), None, sentence, is_damage=True)

@@ -1,0 +1,53 @@
+"""Finds what there is to check below a directory, and checks what lies beside the replicas."""
+
+from collections.abc import Iterator
+
+from tailrace.runtime.files import Files
+
+from .checkpoints import CLEAN_SHUTDOWN_MARK, decode_high_watermarks
+from .layout import MANIFEST, Kind, clean_shutdown_path, high_watermarks_path, parse_file_name, topics_directory
+from .segment_verification import Finding
+
+_REPLICA_DEPTH_MAX = 5
+"""From the parent of a data directory: that, `topics`, a name, an id, a partition."""
+
+
+def replicas_below(files: Files, directory: str, depth: int = _REPLICA_DEPTH_MAX) -> Iterator[str]:
+    """Every replica's directory, from this one on downwards."""
+    names = _names(files, directory)
+    if any(name == MANIFEST or parse_file_name(name) is not None for name in names):
+        yield directory
+    elif depth:
+        for name in names:
+            yield from replicas_below(files, f"{directory}/{name}", depth - 1)
+
+
+def data_directories_below(files: Files, directory: str, depth: int = 1) -> Iterator[str]:
+    """This one, or those right below it."""
+    own = (topics_directory(directory), high_watermarks_path(directory), clean_shutdown_path(directory))
+    if any(files.exists(path) for path in own):
+        yield directory
+    elif depth:
+        for name in _names(files, directory):
+            yield from data_directories_below(files, f"{directory}/{name}", depth - 1)
+
+
+def _names(files: Files, directory: str) -> list[str]:
+    try:
+        return files.list(directory)
+    except NotADirectoryError:
+        return []
+
+
+def log_bytes(files: Files, replica: str) -> int:
+    """How much there is to read."""
+    return sum(files.size(f"{replica}/{name}") for name in files.list(replica) if name.endswith(Kind.LOG))
+
+
+def verify_checkpoints(files: Files, data_directory: str) -> Iterator[Finding]:
+    path = high_watermarks_path(data_directory)
+    if files.exists(path) and decode_high_watermarks(files.read(path)) is None:
+        yield Finding(path, None, "its checksum does not match; it counts as missing", is_damage=True)
+    path = clean_shutdown_path(data_directory)
+    if files.exists(path) and files.read(path) != CLEAN_SHUTDOWN_MARK:
+        yield Finding(path, None, "does not hold what was written", is_damage=True)

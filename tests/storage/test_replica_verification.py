@@ -1,0 +1,242 @@
+"""No bit of a replica's files can flip unnoticed, and what is as it should be raises no alarm."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.record_batch import HEADER_SIZE, read_header, stamp_crc
+from tailrace.protocol.records import Record, build_batch
+from tailrace.storage.layout import replica_directory
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.replica_verification import ReplicaVerification
+from tailrace.storage.segment_verification import Finding
+
+DATA = "/data"
+REPLICA = replica_directory(DATA, "events", UUID(int=5), 0)
+CONFIG = LogConfig(segment_bytes_max=450, index_interval_bytes=100)
+
+
+def batch_at(offset: int, epoch: int) -> bytearray:
+    return build_batch(
+        [Record(offset + number, 1000 + offset, b"key", b"value %d" % offset) for number in range(3)],
+        base_offset=offset,
+        leader_epoch=epoch,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=offset,
+    )
+
+
+def open_log(files: SimulatedFiles, *, clean: bool = True) -> Log:
+    return Log.open(files, REPLICA, CONFIG, 0, clean=clean)
+
+
+def append(log: Log, count: int, epoch: int) -> None:
+    for _ in range(count):
+        batch = batch_at(log.log_end, epoch)
+        log.append(batch, read_header(batch))
+
+
+async def closed_log() -> SimulatedFiles:
+    """Two leader epochs, sealed segments, one that was cut short at its start, and an open one."""
+    files = SimulatedFiles()
+    files.make_directories(REPLICA)
+    log = open_log(files)
+    append(log, 6, epoch=2)
+    await log.sync()
+    append(log, 5, epoch=3)
+    await log.advance_log_start(4)
+    await log.close()
+    return files
+
+
+def verify(files: SimulatedFiles) -> list[Finding]:
+    return list(ReplicaVerification(files, REPLICA).findings())
+
+
+def damage(files: SimulatedFiles) -> list[Finding]:
+    return [finding for finding in verify(files) if finding.is_damage]
+
+
+def content(files: SimulatedFiles, name: str) -> bytearray:
+    return files.open(f"{REPLICA}/{name}").node.content
+
+
+def last_log(files: SimulatedFiles) -> str:
+    return [name for name in files.list(REPLICA) if name.endswith(".log")][-1]
+
+
+def flips(size: int, exhaustive_end: int) -> Iterator[tuple[int, int]]:
+    """Every bit up to there, and one of each byte that follows."""
+    for position in range(size):
+        for bit in range(8) if position < exhaustive_end else (position * 3 % 8,):
+            yield position, bit
+
+
+async def test_a_log_that_was_closed_has_nothing_to_tell() -> None:
+    files = await closed_log()
+    names = files.list(REPLICA)
+    assert sum(name.endswith(".log") for name in names) == 4
+    assert sum(name.endswith(".index") for name in names) == 4
+    assert sum(name.endswith(".producers") for name in names) == 4
+    assert verify(files) == []
+
+
+async def test_no_bit_flips_unnoticed() -> None:
+    files = await closed_log()
+    for name in files.list(REPLICA):
+        data = content(files, name)
+        exhaustive_end = len(data) if "index" in name else HEADER_SIZE if name == last_log(files) else 0
+        for position, bit in flips(len(data), exhaustive_end):
+            data[position] ^= 1 << bit
+            found = damage(files)
+            assert found, f"bit {bit} of byte {position} of {name}"
+            assert any(finding.path == f"{REPLICA}/{name}" for finding in found), (name, position, bit, found)
+            data[position] ^= 1 << bit
+    assert verify(files) == []
+
+
+async def test_the_place_of_a_flip_is_named() -> None:
+    files = await closed_log()
+    name = f"{0:020}.log"
+    data = content(files, name)
+    size = read_header(data).size
+    for within in (0, 5, 7, 8, 11, 14, 16, 17, 22, 60, 70):
+        for bit in range(8):
+            position = size + within
+            data[position] ^= 1 << bit
+            first = damage(files)[0]
+            assert (first.path, first.position) == (f"{REPLICA}/{name}", size), (within, bit)
+            data[position] ^= 1 << bit
+
+
+async def test_the_last_offset_of_a_closed_log_is_covered() -> None:
+    files = await closed_log()
+    data = content(files, last_log(files))
+    position = len(data) - read_header(data).size
+    data[position + 7] ^= 1 << 6
+    assert [finding.position for finding in damage(files)] == [position]
+
+
+@pytest.mark.parametrize("is_synced", [True, False])
+async def test_a_killed_broker_leaves_notes_at_most(*, is_synced: bool) -> None:
+    files = await closed_log()
+    log = open_log(files)
+    append(log, 1, epoch=3)
+    if is_synced:
+        await log.sync()
+    append(log, 2, epoch=3)
+    assert verify(files) == []
+    content(files, last_log(files))[-10:] = b""
+    (torn,) = verify(files)
+    assert not torn.is_damage
+    assert "will be cut" in torn.sentence
+
+
+async def test_what_was_flushed_is_no_torn_tail() -> None:
+    files = SimulatedFiles()
+    files.make_directories(REPLICA)
+    log = open_log(files)
+    append(log, 7, epoch=3)
+    await log.sync()
+    assert verify(files) == []
+    content(files, last_log(files))[-1] ^= 1
+    (torn,) = damage(files)
+    assert torn.path.endswith(last_log(files))
+
+
+@pytest.mark.parametrize("epoch", [2, 4])
+async def test_flips_outside_the_checksum_before_anything_was_closed(epoch: int) -> None:
+    files = SimulatedFiles()
+    files.make_directories(REPLICA)
+    append(open_log(files), 3, epoch=3)
+    data = content(files, f"{0:020}.log")
+    size = read_header(data).size
+    data[size + 15] = epoch
+    _, note = verify(files)
+    assert (note.position, note.is_damage) == (size, False)
+    assert f"leader epoch {epoch}" in note.sentence
+
+
+async def test_records_that_are_gone() -> None:
+    files = await closed_log()
+    second = [name for name in files.list(REPLICA) if name.endswith(".log")][1]
+    files.remove(f"{REPLICA}/{second}")
+    assert [finding.sentence for finding in damage(files)][1:] == ["is missing"]
+    assert "is missing; the next begins at offset" in damage(files)[0].sentence
+    files = await closed_log()
+    last = f"{REPLICA}/{last_log(files)}"
+    files.remove(last)
+    assert damage(files)[0].path == last
+
+
+async def test_a_log_without_its_manifest() -> None:
+    files = await closed_log()
+    files.remove(f"{REPLICA}/manifest")
+    assert damage(files) == []
+    assert [finding.path for finding in verify(files)] == [f"{REPLICA}/manifest"]
+    await files.replace(f"{DATA}/clean-shutdown", b"closed cleanly\n")
+    assert [finding.path for finding in damage(files)] == [f"{REPLICA}/manifest"]
+
+
+async def test_a_missing_index_will_be_built_again() -> None:
+    files = await closed_log()
+    files.remove(f"{REPLICA}/{0:020}.index")
+    (missing,) = damage(files)
+    assert missing.sentence == "is missing; it will be built again from the log"
+
+
+async def test_an_index_that_was_written_wrong_does_not_agree_with_the_log() -> None:
+    """The manifest's checksum alone would not tell."""
+    files = SimulatedFiles()
+    files.make_directories(REPLICA)
+    log = open_log(files)
+    append(log, 4, epoch=0)
+    index = log._open.reader.index._new  # type: ignore[union-attr]
+    index.times[0] += 1
+    await log.close()
+    (wrong,) = damage(files)
+    assert (wrong.path, wrong.position) == (f"{REPLICA}/{0:020}.timeindex", 0)
+
+
+async def test_a_consistent_checksum_does_not_hide_other_records() -> None:
+    """Whoever exchanges a batch for another with a good checksum is found by the segment's."""
+    files = await closed_log()
+    data = content(files, f"{0:020}.log")
+    size = read_header(data).size
+    data[size - 2] ^= 1
+    stamp_crc(data, 0, size)
+    (finding,) = damage(files)
+    assert finding.sentence.startswith("its checksum is ")
+
+
+async def test_a_snapshot_of_another_life_of_the_log() -> None:
+    """It is whole, and still not the one that the manifest names."""
+    files = await closed_log()
+    first, *_, last = (name for name in files.list(REPLICA) if name.endswith(".producers"))
+    content(files, last)[:] = content(files, first)
+    (other,) = damage(files)
+    assert other.path == f"{REPLICA}/{last}"
+    assert "not the one that the manifest names" in other.sentence
+    files.remove(f"{REPLICA}/{last}")
+    (missing,) = damage(files)
+    assert missing.sentence.startswith("is missing")
+
+
+async def test_leftovers_are_notes() -> None:
+    files = await closed_log()
+    for name in ("manifest.new", "notes.txt", f"{17:020}.index", f"{0:020}.log.cleaned"):
+        files.open(f"{REPLICA}/{name}", create=True)
+    notes = verify(files)
+    assert [finding.is_damage for finding in notes] == [False] * 4
+
+
+async def test_a_line_that_was_being_written_is_a_note() -> None:
+    files = await closed_log()
+    data = content(files, "manifest")
+    data += data[:30]
+    (note,) = verify(files)
+    assert not note.is_damage
