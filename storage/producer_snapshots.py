@@ -9,11 +9,16 @@ from tailrace.runtime.files import Files
 from .batch_walk import FAR_BYTES, walk
 from .layout import Kind, file_name
 from .open_segment import OpenSegment
-from .producer_state import ProducerStates
+from .producer_state import CHECKSUM_BYTES, ProducerStates
 from .sealed_segment import SealedSegment
 
 NO_PRODUCERS = 0
 """Instead of the checksum of a snapshot: nothing was to be written."""
+
+
+def checksum_of(snapshot: bytes) -> int:
+    """Of what comes before its own checksum: with that behind it, the checksum of any content is the same."""
+    return crc32c.crc32c(snapshot[:-CHECKSUM_BYTES])
 
 
 class ProducerSnapshots:
@@ -31,7 +36,7 @@ class ProducerSnapshots:
         file = self._files.open(self._path(log_end), create=True)
         file.truncate(0)
         file.append(data)
-        return crc32c.crc32c(data)
+        return checksum_of(data)
 
     def remove(self, log_end: int) -> None:
         self._files.remove(self._path(log_end))
@@ -61,7 +66,7 @@ class ProducerSnapshots:
             data = self._files.read(self._path(log_end))
         except FileNotFoundError:
             return None
-        return ProducerStates.restore(data) if checksum in (None, crc32c.crc32c(data)) else None
+        return ProducerStates.restore(data) if checksum in (None, checksum_of(data)) else None
 
     def _path(self, log_end: int) -> str:
         return f"{self._directory}/{file_name(log_end, Kind.PRODUCERS)}"

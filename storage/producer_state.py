@@ -23,6 +23,8 @@ SNAPSHOT_MAGIC = b"TRPS\x00\x01"
 _PRODUCER = Struct("<qhqB")
 _BATCH = Struct("<iiqi")
 _CHECKSUM = Struct("<I")
+CHECKSUM_BYTES = _CHECKSUM.size
+"""At the end of a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
