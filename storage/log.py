@@ -90,7 +90,9 @@ class Log:
 
         Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk.
         """
-        return cls(files, directory, config, now_ms, clean=clean, open_files=open_files or OpenFiles(files))
+        if open_files is None:
+            open_files = OpenFiles(files)
+        return cls(files, directory, config, now_ms, clean=clean, open_files=open_files)
 
     def __init__(
         self, files: Files, directory: str, config: LogConfig, now_ms: int, *, clean: bool, open_files: OpenFiles

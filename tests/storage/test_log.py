@@ -10,6 +10,7 @@ from simulation.files import SimulatedFiles
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.offset_index import RELATIVE_OFFSET_MAX
+from tailrace.storage.open_files import OpenFiles
 
 pytestmark = pytest.mark.trio
 
@@ -243,3 +244,12 @@ async def test_a_batch_larger_than_the_limit_is_read_only_when_it_must_be(files:
         found = log.read(1, limit, 3, at_least_one=True)
         assert found is not None
         assert (found.position, found.count) == (300, 300)
+
+
+async def test_logs_share_their_open_files(files: SimulatedFiles) -> None:
+    open_files = OpenFiles(files, 3)
+    logs = [Log.open(files, f"/data/{number}", CONFIG, 0, clean=True, open_files=open_files) for number in range(10)]
+    for log in logs * 2:
+        _append(log)
+        assert 0 < len(open_files) <= 3
+    assert all(_offsets(log) == [0, 1] for log in logs)
