@@ -405,21 +405,27 @@ class Log:
         async with self._lock:
             if self._failure is not None or any(segment.is_closed for segment in old):
                 return False
-            content = self._manifest_content()
-            for segment in old:
-                del content.sealed[segment.base]
-            content.sealed[new.facts.base] = new.facts
             with trio.CancelScope(shield=True):
                 try:
                     await self._files.sync_directory(self._directory)
+                    await self._note_replacement(old, new.facts)
                     # From here on the new segment counts: an opening log carries the rest through.
-                    await self._manifest.replace(content)
                     self._put_in_place(old, new)
                     await self._files.sync_directory(self._directory)
                 except OSError as error:
                     self._fail(f"{self._directory}: a compacted segment did not take its place: {error}")
                     raise
             return True
+
+    async def _note_replacement(self, old: Sequence[SealedSegment], new: SegmentFacts) -> None:
+        if len(old) == 1 and not self._manifest.wants_replacement:
+            await self._manifest.append([manifest.sealed_line(new)]).sync()
+            return
+        content = self._manifest_content()
+        for segment in old:
+            del content.sealed[segment.base]
+        content.sealed[new.base] = new
+        await self._manifest.replace(content)
 
     def _put_in_place(self, old: Sequence[SealedSegment], new: NewSegment) -> None:
         """Whoever reads a file of the old ones still has it."""
