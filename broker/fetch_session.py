@@ -1,7 +1,8 @@
 """Incremental fetch sessions (KIP-227): a consumer names its partitions once and then only what changes.
 
 A session remembers what the consumer reads and what it was last told, so that a response lists only partitions with
-news. The cache is bounded: the least recently used session makes room, and its consumer simply starts another.
+news. The cache is bounded, in sessions and in the partitions that all of them remember: the least recently used session
+makes room, and its consumer simply starts another.
 """
 
 from collections import OrderedDict
@@ -106,6 +107,8 @@ class FetchSessions:
         self._sessions_max = sessions_max
         self._partitions_max = partitions_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.held_partitions = 0
+        """Of all sessions together."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -114,11 +117,9 @@ class FetchSessions:
         """A new session; None where a session does not pay or is not allowed, and the fetch goes on without."""
         if not wanted or self._sessions_max == 0 or len(wanted) > self._partitions_max:
             return None
-        while len(self._sessions) >= self._sessions_max:
-            self._sessions.popitem(last=False)
         session = FetchSession(self._new_id(), uses_topic_ids)
-        session.update(wanted, ())
         self._sessions[session.id] = session
+        self.update(session, wanted, ())
         return session
 
     def resume(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession:
@@ -139,8 +140,24 @@ class FetchSessions:
         self._sessions.move_to_end(session_id)
         return session
 
+    def update(
+        self, session: FetchSession, wanted: Iterable[FetchedPartition], forgotten: Iterable[PartitionKey]
+    ) -> None:
+        """What a request of the session, which is the one used last, changes in it."""
+        before = len(session.partitions)
+        session.update(wanted, forgotten)
+        self.held_partitions += len(session.partitions) - before
+        while len(self._sessions) > self._sessions_max or self.held_partitions > self._partitions_max:
+            oldest = next(iter(self._sessions))
+            self.close(oldest)
+            if oldest == session.id:
+                # It names more than all sessions may. The consumer starts again, and is served without a session.
+                raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {oldest} has grown too large")
+
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self.held_partitions -= len(session.partitions)
 
     def _new_id(self) -> int:
         while True:

@@ -63,7 +63,7 @@ def _begin(spu: "Spu", context: RequestContext, request: FetchRequest) -> "Fetch
         session = sessions.create(wanted, uses_topic_ids) if request.session_epoch == INITIAL_EPOCH else None
         return Fetch(spu, context, request, wanted, session, incremental=False)
     session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids)
-    session.update(_wanted(request, uses_topic_ids), _forgotten(request, uses_topic_ids))
+    sessions.update(session, _wanted(request, uses_topic_ids), _forgotten(request, uses_topic_ids))
     return Fetch(spu, context, request, list(session), session, incremental=True)
 
 

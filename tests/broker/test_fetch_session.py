@@ -123,6 +123,32 @@ def test_where_a_session_does_not_pay_there_is_none() -> None:
     assert _sessions(partitions_max=3).create(too_many, uses_topic_ids=False) is None
 
 
+def test_all_sessions_together_remember_a_bounded_number_of_partitions() -> None:
+    sessions = _sessions(partitions_max=10)
+    first, second = _create(sessions, range(4)), _create(sessions, range(4))
+    third = _create(sessions, range(4))
+    assert (len(sessions), sessions.held_partitions) == (2, 8)
+    sessions.update(sessions.resume(third.id, 1, uses_topic_ids=False), [_partition(9)], [("t", 0), ("t", 1)])
+    assert sessions.held_partitions == 7
+    sessions.update(sessions.resume(second.id, 1, uses_topic_ids=False), map(_partition, range(10, 14)), ())
+    assert (len(sessions), sessions.held_partitions) == (1, 8), "the one used last stays"
+    sessions.close(first.id)
+    sessions.close(second.id)
+    assert (len(sessions), sessions.held_partitions) == (0, 0)
+
+
+def test_a_session_that_grows_without_end_is_ended() -> None:
+    """A consumer may name partitions that nobody has, request by request."""
+    sessions = _sessions(partitions_max=10)
+    other, session = _create(sessions), _create(sessions)
+    with pytest.raises(KafkaError) as refused:
+        for epoch in range(1, 100):
+            sessions.update(sessions.resume(session.id, epoch, uses_topic_ids=False), [_partition(epoch)], ())
+    assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.held_partitions) == (0, 0)
+    assert other.id != session.id
+
+
 def test_no_two_sessions_have_one_id() -> None:
     class Repeating(RandomChance):
         def below(self, limit: int) -> int:
