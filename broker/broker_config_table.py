@@ -92,7 +92,6 @@ BROKER_CONFIGS = by_name(
             DAY_MS,
             "How long the sequence numbers of an idle producer are remembered.",
             at_least(1),
-            honoured=False,
         ),
         # clients' connections and requests
         ConfigDefinition(

@@ -45,10 +45,12 @@ class Housekeeping:
         """Until when logs are left alone that could not be compacted."""
 
     async def apply_retention(self) -> None:
-        """Runs until cancelled: removes segments that have had their time, and storage parked for too long."""
+        """Runs until cancelled: forgets silent producers, removes segments and parked storage that had their time."""
         while True:
             await trio.sleep(self._configs.settings.retention_check_interval_ms / 1000)
+            silent_since_ms = self._wall_clock.now_ms() - self._configs.settings.producer_expiration_ms
             for replica in list(self._replicas):
+                replica.log.producers.expire(silent_since_ms)
                 if replica.offline_reason is None and replica.settings.log.deletes:
                     await self._attempt(replica, self._apply_retention)
             for topic, topic_id in self._parking.remove_expired(self._configs.settings.deleted_topic_retention_ms):

@@ -46,7 +46,7 @@ _SHARED_SETTINGS_MAX = 1000
 class SpecSink(Protocol):
     """Whoever makes specs real on this SPU."""
 
-    def apply_topic(self, topic: TopicSpec, settings: TopicSettings) -> None:
+    async def apply_topic(self, topic: TopicSpec, settings: TopicSettings) -> None:
         """From now on the topic is as the spec says; called again whenever it or its settings change."""
 
     async def remove_topic(self, topic_id: TopicId) -> None:
@@ -304,7 +304,7 @@ class LocalController:
 
     async def _apply(self, topic: TopicSpec) -> None:
         self._cluster.put_topic(topic)
-        self._sink.apply_topic(topic, self._settings_of(topic))
+        await self._sink.apply_topic(topic, self._settings_of(topic))
         await trio.lowlevel.checkpoint()  # many topics at once leave room for clients in between
 
     def _use_broker_configs(self) -> None:

@@ -4,6 +4,7 @@ A replica's storage is kept when its topic goes: it is parked under the topic's 
 can come back, and a new topic of the same name, which has another id, starts empty.
 """
 
+import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -20,6 +21,9 @@ from .parking import Parking
 from .replicas import Replica, Replicas
 from .specs import PartitionSpec, TopicSpec
 from .topic_configs import TopicSettings
+
+OPENED_IN_A_ROW = 50
+"""A topic of thousands of partitions must not keep clients waiting: after so many it is their turn."""
 
 
 class SpecDispatcher:
@@ -52,19 +56,23 @@ class SpecDispatcher:
 
     # what the source of specs says
 
-    def apply_topic(self, topic: TopicSpec, settings: TopicSettings) -> None:
+    async def apply_topic(self, topic: TopicSpec, settings: TopicSettings) -> None:
         """The topic is as the spec has it: its replicas that belong here run, with its settings."""
         if topic.id not in self._topics:
             self._parking.unpark(topic.name, topic.id)
         self._topics[topic.id] = topic
+        opened = 0
         for spec in topic.partitions:
             if self._spu in spec.replicas:
                 replica = self._replicas.find(spec.topic_id, spec.partition)
-                if replica is None:
-                    self._open(spec, settings)
-                else:
+                if replica is not None:
                     replica.spec = spec
                     replica.use_settings(settings)
+                    continue
+                self._open(spec, settings)
+                opened += 1
+                if opened % OPENED_IN_A_ROW == 0:
+                    await trio.lowlevel.checkpoint()
 
     async def remove_topic(self, topic_id: TopicId) -> None:
         """The topic is gone: its replicas stop, and their storage is parked."""
@@ -79,15 +87,16 @@ class SpecDispatcher:
 
     async def on_all_applied(self) -> None:
         """All topics that exist have been applied: what else lies here belongs to none of them."""
-        self._clean = True  # a replica that is made from now on has no past
+        self._clean = False  # storage that is reattached from now on has no mark that speaks for it
         await self._parking.park_orphans(self._topics)
 
     def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
         directory = layout.replica_directory(self._data_directory, spec.topic, spec.topic_id, spec.partition)
         logger = self._logger.bind(topic=spec.topic, partition=spec.partition)
         now_ms = self._wall_clock.now_ms()
+        clean = self._clean or not self._files.list(directory)
         try:
-            log = Log.open(self._files, directory, settings.log, now_ms, clean=self._clean, open_files=self._open_files)
+            log = Log.open(self._files, directory, settings.log, now_ms, clean=clean, open_files=self._open_files)
         except OSError as error:
             logger.error("replica_did_not_open", reason=str(error))
             self._replicas.add_damaged(spec, str(error))

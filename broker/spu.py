@@ -1,5 +1,6 @@
 """A Streaming Processing Unit: wires what serves Kafka clients from the replicas in one data directory, and runs it."""
 
+from contextlib import ExitStack
 from functools import partial
 
 import trio
@@ -119,23 +120,34 @@ class Spu:
         lock = self.files.lock(layout.lock_path(self.data_directory))
         if lock is None:
             raise StartError(f"{self.data_directory} is in use by another tailrace process")
-        try:
-            listeners = [(await self._network.listen(each.address), each) for each in self.settings.listeners]
-            metrics_listener = await self._listen_for_scrapes()
-            self.controller = await self._open_replicas(tuple(_endpoint(*each) for each in listeners))
-            self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
-            async with trio.open_nursery() as nursery:
-                self._start(nursery, listeners, metrics_listener)
-                addresses = [listener.address for listener, _ in listeners]
-                self._logger.info("spu_started", addresses=[str(each) for each in addresses])
-                task_status.started(addresses)
-                await self._stopping.wait()
-                nursery.cancel_scope.cancel()
+        with ExitStack() as held:
+            held.callback(lock.release)
+            with ExitStack() as listening:
+                await self._serve(listening, task_status)
+            # Nobody can connect any more: who tries learns at once that this SPU has gone.
             await self._housekeeping.save_high_watermarks()
             await self._close_replicas()
-        finally:
-            lock.release()
         self._logger.info("spu_stopped")
+
+    async def _serve(self, listening: ExitStack, task_status: trio.TaskStatus[list[Address]]) -> None:
+        """Until `stop`. The listeners close with the stack."""
+        listeners: list[tuple[Listener, ListenerSettings]] = []
+        for each in self.settings.listeners:
+            listener = await self._network.listen(each.address)
+            listening.callback(listener.close)
+            listeners.append((listener, each))
+        metrics_listener = await self._listen_for_scrapes()
+        if metrics_listener is not None:
+            listening.callback(metrics_listener.close)
+        self.controller = await self._open_replicas(tuple(_endpoint(*each) for each in listeners))
+        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+        async with trio.open_nursery() as nursery:
+            self._start(nursery, listeners, metrics_listener)
+            addresses = [listener.address for listener, _ in listeners]
+            self._logger.info("spu_started", addresses=[str(each) for each in addresses])
+            task_status.started(addresses)
+            await self._stopping.wait()
+            nursery.cancel_scope.cancel()
 
     async def _make_data_directory(self) -> None:
         """Durably: what is synced inside a directory is lost with a directory that was not."""

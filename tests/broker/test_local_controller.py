@@ -33,7 +33,7 @@ class Sink:
     topics: dict[TopicId, tuple[TopicSpec, TopicSettings]] = field(default_factory=dict)
     durable_when_applied: list[bool] = field(default_factory=list)
 
-    def apply_topic(self, topic: TopicSpec, settings: TopicSettings) -> None:
+    async def apply_topic(self, topic: TopicSpec, settings: TopicSettings) -> None:
         self.topics[topic.id] = (topic, settings)
         self.durable_when_applied.append(topic in self._on_disk())
 

@@ -62,9 +62,9 @@ class _Spu:
             clean=self.clean,
         )
 
-    def apply(self, topic: TopicSpec, **configs: str) -> list[Replica]:
+    async def apply(self, topic: TopicSpec, **configs: str) -> list[Replica]:
         self.cluster.put_topic(topic)
-        self.dispatcher.apply_topic(topic, _settings(**configs))
+        await self.dispatcher.apply_topic(topic, _settings(**configs))
         return self.replicas.of_topic(topic)
 
 
@@ -74,19 +74,19 @@ def _append(replica: Replica, *values: bytes) -> None:
     replica.append(data, read_header(data))
 
 
-def test_replicas_that_belong_here_run_after_the_call() -> None:
+async def test_replicas_that_belong_here_run_after_the_call() -> None:
     spu = _Spu()
-    made = spu.apply(_topic(replicas=((HERE,), (ELSEWHERE,), (ELSEWHERE, HERE))))
+    made = await spu.apply(_topic(replicas=((HERE,), (ELSEWHERE,), (ELSEWHERE, HERE))))
     assert [replica.partition for replica in made] == [0, 2]
     assert spu.files.list(f"/data/topics/t/{TOPIC}") == ["0", "2"]
 
 
-def test_applying_again_changes_spec_and_settings_of_the_replica_that_runs() -> None:
+async def test_applying_again_changes_spec_and_settings_of_the_replica_that_runs() -> None:
     spu = _Spu()
-    (before,) = spu.apply(_topic())
+    (before,) = await spu.apply(_topic())
     _append(before, b"a")
     topic = _topic(epoch=7)
-    (after,) = spu.apply(topic, flush_messages="1", segment_bytes="2097152")
+    (after,) = await spu.apply(topic, flush_messages="1", segment_bytes="2097152")
     assert after is before
     assert after.spec is topic.partitions[0]
     assert after.syncs_before_acknowledging
@@ -94,16 +94,16 @@ def test_applying_again_changes_spec_and_settings_of_the_replica_that_runs() -> 
     assert after.log.log_end == 1
 
 
-def test_partitions_are_added_to_a_topic_that_runs() -> None:
+async def test_partitions_are_added_to_a_topic_that_runs() -> None:
     spu = _Spu()
-    (first,) = spu.apply(_topic())
-    assert spu.apply(_topic(replicas=((HERE,), (HERE,))))[0] is first
+    (first,) = await spu.apply(_topic())
+    assert (await spu.apply(_topic(replicas=((HERE,), (HERE,)))))[0] is first
     assert len(list(spu.replicas)) == 2
 
 
 async def test_a_removed_topic_stops_tells_who_waits_and_parks_its_files() -> None:
     spu = _Spu()
-    (replica,) = spu.apply(_topic())
+    (replica,) = await spu.apply(_topic())
     _append(replica, b"a")
     refused: list[KafkaError] = []
 
@@ -125,23 +125,23 @@ async def test_a_removed_topic_stops_tells_who_waits_and_parks_its_files() -> No
 
 async def test_the_same_topic_again_finds_its_records_and_another_of_its_name_starts_empty() -> None:
     spu = _Spu()
-    (replica,) = spu.apply(_topic())
+    (replica,) = await spu.apply(_topic())
     _append(replica, b"a", b"b")
     await spu.dispatcher.remove_topic(TOPIC)
-    (namesake,) = spu.apply(_topic(OTHER))
+    (namesake,) = await spu.apply(_topic(OTHER))
     assert namesake.log.log_end == 0
     await spu.dispatcher.remove_topic(OTHER)
-    (again,) = spu.apply(_topic())
+    (again,) = await spu.apply(_topic())
     assert again.log.log_end == again.high_watermark == 2
     assert not spu.files.exists(layout.parked_path("/data", "t", TOPIC))
 
 
 async def test_what_belongs_to_no_topic_is_parked_once_all_are_applied() -> None:
     spu = _Spu()
-    (replica,) = spu.apply(_topic(OTHER, "forgotten"))
+    (replica,) = await spu.apply(_topic(OTHER, "forgotten"))
     await replica.close()
     again = _Spu(spu.files)
-    again.apply(_topic())
+    await again.apply(_topic())
     await again.dispatcher.on_all_applied()
     assert again.files.exists(layout.parked_path("/data", "forgotten", OTHER))
     assert not again.files.exists(layout.parked_path("/data", "t", TOPIC))
@@ -149,14 +149,14 @@ async def test_what_belongs_to_no_topic_is_parked_once_all_are_applied() -> None
 
 async def test_after_an_unclean_stop_logs_are_examined_and_counted() -> None:
     spu = _Spu()
-    (replica,) = spu.apply(_topic())
+    (replica,) = await spu.apply(_topic())
     _append(replica, b"a")
     await replica.log.sync()
     whole = replica.log.size_bytes
     log = spu.files.open(f"{replica.log.directory}/{0:020d}.log")
     log.append(bytes(batch(b"torn"))[:20])
     again = _Spu(spu.files.crash("all"), clean=False)
-    (recovered,) = again.apply(_topic())
+    (recovered,) = await again.apply(_topic())
     assert (recovered.log.log_end, recovered.log.size_bytes) == (1, whole)
     assert again.metrics.recovered_replicas == 1
     assert again.metrics.truncated_bytes == 20
@@ -165,19 +165,19 @@ async def test_after_an_unclean_stop_logs_are_examined_and_counted() -> None:
 async def test_a_replica_made_after_the_start_has_no_past_to_examine() -> None:
     spu = _Spu(clean=False)
     await spu.dispatcher.on_all_applied()
-    spu.apply(_topic())
+    await spu.apply(_topic())
     assert spu.metrics.recovered_replicas == 0
 
 
 async def test_with_other_replicas_only_what_was_known_to_be_committed_is() -> None:
     spu = _Spu()
-    (replica,) = spu.apply(_topic())
+    (replica,) = await spu.apply(_topic())
     _append(replica, b"a", b"b", b"c")
     await replica.close()
     await save_high_watermarks(spu.files, "/data", {(TOPIC, 0): 2})
-    assert _Spu(spu.files).apply(_topic())[0].high_watermark == 3, "alone, all of it is"
+    assert (await _Spu(spu.files).apply(_topic()))[0].high_watermark == 3, "alone, all of it is"
     followed = _topic(replicas=((HERE, ELSEWHERE),))
-    assert _Spu(spu.files).apply(followed)[0].high_watermark == 2
+    assert (await _Spu(spu.files).apply(followed))[0].high_watermark == 2
 
 
 @pytest.mark.parametrize("damaged", [0, 1])
@@ -193,7 +193,7 @@ async def test_a_log_that_does_not_open_takes_no_neighbour_with_it(damaged: int)
 
     files.make_directories = make  # type: ignore[method-assign]
     spu = _Spu(files)
-    (whole,) = spu.apply(_topic(replicas=((HERE,), (HERE,))))
+    (whole,) = await spu.apply(_topic(replicas=((HERE,), (HERE,))))
     assert whole.partition == 1 - damaged
     with pytest.raises(KafkaError) as refused:
         spu.replicas.leading("t", damaged)

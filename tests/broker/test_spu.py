@@ -166,6 +166,27 @@ async def test_parked_storage_goes_after_its_retention(autojump_clock: object) -
         assert not files.list(directory)
 
 
+async def test_a_silent_producer_is_forgotten(autojump_clock: object) -> None:
+    async with running_spu(broker={"producer.id.expiration.ms": "3600000"}) as running:
+        topic = await running.create("t")
+        records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0)
+        await produce(await running.client(), records)
+        replica = running.spu.replicas.find(topic.id, 0)
+        assert replica is not None
+        await trio.sleep(400)
+        assert len(replica.log.producers) == 1
+        running.world.clock.time_ms += 3_600_001
+        await trio.sleep(400)
+        assert len(replica.log.producers) == 0
+
+
+async def test_nobody_can_connect_once_it_stops(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+    with pytest.raises(OSError, match=r"."):
+        await running.world.network.connect(ADDRESS)
+
+
 async def test_a_damaged_log_is_offline_and_leaves_the_others_alone(autojump_clock: object) -> None:
     world = World()
     async with running_spu(world) as running:

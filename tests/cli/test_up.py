@@ -9,7 +9,7 @@ from tailrace.cli.main import main
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DATA", "PUBLIC", "ADVERTISE", "SPUS", "METRICS", "LOG_LEVEL", "LOG_FORMAT"):
+    for name in ("DATA", "PUBLIC", "SPUS", "METRICS", "LOG_LEVEL", "LOG_FORMAT"):
         monkeypatch.delenv(f"TAILRACE_{name}", raising=False)
 
 
@@ -27,8 +27,9 @@ def _refusal(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
     ("arguments", "reason"),
     [
         (["--public", "nowhere"], "--public: 'nowhere' is not HOST:PORT"),
-        (["--public", "192.0.2.1:9092"], "cannot listen on 192.0.2.1:9092: "),
-        (["--advertise", ":1"], "--advertise: ':1' is not HOST:PORT"),
+        (["--public", "192.0.2.1:9092=localhost:9092"], "cannot listen on 192.0.2.1:9092: "),
+        (["--public", "127.0.0.1:0=:1"], "--public: ':1' is not HOST:PORT"),
+        (["--public", "127.0.0.1:0,127.0.0.1"], "--public: '127.0.0.1' is not HOST:PORT"),
         (["--metrics", "on"], "--metrics: 'on' is not HOST:PORT"),
         (["--spus", "3"], "--spus 3: this version runs one SPU"),
         (["--set", "num.partitions"], "--set num.partitions: it takes NAME=VALUE"),
