@@ -1,0 +1,98 @@
+"""Finding batches and records in a segment."""
+
+import pytest
+from batch_samples import header_of
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.compression import Compression
+from tailrace.protocol.records import Record, build_batch
+from tailrace.storage.open_files import LazyFile, OpenFiles
+from tailrace.storage.segment_index import SegmentIndex
+from tailrace.storage.segment_reader import SegmentReader
+from tailrace.storage.segment_recovery import RecoveryReport
+
+BASE = 1000
+TIMES = [[5, 3], [4, 9, 2], [9], [1], [12, 12], [7], [30, 40, 35]]
+"""Of the records, batch by batch."""
+
+
+@pytest.fixture(params=[1, 100, 10_000], ids=lambda interval: f"interval{interval}")
+def reader(request: pytest.FixtureRequest) -> SegmentReader:
+    files = SimulatedFiles()
+    open_files = OpenFiles(files)
+    index = SegmentIndex(open_files, "", BASE, interval_bytes=request.param)
+    reader = SegmentReader(BASE, LazyFile(open_files, "/log", create=True), index, request.param, RecoveryReport())
+    offset, largest = BASE, -1
+    for number, times in enumerate(TIMES):
+        records = [Record(offset + index, time, b"key", b"value" * 5, []) for index, time in enumerate(times)]
+        batch = build_batch(records, base_offset=offset, leader_epoch=3, compression=Compression(number % 2))
+        index.on_batch(offset - BASE, reader.log.get().size(), largest)
+        reader.log.get().append(batch)
+        # Compaction left a gap of ten offsets after each.
+        offset += len(times) + 10
+        largest = max(largest, *times)
+    return reader
+
+
+def _batches(reader: SegmentReader) -> list[tuple[int, int, int]]:
+    """(position, base offset, next offset) of each."""
+    found, position = [], 0
+    while position < reader.log.get().size():
+        header = reader.header_at(position)
+        found.append((position, header.base_offset, header.next_offset))
+        position += header.size
+    return found
+
+
+def test_the_batch_of_an_offset_or_the_next_one(reader: SegmentReader) -> None:
+    size = reader.log.get().size()
+    batches = _batches(reader)
+    for offset in range(BASE - 5, batches[-1][2] + 5):
+        expected = next((position for position, _, end in batches if end > offset), size)
+        assert reader.position_of(offset, size) == expected
+
+
+def test_the_last_boundary_up_to_a_position(reader: SegmentReader) -> None:
+    size = reader.log.get().size()
+    boundaries = [position for position, _, _ in _batches(reader)] + [size]
+    for start in boundaries[:-1]:
+        for limit in range(start, size + 1):
+            expected = max(boundary for boundary in boundaries if boundary <= limit)
+            assert reader.boundary(start, limit, size) == expected
+
+
+def test_ranges_have_whole_batches(reader: SegmentReader) -> None:
+    size = reader.log.get().size()
+    second = _batches(reader)[1][0]
+    assert reader.range(second, second, 1000, at_least_one=True) is None
+    whole = reader.range(0, size, size, at_least_one=False)
+    assert whole is not None
+    assert len(whole) == size
+    too_large = reader.range(0, size, second - 1, at_least_one=False)
+    assert too_large is not None
+    assert len(too_large) == 0
+    first = reader.range(0, size, 1, at_least_one=True)
+    assert first is not None
+    assert header_of(first.read()).size == len(first) == second
+
+
+def test_the_first_record_at_or_after_a_time(reader: SegmentReader) -> None:
+    size = reader.log.get().size()
+    assert reader.find_timestamp(5, 0, 10_000, size) == (5, 1000, 3)
+    assert reader.find_timestamp(6, 0, 10_000, size) == (9, 1013, 3)
+    assert reader.find_timestamp(10, 0, 10_000, size) == (12, 1047, 3)
+    assert reader.find_timestamp(31, 0, 10_000, size) == (40, 1071, 3)
+    assert reader.find_timestamp(41, 0, 10_000, size) is None
+    assert reader.find_timestamp(0, 1001, 10_000, size) == (3, 1001, 3)
+    assert reader.find_timestamp(9, 1014, 10_000, size) == (9, 1025, 3)
+    assert reader.find_timestamp(10, 0, 1047, size) is None
+
+
+def test_the_largest_timestamp_of_a_stretch(reader: SegmentReader) -> None:
+    size = reader.log.get().size()
+    assert reader.max_timestamp(0, 10_000, size) == 40
+    assert reader.max_timestamp(0, 1071, size) == 30
+    assert reader.max_timestamp(0, 1012, size) == 5
+    assert reader.max_timestamp(1001, 1012, size) == 3
+    assert reader.max_timestamp(1048, 1062, size) == 12
+    assert reader.max_timestamp(1002, 1012, size) == -1
