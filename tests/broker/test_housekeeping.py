@@ -67,7 +67,7 @@ async def test_compaction_can_be_switched_off(autojump_clock: object) -> None:
 
 
 async def test_a_log_that_cannot_be_compacted_serves_on_and_rests(autojump_clock: object) -> None:
-    async with running_spu() as running:
+    async with running_spu(broker={"connections.max.idle.ms": "-1"}) as running:
         client = await running.client()
         damaged = await running.create("damaged", configs=COMPACTED)
         await running.create("t", configs=COMPACTED)
