@@ -10,7 +10,6 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.files import Files
-from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import load_high_watermarks
 from tailrace.storage.log import Log
@@ -32,7 +31,6 @@ class SpecDispatcher:
         spu: SpuId,
         data_directory: str,
         files: Files,
-        wall_clock: WallClock,
         replicas: Replicas,
         parking: Parking,
         metrics: BrokerMetrics,
@@ -43,7 +41,6 @@ class SpecDispatcher:
         self._spu = spu
         self._data_directory = data_directory
         self._files = files
-        self._wall_clock = wall_clock
         self._replicas = replicas
         self._metrics = metrics
         self._logger = logger
@@ -93,10 +90,9 @@ class SpecDispatcher:
     def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
         directory = layout.replica_directory(self._data_directory, spec.topic, spec.topic_id, spec.partition)
         logger = self._logger.bind(topic=spec.topic, partition=spec.partition)
-        now_ms = self._wall_clock.now_ms()
         clean = self._clean or not self._files.list(directory)
         try:
-            log = Log.open(self._files, directory, settings.log, now_ms, clean=clean, open_files=self._open_files)
+            log = Log.open(self._files, directory, settings.log, clean=clean, open_files=self._open_files)
         except OSError as error:
             logger.error("replica_did_not_open", reason=str(error))
             self._replicas.add_damaged(spec, str(error))

@@ -177,7 +177,6 @@ class Spu:
             self.id,
             self.data_directory,
             self.files,
-            self.wall_clock,
             self.replicas,
             self.parking,
             self.metrics,

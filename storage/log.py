@@ -81,7 +81,6 @@ class Log:
         files: Files,
         directory: str,
         config: LogConfig,
-        now_ms: int,
         *,
         clean: bool,
         open_files: OpenFiles | None = None,
@@ -92,11 +91,9 @@ class Log:
         """
         if open_files is None:
             open_files = OpenFiles(files)
-        return cls(files, directory, config, now_ms, clean=clean, open_files=open_files)
+        return cls(files, directory, config, clean=clean, open_files=open_files)
 
-    def __init__(
-        self, files: Files, directory: str, config: LogConfig, now_ms: int, *, clean: bool, open_files: OpenFiles
-    ) -> None:
+    def __init__(self, files: Files, directory: str, config: LogConfig, *, clean: bool, open_files: OpenFiles) -> None:
         files.make_directories(directory)
         self._files = files
         self._directory = directory

@@ -25,7 +25,7 @@ Pair = tuple[str, str | None]
 
 
 def open_log(files: SimulatedFiles, config: LogConfig = CONFIG, *, clean: bool = False) -> Log:
-    return Log.open(files, DIRECTORY, config, 0, clean=clean)
+    return Log.open(files, DIRECTORY, config, clean=clean)
 
 
 def append(log: Log, *pairs: Pair, time: int = 0, epoch: int = 0, **attributes: Any) -> bytes:

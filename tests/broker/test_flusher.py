@@ -46,7 +46,7 @@ class SlowDisk(SimulatedFiles):
 def replica_on(files: SimulatedFiles, partition: int = 0, **configs: str) -> Replica:
     settings = settings_of({name.replace("_", "."): value for name, value in configs.items()}, BrokerConfigs({}))
     spec = PartitionSpec(TOPIC, "t", partition, SPU, Epoch(0), (SPU,), (SPU,))
-    log = Log.open(files, f"/data/topics/t/{TOPIC}/{partition}", settings.log, 0, clean=True)
+    log = Log.open(files, f"/data/topics/t/{TOPIC}/{partition}", settings.log, clean=True)
     return Replica(spec, log, settings, log.log_end)
 
 

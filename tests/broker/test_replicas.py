@@ -42,7 +42,7 @@ class _World:
         made = []
         for spec in topic.partitions:
             directory = f"/data/topics/{topic.name}/{topic.id}/{spec.partition}"
-            log = Log.open(self.files, directory, settings.log, 0, clean=True)
+            log = Log.open(self.files, directory, settings.log, clean=True)
             made.append(Replica(spec, log, settings, log.log_end))
             self.replicas.add(made[-1])
         return made

@@ -54,7 +54,6 @@ class _Spu:
             HERE,
             "/data",
             self.files,
-            clock,
             self.replicas,
             self.parking,
             self.metrics,

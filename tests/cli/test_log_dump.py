@@ -70,7 +70,7 @@ def dump(capsys: pytest.CaptureFixture[str]) -> Dump:
 
 @pytest.fixture
 async def replica(tmp_path: Path) -> Path:
-    log = Log.open(RealFiles(), str(tmp_path), LogConfig(index_interval_bytes=100), 0, clean=True)
+    log = Log.open(RealFiles(), str(tmp_path), LogConfig(index_interval_bytes=100), clean=True)
     for batch in BATCHES:
         log.append(batch, read_header(batch))
     await log.close()

@@ -28,7 +28,7 @@ class Expectation:
     """Every batch that was ever appended at a base offset; only the last of them is valid when it was synced."""
 
     def check(self, files: SimulatedFiles, *, clean: bool = False) -> Log:
-        log = Log.open(files, DIRECTORY, CONFIG, 0, clean=clean)
+        log = Log.open(files, DIRECTORY, CONFIG, clean=clean)
         assert self.start_min <= log.log_start <= self.start_max
         assert log.log_end >= self.synced_end
         assert log.synced_end <= log.log_end
@@ -86,7 +86,7 @@ class Workload:
         await self.files.sync_directory("/data")
         await self.files.sync_directory("")
         self.files.on_operation = self.crash
-        log = Log.open(self.files, DIRECTORY, CONFIG, 0, clean=False)
+        log = Log.open(self.files, DIRECTORY, CONFIG, clean=False)
         actions = [self.append] * 4 + [self.sync] * 2
         actions += [self.delete, self.retain, self.truncate, self.begin_epoch]
         for _ in range(steps):
@@ -151,7 +151,7 @@ class Workload:
         self.files.on_operation = self.crash
         clean = self.chance.random() < 0.7
         nothing_there = not self.files.list(DIRECTORY)
-        log = Log.open(self.files, DIRECTORY, CONFIG, 0, clean=clean)
+        log = Log.open(self.files, DIRECTORY, CONFIG, clean=clean)
         assert log.recovery.was_clean == (clean or nothing_there)
         assert log.log_end == end
         return log

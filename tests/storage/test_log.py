@@ -27,7 +27,7 @@ async def files() -> SimulatedFiles:
 
 
 def _open(files: SimulatedFiles, config: LogConfig = CONFIG, *, clean: bool = False) -> Log:
-    return Log.open(files, DIRECTORY, config, 0, clean=clean)
+    return Log.open(files, DIRECTORY, config, clean=clean)
 
 
 def _append(log: Log, count: int = 1, *, size: int = 100, timestamp: int = 0, epoch: int = 0) -> None:
@@ -248,7 +248,7 @@ async def test_a_batch_larger_than_the_limit_is_read_only_when_it_must_be(files:
 
 async def test_logs_share_their_open_files(files: SimulatedFiles) -> None:
     open_files = OpenFiles(files, 3)
-    logs = [Log.open(files, f"/data/{number}", CONFIG, 0, clean=True, open_files=open_files) for number in range(10)]
+    logs = [Log.open(files, f"/data/{number}", CONFIG, clean=True, open_files=open_files) for number in range(10)]
     for log in logs * 2:
         _append(log)
         assert 0 < len(open_files) <= 3

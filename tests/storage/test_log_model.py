@@ -41,7 +41,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def open(self, *, clean: bool) -> Log:
         # Two files at most are open at once: nearly every use has to open its own again.
-        return Log.open(self.files, DIRECTORY, CONFIG, 0, clean=clean, open_files=OpenFiles(self.files, 2))
+        return Log.open(self.files, DIRECTORY, CONFIG, clean=clean, open_files=OpenFiles(self.files, 2))
 
     @property
     def end(self) -> int:

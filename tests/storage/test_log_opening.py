@@ -21,7 +21,7 @@ def _path(base: int, suffix: str = "log") -> str:
 
 
 def _open(files: SimulatedFiles, *, clean: bool = True) -> Log:
-    return Log.open(files, DIRECTORY, CONFIG, 0, clean=clean)
+    return Log.open(files, DIRECTORY, CONFIG, clean=clean)
 
 
 async def _closed_log(*, clean: bool = True) -> SimulatedFiles:

@@ -17,7 +17,7 @@ CONFIG = LogConfig(segment_bytes_max=1000, index_interval_bytes=100, retention_m
 
 
 def _open(files: SimulatedFiles, *, clean: bool = True) -> Log:
-    return Log.open(files, DIRECTORY, CONFIG, 0, clean=clean)
+    return Log.open(files, DIRECTORY, CONFIG, clean=clean)
 
 
 def _append(log: Log, producer_id: int, sequence: int) -> None:

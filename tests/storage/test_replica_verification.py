@@ -31,7 +31,7 @@ def batch_at(offset: int, epoch: int) -> bytearray:
 
 
 def open_log(files: SimulatedFiles, *, clean: bool = True) -> Log:
-    return Log.open(files, REPLICA, CONFIG, 0, clean=clean)
+    return Log.open(files, REPLICA, CONFIG, clean=clean)
 
 
 def append(log: Log, count: int, epoch: int) -> None:
