@@ -119,11 +119,10 @@ class ReplicaVerification:
         was_sealed = False
         for base, name in self._logs.items():
             if self._end is not None and base < self._end:
-                sentence = f"begins within the segment before it, which ends at offset {self._end}"
-                if was_sealed:
-                    yield self._note(name, f"{sentence}: it was merged into that one and will be removed")
+                if was_sealed or base >= trusted_end:
+                    yield self._note(name, "will be removed: the segment before it took its place")
                     continue
-                yield self._damage(name, sentence)
+                yield self._damage(name, f"begins within the segment before it, which ends at offset {self._end}")
             needed = max(known.log_start, self._end or 0)
             if base > needed and needed < trusted_end:
                 yield self._damage("", f"the segment at offset {needed} is missing; the next begins at offset {base}")
@@ -178,12 +177,13 @@ class ReplicaVerification:
             name = file_name(file.offset, file.kind)
             snapshot = self._files.read(self._path(name))
             checksum = stated.pop(file.offset, None)
-            if ProducerStates.restore(snapshot) is None:
+            if snapshot and ProducerStates.restore(snapshot) is None:
                 yield self._damage(name, f"its checksum does not match; {_REPLAYED}")
             elif checksum not in (None, checksum_of(snapshot)):
-                yield self._damage(name, f"is not the one that the manifest names; {_REPLAYED}")
+                # Snapshots are not synced, so after a crash an older one may be there.
+                yield self._note(name, f"is not the one that the manifest names; {_REPLAYED}")
         for end in sorted(stated):
-            yield self._damage(file_name(end, Kind.PRODUCERS), f"is missing; {_REPLAYED}")
+            yield self._note(file_name(end, Kind.PRODUCERS), f"is missing; {_REPLAYED}")
 
     def _believed_facts(self) -> Iterator[SegmentFacts]:
         """Of the segments that are as they were when these facts were written."""

@@ -16,7 +16,7 @@ from tailrace.runtime.files import File, Files
 
 from . import offset_index
 from .batch_scan import BatchScan, ScannedBatch
-from .layout import Kind, file_name
+from .layout import CLEANED_SUFFIX, Kind, file_name
 from .manifest import SegmentFacts
 from .offset_index import ENTRY_BYTES
 from .segment_summary import SegmentSummary
@@ -76,8 +76,7 @@ class SegmentVerification:
             self._files,
             self._path.rsplit("/", 1)[0],
             claim.base,
-            # An index that grew after the log was closed may have been built again meanwhile, and differently.
-            facts if claim.is_sealed or size == self._covered_bytes else None,
+            facts if self._states_index(size) else None,
         )
         if size < self._covered_bytes or (claim.is_sealed and size > self._covered_bytes):
             then = "sealed" if claim.is_sealed else "closed"
@@ -119,6 +118,13 @@ class SegmentVerification:
         if facts is not None and (self.is_damaged or claim.is_sealed):
             self.end, self.epoch = max(facts.end, 0 if claim.is_sealed else self.end), facts.epoch
         yield from index.findings(log_is_sound=not self.is_damaged and torn is None)
+
+    def _states_index(self, size: int) -> bool:
+        """Whether the manifest speaks of the index that should be there now."""
+        if self._path.endswith(CLEANED_SUFFIX):
+            return False
+        # An index that grew after the log was closed may have been built again meanwhile, and differently.
+        return self._claim.is_sealed or size == self._covered_bytes
 
     def _refuses(self, batch: ScannedBatch) -> str | None:
         header, facts, summary = batch.header, self._claim.facts, self._summary
@@ -204,18 +210,19 @@ class _IndexVerification:
                 yield from self._of_stated(file, facts.index_entries, checksum, log_is_sound=log_is_sound)
 
     def _of_stated(self, file: "_EntryFile", count: int, checksum: int, *, log_is_sound: bool) -> Iterator[Finding]:
+        """Indexes are not synced: a crash may leave another size, but not other bytes in the same."""
         size = count * ENTRY_BYTES
-        sentence, position = None, None
-        if file.failure is not None and (size or file.exists):
-            sentence = file.failure
+        wrong = file.wrong if log_is_sound else None
+        if file.failure is not None:
+            yield Finding(file.path, None, f"{file.failure}; {_REBUILT}", is_damage=True)
         elif file.size != size:
-            sentence, position = f"has {file.size} bytes; the manifest says {size}", min(file.size, size)
-        elif file.checksum != checksum or (log_is_sound and file.wrong is not None):
-            sentence = "does not hold what was written"
-            if log_is_sound and file.wrong is not None:
-                sentence, position = f"entry {file.wrong} does not agree with the log", file.wrong * ENTRY_BYTES
-        if sentence is not None:
-            yield Finding(file.path, position, f"{sentence}; {_REBUILT}", is_damage=True)
+            sentence = f"has {file.size} bytes instead of {size}" if file.exists else "is missing"
+            yield Finding(file.path, None, f"{sentence}, as after a crash; {_REBUILT}", is_damage=False)
+        elif wrong is not None:
+            sentence = f"entry {wrong} does not agree with the log; {_REBUILT}"
+            yield Finding(file.path, wrong * ENTRY_BYTES, sentence, is_damage=True)
+        elif file.checksum != checksum:
+            yield Finding(file.path, None, f"does not hold what was written; {_REBUILT}", is_damage=True)
 
     def _of_unstated(self, file: "_EntryFile", *, log_is_sound: bool) -> Iterator[Finding]:
         """Nobody will believe such an index at the next opening."""
@@ -245,7 +252,6 @@ class _EntryFile:
             self._entries = self._read(file)
         except FileNotFoundError:
             self.exists = False
-            self.failure = "is missing"
         except OSError as error:
             self.failure = f"cannot be opened: {error.strerror or error}"
         self.advance()

@@ -1,10 +1,11 @@
 """No bit of a replica's files can flip unnoticed, and what is as it should be raises no alarm."""
 
 from collections.abc import Iterator
+from random import Random
 from uuid import UUID
 
 import pytest
-from simulation.files import SimulatedFiles
+from simulation.files import Keep, SimulatedFiles
 
 from tailrace.protocol.record_batch import HEADER_SIZE, read_header, stamp_crc
 from tailrace.protocol.records import Record, build_batch
@@ -121,6 +122,41 @@ async def test_the_last_offset_of_a_closed_log_is_covered() -> None:
     assert [finding.position for finding in damage(files)] == [position]
 
 
+async def test_whenever_a_broker_or_its_machine_stops_nothing_is_damaged() -> None:
+    files, chance = SimulatedFiles(), Random(1)
+    files.make_directories(REPLICA)
+    found: list[Finding] = []
+    states = 0
+
+    def crash() -> None:
+        nonlocal states
+        keeps: list[Keep] = ["all", "synced", Random(chance.random())]
+        for keep in keeps:
+            states += 1
+            found.extend(
+                finding
+                for finding in damage(files.crash(keep))
+                # What is never synced may be torn; all of it can be made again from the log.
+                if not isinstance(keep, Random) or ".log" in finding.path
+            )
+
+    files.on_operation = crash
+    log = open_log(files)
+    for epoch in range(8):
+        append(log, 6, epoch=epoch)
+        await log.sync()
+        append(log, 2, epoch=epoch)
+        if epoch % 3 == 1:
+            await log.truncate(log.log_end - 12)
+        if epoch % 3 == 2:
+            await log.advance_log_start(log.log_end - 20)
+        if epoch % 4 == 3:
+            await log.close()
+            log = open_log(files, clean=epoch == 3)
+    assert states > 500
+    assert found == []
+
+
 @pytest.mark.parametrize("is_synced", [True, False])
 async def test_a_killed_broker_leaves_notes_at_most(*, is_synced: bool) -> None:
     files = await closed_log()
@@ -185,8 +221,11 @@ async def test_a_log_without_its_manifest() -> None:
 async def test_a_missing_index_will_be_built_again() -> None:
     files = await closed_log()
     files.remove(f"{REPLICA}/{0:020}.index")
-    (missing,) = damage(files)
-    assert missing.sentence == "is missing; it will be built again from the log"
+    content(files, f"{0:020}.timeindex")[-8:] = b""
+    missing, short = verify(files)
+    assert (missing.is_damage, short.is_damage) == (False, False)
+    assert missing.sentence == "is missing, as after a crash; it will be built again from the log"
+    assert short.sentence == "has 16 bytes instead of 24, as after a crash; it will be built again from the log"
 
 
 async def test_an_index_that_was_written_wrong_does_not_agree_with_the_log() -> None:
@@ -218,11 +257,12 @@ async def test_a_snapshot_of_another_life_of_the_log() -> None:
     files = await closed_log()
     first, *_, last = (name for name in files.list(REPLICA) if name.endswith(".producers"))
     content(files, last)[:] = content(files, first)
-    (other,) = damage(files)
+    (other,) = verify(files)
+    assert not other.is_damage
     assert other.path == f"{REPLICA}/{last}"
     assert "not the one that the manifest names" in other.sentence
     files.remove(f"{REPLICA}/{last}")
-    (missing,) = damage(files)
+    (missing,) = verify(files)
     assert missing.sentence.startswith("is missing")
 
 
