@@ -41,7 +41,8 @@ def append(log: Log, *pairs: Pair, time: int = 0, epoch: int = 0, **attributes: 
 
 def seal(log: Log) -> None:
     """The open segment has its time; a new one begins with the next batch."""
-    log._roll()
+    if log.segments()[-1].size:
+        log._roll()
 
 
 def batches(log: Log, offset: int | None = None) -> list[tuple[BatchHeader, bytes]]:

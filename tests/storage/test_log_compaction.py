@@ -208,6 +208,36 @@ async def test_times_are_found_among_the_records_that_are_left() -> None:
     assert log.find_timestamp(0, log.log_end) == (10, 0, 0)
 
 
+async def test_the_time_of_an_empty_batch_is_no_records_time() -> None:
+    log = open_log(SimulatedFiles())
+    for time, key in ((10, "x"), (20, "a"), (90, "b")):
+        append(log, (key, "1"), time=time, producer_id=time, producer_epoch=0, base_sequence=0)
+    append(log, ("b", "2"), time=30)
+    seal(log)
+    await log.compact(100, log.log_end)
+    await log.advance_log_start(1)
+    assert [(header.max_timestamp, header.record_count) for header, _ in batches(log)] == [(20, 1), (90, 0), (30, 1)]
+    assert log.max_timestamp(log.log_end) == (30, 3, 0)
+    assert log.max_timestamp(3) == (20, 1, 0)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_producers_are_known_after_a_restart(clean: bool) -> None:
+    files = SimulatedFiles()
+    log = open_log(files)
+    for sequence in range(3):
+        append(log, ("a", "1"), producer_id=5, producer_epoch=0, base_sequence=sequence)
+        seal(log)
+    append(log, ("a", "2"))
+    seal(log)
+    # So late that not even an empty batch is left of what the producer sent.
+    await log.compact(2 * PRODUCERS_KEPT_MS, log.log_end)
+    assert not any(header.has_producer for header, _ in batches(log))
+    await log.close()
+    log = open_log(files, clean=clean)
+    assert [(number, producer.batches[-1].last_sequence) for number, producer in log.producers] == [(5, 2)]
+
+
 async def test_who_reads_the_old_file_is_not_disturbed() -> None:
     log = log_of([("a", "1"), ("b", "1"), ("a", "2")])
     found = log.read(0, 10_000, log.log_end, at_least_one=True)
@@ -247,6 +277,29 @@ async def test_records_come_and_go_while_a_log_is_compacted() -> None:
     await log.compact(0, log.log_end)
     keys = [key for _, key, _ in contents(log) if key != "new"]
     assert sorted(keys) == [f"key{number}" for number in range(7)]
+
+
+async def test_a_segment_that_goes_meanwhile_ends_the_compaction() -> None:
+    files = SimulatedFiles()
+    log = log_of([("a", "1"), ("b", "1")], [("a", "2"), ("c", "1"), ("c", "2")], files=files)
+    await log.sync()
+    begun = trio.Event()
+    files.on_operation = begun.set
+    outcomes = []
+
+    async def compact() -> None:
+        outcomes.append(await log.compact(0, log.log_end))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(compact)
+        await begun.wait()
+        await log.advance_log_start(2)
+    assert outcomes == [None]
+    assert not log.compactions, "what is left of the group was not compacted"
+    assert contents(log) == [(2, "a", "2"), (3, "c", "1"), (4, "c", "2")]
+    assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
+    await log.compact(0, log.log_end)
+    assert contents(log) == [(2, "a", "2"), (4, "c", "2")]
 
 
 async def test_a_compaction_that_is_cancelled_leaves_the_log_as_it_was() -> None:

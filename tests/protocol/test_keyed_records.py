@@ -1,0 +1,55 @@
+"""Every record that can be decoded can be walked, and the other way round."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.keyed_records import keyed_records
+from tailrace.protocol.record_batch import read_header
+from tailrace.protocol.records import Record, build_batch, decode_records, encode_records
+
+RECORDS = st.lists(
+    st.builds(
+        Record,
+        offset=st.integers(0, 2**31 - 1),
+        timestamp=st.integers(0, 2**62),
+        key=st.none() | st.binary(max_size=200),
+        value=st.none() | st.binary(max_size=200),
+        headers=st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=3)), max_size=2),
+    ),
+    max_size=10,
+)
+
+
+@given(records=RECORDS, base=st.integers(0, 2**31 - 1))
+def test_it_tells_of_each_record_what_decoding_tells(records: list[Record], base: int) -> None:
+    body = bytes(encode_records(records, base, base))
+    found = list(keyed_records(body, len(records)))
+    assert [(base + f.offset_delta, base + f.timestamp_delta, f.key, f.has_value) for f in found] == [
+        (record.offset, record.timestamp, record.key, record.value is not None) for record in records
+    ]
+    assert b"".join(body[record.start : record.end] for record in found) == body
+
+
+@given(data=st.binary(max_size=40), count=st.integers(0, 4))
+def test_bytes_that_are_no_records_are_refused_and_never_read_past_their_end(data: bytes, count: int) -> None:
+    header = read_header(build_batch([]))
+    header.record_count = count
+    try:
+        walked = [(r.offset_delta, r.key, r.has_value) for r in keyed_records(data, count)]
+    except KafkaError as error:
+        assert error.code == ErrorCode.CORRUPT_MESSAGE
+        with pytest.raises(KafkaError):
+            decode_records(header, data)
+    else:
+        assert all(end <= len(data) for _, end, *_ in keyed_records(data, count))
+        assert len(walked) == count
+
+
+@pytest.mark.parametrize("cut", [1, 5])
+def test_a_body_that_is_cut_or_continued_is_refused(cut: int) -> None:
+    body = bytes(encode_records([Record(0, 0, b"key", b"value")], 0, 0))
+    for damaged in (body[:-cut], body + bytes(cut)):
+        with pytest.raises(KafkaError):
+            list(keyed_records(damaged, 1))
