@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.compile import Decoder
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.protocol.headers import RequestHeader, decode_request_header
+from tailrace.protocol.headers import read_request_header
 from tailrace.runtime.network import Connection
 
 from .handlers import api_versions
@@ -164,24 +164,24 @@ class ClientConnection:
         self._answered.clear()
 
     def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
-        header, position = decode_request_header(frame, 0)
+        api_key, api_version, correlation_id, client_id, position = read_request_header(frame)
         context = RequestContext(
-            header.api_key,
-            header.api_version,
-            header.correlation_id,
-            header.client_id,
+            api_key,
+            api_version,
+            correlation_id,
+            client_id,
             self._listener,
             self._client,
             self.last_active,
             self._on_response,
         )
         self._outbox.expect(context)
-        route = self._dispatcher.route(header.api_key, header.api_version)
+        route = self._dispatcher.route(api_key, api_version)
         if route is None:
-            if header.api_key == ApiKey.API_VERSIONS:
-                context.respond_with(api_versions.refuse_version(header.correlation_id))
+            if api_key == ApiKey.API_VERSIONS:
+                context.respond_with(api_versions.refuse_version(correlation_id))
                 return None
-            raise RemoteProtocolError(_unsupported(header))
+            raise RemoteProtocolError(f"{api_key.name} version {api_version} is not answered here")
         decode, handle = route
         request, _ = decode(frame, position)
         reply = handle(context, request)
@@ -235,10 +235,6 @@ class ClientConnection:
         self._metrics.sent_bytes += self._outbox.sent_bytes - before
         self._room_made.set()
         return done
-
-
-def _unsupported(header: RequestHeader) -> str:
-    return f"API {header.api_key} version {header.api_version} is not answered here"
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:

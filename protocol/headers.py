@@ -44,6 +44,12 @@ class RequestHeader:
 
 def decode_request_header(view: memoryview, position: int = 0) -> tuple[RequestHeader, int]:
     """The header, and where the body begins. The version may be one that we do not serve: the caller looks."""
+    api_key, api_version, correlation_id, client_id, position = read_request_header(view, position)
+    return RequestHeader(api_key, api_version, correlation_id, client_id), position
+
+
+def read_request_header(view: memoryview, position: int = 0) -> tuple[ApiKey, int, int, str | None, int]:
+    """The header's fields, and where the body begins, for a server that makes something of its own of them."""
     try:
         api_key, api_version, correlation_id, length = _REQUEST.unpack_from(view, position)
         position += _REQUEST.size
@@ -66,7 +72,7 @@ def decode_request_header(view: memoryview, position: int = 0) -> tuple[RequestH
                 position = skip_tagged(view, position, count)
     except (error, IndexError, UnicodeDecodeError) as reason:
         raise RemoteProtocolError(f"malformed request header: {reason}") from None
-    return RequestHeader(api.key, api_version, correlation_id, client_id), position
+    return api.key, api_version, correlation_id, client_id, position
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
