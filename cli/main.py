@@ -22,6 +22,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse(sys.argv[1:] if argv is None else argv)
     try:
         status: int = arguments.run(arguments)
+    except KeyboardInterrupt:
+        # As a shell reports a command that SIGINT ended.
+        return 130
     except BrokenPipeError:
         # Whoever read our output has seen enough.
         sys.stderr.close()

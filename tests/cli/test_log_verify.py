@@ -14,6 +14,7 @@ from batch_samples import header_of, make_batch
 from tailrace.cli.main import main
 from tailrace.cli.progress import Progress
 from tailrace.runtime.files import RealFiles
+from tailrace.storage.batch_scan import BatchScan
 from tailrace.storage.checkpoints import leave_clean_shutdown_mark, save_high_watermarks
 from tailrace.storage.layout import replica_directory
 from tailrace.storage.log import Log
@@ -144,6 +145,15 @@ def test_nothing_to_verify(tmp_path: Path, verify: Verify) -> None:
 def test_a_new_data_directory_is_whole(tmp_path: Path, verify: Verify) -> None:
     (tmp_path / "topics").mkdir()
     assert verify(tmp_path).status == 0
+
+
+def test_an_interrupt_ends_it_without_a_traceback(data: Path, verify: Verify, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: BatchScan) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BatchScan, "__iter__", interrupted)
+    printed = verify(data)
+    assert (printed.status, printed.err) == (130, "")
 
 
 def test_progress_when_it_is_asked_for(data: Path, verify: Verify) -> None:
