@@ -110,7 +110,9 @@ def measure_starts(running: dict[str, Broker], figures: dict[str, Figures], roun
 
 
 def run_cases(broker: Broker, chain: list[str], figures: Figures) -> None:
-    topic = topic_creator(broker.bootstrap, "bench")(partitions=1)
+    # What the work before has left to write would be charged to this one, and so would memory that is not free yet.
+    os.sync()
+    topic = topic_creator(broker.bootstrap, "bench")(partitions=1, file_delete_delay_ms="1000")
     try:
         for case in chain:
             cpu_before = cpu_seconds(broker)
