@@ -108,7 +108,7 @@ class ClientConnection:
         connection = self._connection
         outbox = self._outbox
         turns_in_a_row = 0
-        while True:
+        while self._closing is None:
             while len(outbox.unanswered) >= UNANSWERED_MAX or outbox.held_bytes >= HELD_BYTES_MAX:
                 self._room_made = trio.Event()
                 await self._room_made.wait()

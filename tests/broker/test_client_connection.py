@@ -105,11 +105,12 @@ async def _served(
         await connection.run()
         ended.set()
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(run)
-        await trio.testing.wait_all_tasks_blocked()
-        yield _Served(WireClient(client_side), connection, server_side, metrics, memory, ended)
-        nursery.cancel_scope.cancel()
+    with trio.fail_after(10):  # a test that hangs says where
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            await trio.testing.wait_all_tasks_blocked()
+            yield _Served(WireClient(client_side), connection, server_side, metrics, memory, ended)
+            nursery.cancel_scope.cancel()
 
 
 async def test_all_requests_that_arrived_together_are_one_turn_and_one_send() -> None:
@@ -231,7 +232,12 @@ async def test_requests_that_end_without_a_response_make_room_as_well() -> None:
         assert len(script.asked) > asked
 
 
-async def test_a_request_that_is_refused_silently_ends_the_connection_and_nothing_behind_it_is_handled() -> None:
+@pytest.mark.parametrize("shared_bytes", [64 * 1024, 50])
+async def test_a_request_that_is_refused_silently_ends_the_connection_and_nothing_behind_it_is_handled(
+    shared_bytes: int,
+) -> None:
+    """Neither what arrived with it, nor what came next."""
+
     def refuse(context: RequestContext, request: FindCoordinatorRequest) -> object:
         if request.key != "bad":
             return _echo(context, request)
@@ -239,7 +245,7 @@ async def test_a_request_that_is_refused_silently_ends_the_connection_and_nothin
         return None
 
     script = _Script(refuse)
-    async with _served(script) as served:
+    async with _served(script, shared_bytes=shared_bytes) as served:
         await served.client.send(served.ask("good", "bad", "behind"))
         assert (await served.client.response()).host == "good"
         assert await served.client.at_end()
