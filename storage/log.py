@@ -13,7 +13,7 @@ from operator import attrgetter
 import trio
 
 from tailrace.protocol.record_batch import BatchHeader
-from tailrace.runtime.files import Buffer, Files
+from tailrace.runtime.files import Buffer, File, Files
 
 from . import manifest
 from .compaction import KEYS_MAX, Compacted, compacted_end, cut_history, with_compaction
@@ -302,11 +302,11 @@ class Log:
         if self._manifest.wants_replacement:
             await self._manifest.replace(self._manifest_content(closed=facts))
         else:
-            await self._note_durably(manifest.closed_line(facts))
+            await self._sync_manifest(self._manifest.append([manifest.closed_line(facts)]))
 
-    async def _note_durably(self, *lines: bytes) -> None:
+    async def _sync_manifest(self, file: File) -> None:
         try:
-            await self._manifest.append(lines).sync()
+            await file.sync()
             await self._sync_directories()
         except OSError as error:
             self._fail(f"{self._directory}: sync failed: {error}")
@@ -341,12 +341,18 @@ class Log:
 
     async def _advance_log_start(self, offset: int) -> list[SegmentFacts]:
         """Says first that records are gone, then removes them: so a crash between leaves nothing unexplained."""
-        self.log_start = offset
-        self.epochs.cut_start(offset)
-        self._changed_since_close = True
-        # The segment that told of the first epoch may be among those that go.
-        await self._note_durably(manifest.start_line(offset), *map(manifest.epoch_line, list(self.epochs)[:1]))
         count = bisect_right(self._sealed, offset, key=_by_end)
+        for segment in self._sealed[:count]:
+            # On a full disk this makes room for what has to be said.
+            segment.reader.index.discard()
+        epochs = LeaderEpochs(self.epochs)
+        epochs.cut_start(offset)
+        # The segment that told of the first epoch may be among those that go.
+        lines = [manifest.start_line(offset), *map(manifest.epoch_line, list(epochs)[:1])]
+        file = self._manifest.append(lines)
+        self.log_start, self.epochs = offset, epochs
+        self._changed_since_close = True
+        await self._sync_manifest(file)
         gone, self._sealed[:count] = self._sealed[:count], []
         for segment in gone:
             self._remove(segment)

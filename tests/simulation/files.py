@@ -174,6 +174,8 @@ class SimulatedFiles:
 
     def remove(self, path: str) -> None:
         if path in self._names:
+            if self.room_bytes is not None:
+                self.room_bytes += len(self._names[path].content)
             self._enter(_parent(path), Unlink(path))
 
     def remove_tree(self, directory: str) -> None:

@@ -214,6 +214,28 @@ async def test_retention_stops_at_the_high_watermark(files: SimulatedFiles) -> N
     assert log.log_start == 10
 
 
+async def test_retention_makes_room_on_a_full_disk(files: SimulatedFiles) -> None:
+    log = _open(files, replace(CONFIG, retention_ms=10))
+    _append(log, 25)
+    files.room_bytes = 0
+    removed = await log.apply_retention(1000, 20)
+    assert [segment.end for segment in removed] == [10, 20]
+    _append(log, 10)
+    assert _offsets(log) == list(range(20, 35))
+
+
+async def test_records_are_not_deleted_when_that_cannot_be_said(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 5)
+    files.room_bytes = 0
+    with pytest.raises(OSError, match="no space"):
+        await log.advance_log_start(3)
+    assert log.log_start == 0
+    files.room_bytes = None
+    await log.advance_log_start(3)
+    assert _offsets(log) == [3, 4]
+
+
 async def test_a_replica_that_starts_over_takes_any_offset(files: SimulatedFiles) -> None:
     log = _open(files)
     _append(log, 25, epoch=3)

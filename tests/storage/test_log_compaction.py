@@ -5,11 +5,12 @@ from dataclasses import replace
 import pytest
 import trio
 from compacted_logs import CONFIG, DIRECTORY, append, batches, contents, open_log, records, seal, sizes
-from simulation.files import SimulatedFiles
+from simulation.files import Node, SimulatedFiles
 
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch, read_records
+from tailrace.storage.layout import Kind, file_name
 from tailrace.storage.log import Log
 from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, CannotCompactError
 
@@ -279,12 +280,20 @@ async def test_records_come_and_go_while_a_log_is_compacted() -> None:
     assert sorted(keys) == [f"key{number}" for number in range(7)]
 
 
-async def test_a_segment_that_goes_meanwhile_ends_the_compaction() -> None:
+async def test_a_segment_that_goes_meanwhile_ends_the_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     files = SimulatedFiles()
     log = log_of([("a", "1"), ("b", "1")], [("a", "2"), ("c", "1"), ("c", "2")], files=files)
     await log.sync()
-    begun = trio.Event()
-    files.on_operation = begun.set
+    written, deleted = trio.Event(), trio.Event()
+    sync, cleaned = files.sync, f"{DIRECTORY}/{file_name(0, Kind.CLEANED_LOG)}"
+
+    async def sync_after_the_deletion(node: Node) -> None:
+        if files.exists(cleaned) and files.open(cleaned).node is node:
+            written.set()
+            await deleted.wait()
+        await sync(node)
+
+    monkeypatch.setattr(files, "sync", sync_after_the_deletion)
     outcomes = []
 
     async def compact() -> None:
@@ -292,8 +301,9 @@ async def test_a_segment_that_goes_meanwhile_ends_the_compaction() -> None:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(compact)
-        await begun.wait()
+        await written.wait()
         await log.advance_log_start(2)
+        deleted.set()
     assert outcomes == [None]
     assert not log.compactions, "what is left of the group was not compacted"
     assert contents(log) == [(2, "a", "2"), (3, "c", "1"), (4, "c", "2")]
