@@ -252,14 +252,11 @@ async def test_records_come_and_go_while_a_log_is_compacted() -> None:
     log = log_of(*([(f"key{number % 7}", "x" * 30)] * 5 for number in range(200)), segment_bytes_max=1000)
     log.use_config(replace(log.config, deletes=True, retention_bytes=1))
     turns = 0
-
-    async def compact() -> None:
-        await log.compact(0, log.log_end)
-        scope.cancel()
+    is_over = False
 
     async def use() -> None:
         nonlocal turns
-        while True:
+        while not is_over or turns < 4:
             append(log, ("new", str(turns)))
             assert contents(log)[-1] == (log.log_end - 1, "new", str(turns))
             await log.sync()
@@ -269,10 +266,9 @@ async def test_records_come_and_go_while_a_log_is_compacted() -> None:
             await trio.lowlevel.checkpoint()
 
     async with trio.open_nursery() as nursery:
-        scope = nursery.cancel_scope
-        nursery.start_soon(compact)
         nursery.start_soon(use)
-    assert turns > 3
+        await log.compact(0, log.log_end)
+        is_over = True
     assert log.log_start == 100
     assert log.size_bytes == sum(sizes(log))
     await log.compact(0, log.log_end)
@@ -313,13 +309,20 @@ async def test_a_segment_that_goes_meanwhile_ends_the_compaction(monkeypatch: py
 
 
 async def test_a_compaction_that_is_cancelled_leaves_the_log_as_it_was() -> None:
-    files = SimulatedFiles()
-    log = log_of([("a", "1"), ("b", "1"), ("a", "2")] * 300, files=files, segment_bytes_max=2**20)
+    files = HeldFiles()
+    log = log_of([("a", "1"), ("b", "1"), ("a", "2")], files=files)
+    await log.sync()
     before = contents(log)
-    with trio.move_on_after(0):
-        await log.compact(0, log.log_end)
+    files.holds_next = True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.compact, 0, log.log_end)
+        await files.begun.wait()
+        assert any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
+        nursery.cancel_scope.cancel()
     assert contents(log) == before
     assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
+    await log.compact(0, log.log_end)
+    assert contents(log) == before[1:]
 
 
 async def test_more_keys_than_fit_into_memory_take_several_passes() -> None:
