@@ -80,8 +80,6 @@ class KafkaSide:
 
     def add_partitions(self, topic: str, total: int) -> None:
         self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(PATIENCE_SECONDS)
-        # An old client keeps to the partitions it knows for minutes.
-        self._admin = new_admin(self.bootstrap)
         self._wait_for_partitions(topic, total)
 
     def delete_records_before(self, topic: str, partition: int, offset: int) -> None:
@@ -109,6 +107,8 @@ class KafkaSide:
             try:
                 return len(self._offsets(topic, LATEST, partitions)) == partitions
             except KafkaException:
+                # A client that has seen fewer partitions keeps to these for minutes.
+                self._admin = new_admin(self.bootstrap)
                 return False
 
         wait_until(all_answer, PATIENCE_SECONDS, f"{partitions} partitions of {topic}")

@@ -45,6 +45,8 @@ def start_session(scratch: Path) -> SparkSession:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.streaming.pollingDelay": "10ms",
+        # A query that waits for a broker that is gone is given up, so that one failure stays one.
+        "spark.sql.streaming.stopTimeout": "20s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
