@@ -10,7 +10,6 @@ from simulation.files import Node, SimulatedFiles
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch, read_records
-from tailrace.storage.layout import Kind, file_name
 from tailrace.storage.log import Log
 from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, CannotCompactError
 
@@ -276,20 +275,28 @@ async def test_records_come_and_go_while_a_log_is_compacted() -> None:
     assert sorted(keys) == [f"key{number}" for number in range(7)]
 
 
-async def test_a_segment_that_goes_meanwhile_ends_the_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    files = SimulatedFiles()
+class HeldFiles(SimulatedFiles):
+    """The next sync waits until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holds_next = False
+        self.begun = trio.Event()
+        self.let_go = trio.Event()
+
+    async def sync(self, node: Node) -> None:
+        if self.holds_next:
+            self.holds_next = False
+            self.begun.set()
+            await self.let_go.wait()
+        await super().sync(node)
+
+
+async def test_a_segment_that_goes_meanwhile_ends_the_compaction() -> None:
+    files = HeldFiles()
     log = log_of([("a", "1"), ("b", "1")], [("a", "2"), ("c", "1"), ("c", "2")], files=files)
     await log.sync()
-    written, deleted = trio.Event(), trio.Event()
-    sync, cleaned = files.sync, f"{DIRECTORY}/{file_name(0, Kind.CLEANED_LOG)}"
-
-    async def sync_after_the_deletion(node: Node) -> None:
-        if files.exists(cleaned) and files.open(cleaned).node is node:
-            written.set()
-            await deleted.wait()
-        await sync(node)
-
-    monkeypatch.setattr(files, "sync", sync_after_the_deletion)
+    files.holds_next = True
     outcomes = []
 
     async def compact() -> None:
@@ -297,9 +304,9 @@ async def test_a_segment_that_goes_meanwhile_ends_the_compaction(monkeypatch: py
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(compact)
-        await written.wait()
+        await files.begun.wait()
         await log.advance_log_start(2)
-        deleted.set()
+        files.let_go.set()
     assert outcomes == [None]
     assert not log.compactions, "what is left of the group was not compacted"
     assert contents(log) == [(2, "a", "2"), (3, "c", "1"), (4, "c", "2")]
