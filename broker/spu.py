@@ -204,6 +204,9 @@ class Spu:
         self, nursery: trio.Nursery, listeners: list[tuple[Listener, ListenerSettings]], metrics: Listener | None
     ) -> None:
         self._flusher = Flusher(nursery, self.deadlines, self.metrics, self._logger)
+        for replica in self.replicas:
+            if replica.log.synced_end < replica.log.log_end:
+                self._flusher.flush(replica)  # what an unclean stop left in the page cache
         server = PublicServer(self, self.broker_configs, self.metrics, self._logger)
         nursery.start_soon(self.deadlines.run)
         nursery.start_soon(self._housekeeping.apply_retention)

@@ -69,6 +69,9 @@ async def test_a_kill_keeps_what_the_page_cache_holds_and_begins_a_new_epoch(aut
         assert await latest(running) == (0, 2)
         assert running.spu.cluster.topics["t"].partitions[0].epoch == 1
         assert running.spu.metrics.recovered_replicas == 1
+        await trio.testing.wait_all_tasks_blocked()
+        (replica,) = running.spu.replicas
+        assert replica.log.synced_end == 2, "what was recovered does not wait for the next append to reach the disk"
 
 
 async def test_what_was_acknowledged_after_a_flush_survives_a_power_failure(autojump_clock: object) -> None:

@@ -1,0 +1,187 @@
+"""Produce against a whole SPU: what is stored, what is refused, and when a producer hears of it."""
+
+import pytest
+import trio
+from simulation.client import WireClient
+from spus import RunningSpu, batch, newest, running_spu
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.compression import Compression
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tailrace.protocol.record_batch import read_header
+from tailrace.protocol.records import read_records
+
+BY_NAME = 12
+EMPTY = (0, 0)
+
+
+def request(*records: bytes | None, acks: int = -1, topic: str = "t", timeout_ms: int = 1000) -> ProduceRequest:
+    """Each goes to the partition of its place in line."""
+    data = [PartitionProduceData(partition, each) for partition, each in enumerate(records)]
+    return ProduceRequest(
+        acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+    )
+
+
+async def ask(client: WireClient, produce: ProduceRequest, version: int = BY_NAME) -> list[PartitionProduceResponse]:
+    response: ProduceResponse = await client.request(ApiKey.PRODUCE, version, produce)
+    return response.responses[0].partition_responses
+
+
+def bounds(running: RunningSpu, partition: int = 0) -> tuple[int, int]:
+    """Where the log of a partition starts and ends."""
+    replica = running.spu.replicas.find("t", partition)
+    assert replica is not None
+    return replica.log.log_start, replica.log.log_end
+
+
+def stored(running: RunningSpu) -> bytes:
+    replica = running.spu.replicas.find("t", 0)
+    assert replica is not None
+    found = replica.log.read(0, 2**20, replica.log.log_end, at_least_one=True)
+    assert found is not None
+    return found.read()
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+async def test_a_batch_is_stored_as_it_came_with_its_offset_and_epoch(autojump_clock: object, version: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        records = batch(b"a", b"b", compression=Compression.GZIP)
+        assert [each.base_offset for each in await ask(client, request(records), version)] == [0]
+        assert [each.base_offset for each in await ask(client, request(records, acks=1), version)] == [2]
+        first = stored(running)[: len(records)]
+        assert first[16:] == records[16:]
+        assert (read_header(first).base_offset, read_header(first).leader_epoch) == (0, 0)
+
+
+async def test_one_refused_partition_leaves_the_others_alone(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t", 2)
+        spoilt = bytearray(batch(b"a"))
+        spoilt[-1] ^= 1
+        answers = await ask(await running.client(), request(bytes(spoilt), batch(b"b"), batch(b"c")))
+        assert [each.error_code for each in answers] == [
+            ErrorCode.CORRUPT_MESSAGE,
+            ErrorCode.NONE,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ]
+        assert answers[0].base_offset == -1
+        assert answers[0].error_message
+        assert bounds(running, 0) == EMPTY
+        assert bounds(running, 1) == (0, 1)
+        assert running.spu.metrics.produce_errors == 2
+        assert running.spu.metrics.produced_batches == 1
+
+
+@pytest.mark.parametrize(
+    ("produce", "error"),
+    [
+        (request(batch(b"a"), acks=2), ErrorCode.INVALID_REQUIRED_ACKS),
+        (request(None), ErrorCode.INVALID_RECORD),
+        (request(batch(b"a"), topic="nowhere"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (
+            request(batch(b"a", is_transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)),
+            ErrorCode.INVALID_TXN_STATE,
+        ),
+    ],
+    ids=["acks", "null records", "topic", "transactional"],
+)
+async def test_what_cannot_be_stored_says_why(
+    autojump_clock: object, produce: ProduceRequest, error: ErrorCode
+) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        assert [each.error_code for each in await ask(await running.client(), produce)] == [error]
+        assert bounds(running) == EMPTY
+
+
+async def test_topics_are_named_by_id_in_newer_versions(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        produce = request(batch(b"a"))
+        produce.topic_data[0].topic_id = topic.id
+        response = await client.request(ApiKey.PRODUCE, newest(ApiKey.PRODUCE), produce)
+        assert response.responses[0].topic_id == topic.id
+        assert response.responses[0].partition_responses[0].error_code == 0
+        await running.spu.controller.delete_topics([topic.id])
+        answers = await ask(client, produce, newest(ApiKey.PRODUCE))
+        assert answers[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+async def test_a_repeated_batch_gets_its_first_offset_and_is_stored_once(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        first, second, gap = (
+            batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 1, 3)
+        )
+        for records in (first, second):
+            await ask(client, request(records))
+        (again,) = await ask(client, request(first))
+        assert (again.error_code, again.base_offset) == (0, 0)
+        (refused,) = await ask(client, request(gap))
+        assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert bounds(running) == (0, 2)
+
+
+async def test_a_topic_may_give_its_own_time_and_compression(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t", configs={"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"})
+        (answer,) = await ask(await running.client(), request(batch(b"a" * 100, timestamp=5)))
+        assert answer.log_append_time_ms == running.world.clock.now_ms()
+        kept = stored(running)
+        assert read_header(kept).compression is Compression.ZSTD
+        assert [(record.timestamp, record.value) for record in read_records(kept)] == [
+            (running.world.clock.now_ms(), b"a" * 100)
+        ]
+
+
+async def test_without_acks_there_is_no_response_and_an_error_ends_the_connection(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await client.send(client.encode(ApiKey.PRODUCE, BY_NAME, request(batch(b"a"), acks=0)))
+        client._sent.pop()
+        (second,) = await ask(client, request(batch(b"b")))
+        assert second.base_offset == 1, "the first was stored, and its response did not come"
+        await client.send(client.encode(ApiKey.PRODUCE, BY_NAME, request(batch(b"c"), acks=0, topic="nowhere")))
+        assert await client.at_end()
+
+
+async def test_an_acknowledgement_that_takes_too_long_times_out(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", configs={"flush.messages": "1"})
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        async with replica.log._lock:  # as long as it is held no sync can end
+            (late,) = await ask(client, request(batch(b"a"), timeout_ms=200))
+            assert late.error_code == ErrorCode.REQUEST_TIMED_OUT
+            assert late.base_offset == -1
+        (next_one,) = await ask(client, request(batch(b"b"), timeout_ms=200))
+        assert (next_one.error_code, next_one.base_offset) == (0, 1)
+
+
+async def test_a_producer_that_goes_while_it_waits_is_forgotten(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", configs={"flush.messages": "1"})
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        async with replica.log._lock:
+            await client.send(client.encode(ApiKey.PRODUCE, BY_NAME, request(batch(b"a"), timeout_ms=10_000)))
+            await trio.testing.wait_all_tasks_blocked()
+            client.connection.close()
+            await trio.testing.wait_all_tasks_blocked()
+        (other,) = await ask(await running.client(), request(batch(b"b")))
+        assert other.base_offset == 1
