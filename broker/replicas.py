@@ -43,6 +43,7 @@ class Replica:
         "offline_reason",
         "settings",
         "spec",
+        "syncs_before_acknowledging",
         "unsynced_since",
         "waiting_acknowledgements",
         "waiting_fetches",
@@ -52,6 +53,7 @@ class Replica:
         self.spec = spec
         self.log = log
         self.settings = settings
+        self.syncs_before_acknowledging = settings.log.flush_messages == 1
         self.high_watermark = high_watermark
         """Exclusive; never falls."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}
@@ -79,10 +81,6 @@ class Replica:
         return self.spec.topic_id, self.spec.partition
 
     @property
-    def syncs_before_acknowledging(self) -> bool:
-        return self.settings.log.flush_messages == 1
-
-    @property
     def readable_end(self) -> int:
         """Where consumers stop: the high watermark, or the log end where the topic opted in to uncommitted reads."""
         return self.log.log_end if self.settings.reads_uncommitted else self.high_watermark
@@ -91,6 +89,7 @@ class Replica:
 
     def use_settings(self, settings: TopicSettings) -> None:
         self.settings = settings
+        self.syncs_before_acknowledging = settings.log.flush_messages == 1
         self.log.use_config(settings.log)
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:

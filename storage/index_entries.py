@@ -18,8 +18,12 @@ class IndexEntries:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def wants(self, position: int) -> bool:
+        """Whether the batch at this position gets an entry."""
+        return position - self.last_position >= self.interval_bytes and position > 0
+
     def on_batch(self, relative_offset: int, position: int, max_timestamp_before: int) -> None:
-        if position and position - self.last_position >= self.interval_bytes:
+        if self.wants(position):
             self.offsets.append(offset_index.entry(relative_offset, position))
             self.times.append(max_timestamp_before)
             self.last_position = position

@@ -57,17 +57,19 @@ class OpenSegment:
         """Writes the batch into the page cache; when that fails the segment is as it was before."""
         reader, summary = self.reader, self.summary
         index = reader.index
-        if index.wants_write:
+        position = summary.size
+        indexed = index.wants(position)
+        if indexed and index.wants_write:
             index.write()
         file = reader.log.get()
-        position = summary.size
         try:
             file.append(batch)
         except OSError:
             file.truncate(position)
             raise
         relative_offset = header.base_offset - summary.base
-        index.on_batch(relative_offset, position, summary.max_timestamp)
+        if indexed:
+            index.on_batch(relative_offset, position, summary.max_timestamp)
         recent = self._recent
         recent.append(relative_offset << 32 | position)
         if len(recent) > _RECENT_MAX:

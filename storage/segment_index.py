@@ -67,6 +67,10 @@ class SegmentIndex:
 
     # growing
 
+    def wants(self, position: int) -> bool:
+        """Whether the batch at this position gets an entry; most do not, and need not be told of."""
+        return self._new.wants(position)
+
     def on_batch(self, relative_offset: int, position: int, max_timestamp_before: int) -> None:
         self._new.on_batch(relative_offset, position, max_timestamp_before)
 
