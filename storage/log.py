@@ -190,10 +190,13 @@ class Log:
 
     # reading
 
-    def read(self, offset: int, bytes_max: int, up_to: int, *, at_least_one: bool) -> FileRange | None:
+    def read(
+        self, offset: int, bytes_max: int, up_to: int, *, at_least_one: bool, passes_empty: bool = False
+    ) -> FileRange | None:
         """Whole batches of one segment, from the one that holds the offset on, none that reaches past `up_to`.
 
         No more than `bytes_max`, unless `at_least_one` is asked for and the first is larger. None when there are none.
+        `passes_empty`: compaction may have left segments without a record; they are passed over if more comes after.
         """
         if self._failure is not None:
             raise OSError(self._failure)
@@ -202,14 +205,16 @@ class Log:
         if offset >= segment.summary.base:
             found = segment.read(offset, bytes_max, up_to, at_least_one=at_least_one)
             return found if found else None
+        passed: FileRange | None = None
         for sealed in self._sealed[max(0, bisect_right(self._sealed, offset, key=_by_base) - 1) :]:
             if sealed.base >= up_to:
-                return None
-            # Compaction may have left nothing of a segment from the offset on.
-            if (found := sealed.read(offset, bytes_max, up_to, at_least_one=at_least_one)) is not None:
-                return found if found else None
-        found = segment.read(offset, bytes_max, up_to, at_least_one=at_least_one)
-        return found if found else None
+                return passed
+            found = sealed.read(offset, bytes_max, up_to, at_least_one=at_least_one)
+            if found and passes_empty and sealed.has_no_records:
+                passed = found
+            elif found is not None:
+                return found or passed
+        return segment.read(offset, bytes_max, up_to, at_least_one=at_least_one) or passed
 
     def find_timestamp(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first record below `up_to` that is not older."""

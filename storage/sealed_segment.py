@@ -3,6 +3,7 @@
 from .file_range import FileRange
 from .manifest import SegmentFacts
 from .segment_reader import SegmentReader
+from .time_index import NO_TIMESTAMP
 
 
 class SealedSegment:
@@ -27,6 +28,11 @@ class SealedSegment:
     @property
     def size(self) -> int:
         return self.facts.size
+
+    @property
+    def has_no_records(self) -> bool:
+        """What compaction has left are headers alone: they have a time, and no record has."""
+        return self.facts.max_timestamp == NO_TIMESTAMP != self.facts.first_timestamp
 
     def position_of(self, offset: int) -> int:
         return self.reader.position_of(offset, self.facts.size)

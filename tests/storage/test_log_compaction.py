@@ -167,6 +167,30 @@ async def test_a_segment_of_which_no_record_is_left_still_says_where_it_ends() -
     assert contents(again) == [(2, "a", "last")]
 
 
+async def test_segments_without_a_record_are_passed_over_if_more_comes_after() -> None:
+    log = open_log(SimulatedFiles())
+    for epoch in (0, 1, 2, 3):
+        append(log, ("a", str(epoch)), time=1, epoch=epoch)
+    append(log, ("a", None), time=1, epoch=4)
+    seal(log)
+    await log.compact(0, log.log_end)
+
+    def first_of(up_to: int) -> int | None:
+        found = log.read(0, 1000, up_to, at_least_one=True, passes_empty=True)
+        return None if found is None else read_header(found.read()).base_offset
+
+    assert [header.record_count for header, _ in batches(log)] == [0, 0, 0, 0, 1], "who asks for all gets all"
+    assert first_of(5) == 4
+    assert first_of(4) == 3, "a reader gets to the end of what there is"
+    assert first_of(0) is None
+    append(log, ("b", "1"), time=1, epoch=4)
+    seal(log)
+    await log.compact(0, log.log_end)
+    await log.compact(10_000, log.log_end)
+    assert contents(log)[-1] == (5, "b", "1")
+    assert first_of(6) == 4
+
+
 async def test_small_segments_become_one() -> None:
     log = log_of([("a", "1")], [("b", "1")], [("c", "1")], [("a", "2")])
     before = len(log.segments())
