@@ -40,6 +40,11 @@ class Inbox:
             return 0
         return self._frame_bytes() if held >= _PREFIX_BYTES else _PREFIX_BYTES
 
+    @property
+    def scratch(self) -> memoryview:
+        """For bytes that nobody will read."""
+        return self._shared
+
     def room(self) -> memoryview:
         """Where the next bytes go. Call it only when no request is left to take."""
         if not self._owned:

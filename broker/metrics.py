@@ -36,6 +36,7 @@ class BrokerMetrics:
         self.produced_batches = 0
         self.fetched_bytes = 0
         self.refused_requests = 0
+        self.failed_requests = 0
         self.refused_connections = 0
         self.accepted_connections = 0
         self.open_connections = 0
@@ -122,6 +123,7 @@ _COUNTERS = (
     ("fetched_bytes", "Bytes of record batches handed to consumers."),
     ("produce_errors", "Partitions of produce requests that were answered with an error."),
     ("refused_requests", "Requests that broke the protocol; the connection was closed."),
+    ("failed_requests", "Requests that ended in an error of ours; the connection was closed."),
     ("accepted_connections", "Client connections accepted."),
     ("refused_connections", "Client connections refused because max.connections was reached."),
     ("idle_closed_connections", "Client connections closed because they were idle for too long."),

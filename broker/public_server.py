@@ -17,6 +17,7 @@ from .request_memory import RequestMemory
 
 ACCEPT_RETRY_SECONDS = 0.1
 IDLE_RECHECK_SECONDS = 10
+SEE_OFF_SECONDS_MAX = 1
 IDLE_RECHECK_SECONDS_MIN = 0.1
 
 
@@ -32,6 +33,8 @@ class PublicServer:
         self._shared = memoryview(bytearray(SHARED_BYTES))
         self._connections: set[ClientConnection] = set()
         self._per_address: Counter[str] = Counter()
+        self._finishing = False
+        self._client_left = trio.Event()
 
     async def serve(self, listener: Listener, settings: ListenerSettings) -> None:
         """Accepts on one listener until cancelled."""
@@ -44,6 +47,9 @@ class PublicServer:
                     self._logger.error("accept_failed", listener=settings.name, reason=str(error))
                     await trio.sleep(ACCEPT_RETRY_SECONDS)
                     continue
+                if self._finishing:
+                    connection.close()
+                    continue
                 reason = self._full(connection.remote.host)
                 if reason is not None:
                     self._metrics.refused_connections += 1
@@ -53,6 +59,16 @@ class PublicServer:
                 # Counted before anyone else is accepted: those who come at once must not slip past the limits together.
                 client = self._admit(connection, _seen_by(connection, settings))
                 nursery.start_soon(self._run_client, client, connection.remote.host)
+
+    async def see_off_clients(self) -> None:
+        """Handles no more requests. Returns when every client has read its answers and gone, or soon."""
+        self._finishing = True
+        for client in self._connections:
+            client.finish()
+        with trio.move_on_after(SEE_OFF_SECONDS_MAX):
+            while self._connections:
+                self._client_left = trio.Event()
+                await self._client_left.wait()
 
     def _full(self, host: str) -> str | None:
         """Why one more connection from this host cannot be taken."""
@@ -84,6 +100,7 @@ class PublicServer:
             await client.run()
         finally:
             self._connections.discard(client)
+            self._client_left.set()
             self._per_address[host] -= 1
             if not self._per_address[host]:
                 del self._per_address[host]

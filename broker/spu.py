@@ -142,11 +142,12 @@ class Spu:
         self.controller = await self._open_replicas(tuple(_endpoint(*each) for each in listeners))
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
         async with trio.open_nursery() as nursery:
-            self._start(nursery, listeners, metrics_listener)
+            server = self._start(nursery, listeners, metrics_listener)
             addresses = [listener.address for listener, _ in listeners]
             self._logger.info("spu_started", addresses=[str(each) for each in addresses])
             task_status.started(addresses)
             await self._stopping.wait()
+            await server.see_off_clients()
             nursery.cancel_scope.cancel()
 
     async def _make_data_directory(self) -> None:
@@ -202,7 +203,7 @@ class Spu:
 
     def _start(
         self, nursery: trio.Nursery, listeners: list[tuple[Listener, ListenerSettings]], metrics: Listener | None
-    ) -> None:
+    ) -> PublicServer:
         self._flusher = Flusher(nursery, self.deadlines, self.metrics, self._logger)
         for replica in self.replicas:
             if replica.log.synced_end < replica.log.log_end:
@@ -218,6 +219,7 @@ class Spu:
         if metrics is not None:
             self._logger.info("metrics_served", address=str(metrics.address))
             nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
+        return server
 
     async def _close_replicas(self) -> None:
         """Brings every log to the disk; the mark says that all of them got there."""

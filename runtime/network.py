@@ -54,6 +54,9 @@ class Connection(Protocol):
 
     async def wait_writable(self) -> None: ...
 
+    def end_sending(self) -> None:
+        """Half a close: the peer reads what was sent and then the end of the stream, and may still send."""
+
     def close(self) -> None:
         """Closes at once; tasks that wait on the connection get an error."""
 
@@ -125,6 +128,9 @@ class TcpConnection:
 
     async def wait_writable(self) -> None:
         await trio.lowlevel.wait_writable(self._socket)
+
+    def end_sending(self) -> None:
+        self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:

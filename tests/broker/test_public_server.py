@@ -24,6 +24,10 @@ from tailrace.runtime.settings import ListenerSettings
 ADDRESS = Address("spu-1", 9005)
 
 
+OUR_MISTAKE = "divide"
+BROKEN_INVARIANT = "break"
+
+
 class _Mirror:
     """Answers with what the client is told to connect to."""
 
@@ -34,6 +38,10 @@ class _Mirror:
         return decoder(api.request, api_version), self.reply
 
     def reply(self, context: RequestContext, request: object) -> object:
+        assert isinstance(request, FindCoordinatorRequest)
+        if request.key == OUR_MISTAKE:
+            raise ZeroDivisionError("a bug")
+        assert request.key != BROKEN_INVARIANT
         host, port = context.listener.advertised
         return FindCoordinatorResponse(host=host, port=port, error_message=context.listener.name)
 
@@ -95,6 +103,23 @@ async def test_a_client_that_breaks_the_protocol_leaves_its_neighbours_alone() -
         await bad.send(b"\xff" * 100)
         assert await bad.at_end()
         await _ask(good)
+
+
+async def test_a_mistake_of_ours_costs_one_client_its_connection_and_nobody_else() -> None:
+    async with _serving() as serving:
+        good, unlucky = await serving.client(), await serving.client()
+        await unlucky.send(unlucky.encode(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=OUR_MISTAKE)))
+        assert await unlucky.at_end()
+        assert serving.metrics.failed_requests == 1
+        await _ask(good)
+
+
+async def test_a_broken_invariant_ends_everything() -> None:
+    with pytest.RaisesGroup(AssertionError, flatten_subgroups=True):
+        async with _serving() as serving:
+            client = await serving.client()
+            await client.send(client.encode(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=BROKEN_INVARIANT)))
+            await trio.sleep_forever()
 
 
 @pytest.mark.parametrize("advertised", [None, Address("kafka.example", 19092)])

@@ -7,6 +7,7 @@ from simulation.client import WireClient
 from spus import ADDRESS, METRICS, RunningSpu, World, batch, running_spu
 
 from tailrace.broker.local_controller import STATE_FILE
+from tailrace.broker.public_server import SEE_OFF_SECONDS_MAX
 from tailrace.broker.spu import Spu, StartError
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -181,6 +182,27 @@ async def test_a_silent_producer_is_forgotten(autojump_clock: object) -> None:
         running.world.clock.time_ms += 3_600_001
         await trio.sleep(400)
         assert len(replica.log.producers) == 0
+
+
+async def test_what_was_answered_reaches_the_client_though_it_sends_on_while_it_stops(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await client.send(client.encode(ApiKey.PRODUCE, 9, produce_request(batch(b"a"))))
+        await trio.testing.wait_all_tasks_blocked()
+        running.spu.stop()
+        await trio.testing.wait_all_tasks_blocked()
+        await client.send(client.encode(ApiKey.PRODUCE, 9, produce_request(batch(b"b"))))
+        answer = await client.response()
+        assert answer.responses[0].partition_responses[0].base_offset == 0
+        assert await client.at_end(), "the second was not handled"
+
+
+async def test_a_client_that_does_not_leave_does_not_hold_up_a_stop(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_spu() as running:
+        await running.client()
+        started = trio.current_time()
+    assert trio.current_time() - started == pytest.approx(SEE_OFF_SECONDS_MAX)
 
 
 async def test_nobody_can_connect_once_it_stops(autojump_clock: object) -> None:
