@@ -173,6 +173,7 @@ class ClientConnection:
                     break
         finally:
             inbox.end_turn()
+            self._flush()  # before anyone else is woken: this client waits already
             self._dispatcher.end_turn()
             self._in_turn = False
             self._flush()

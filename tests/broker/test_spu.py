@@ -201,6 +201,7 @@ async def test_what_was_answered_reaches_the_client_though_it_sends_on_while_it_
 async def test_a_client_that_does_not_leave_does_not_hold_up_a_stop(autojump_clock: trio.testing.MockClock) -> None:
     async with running_spu() as running:
         await running.client()
+        await trio.testing.wait_all_tasks_blocked()
         started = trio.current_time()
     assert trio.current_time() - started == pytest.approx(SEE_OFF_SECONDS_MAX)
 
