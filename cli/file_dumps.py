@@ -64,8 +64,6 @@ def dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
     file = files.open(path)
     start = file.read_at(0, 17)
     segment = parse_file_name(name)
-    if name.endswith((Kind.LOG, Kind.CLEANED_LOG)) or start[16:] == b"\x02":
-        return Dump(_BATCH_COLUMNS, _batches(file, with_records=with_records))
     if name.endswith(Kind.TIME_INDEX):
         return Dump(_TIME_COLUMNS, _times(file))
     if name.endswith(Kind.INDEX):
@@ -77,6 +75,9 @@ def dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
             return Dump(_PRODUCER_COLUMNS, _producers(file.read_at(0, file.size())))
         if name.endswith("high-watermarks") or start.startswith(HIGH_WATERMARKS_MAGIC):
             return Dump(_HIGH_WATERMARK_COLUMNS, _high_watermarks(file.read_at(0, file.size())))
+    # Last, because elsewhere the byte where a batch has its magic may be part of any number.
+    if name.endswith((Kind.LOG, Kind.CLEANED_LOG)) or start[16:] == b"\x02":
+        return Dump(_BATCH_COLUMNS, _batches(file, with_records=with_records))
     raise NotALogFileError
 
 

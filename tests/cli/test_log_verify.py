@@ -1,6 +1,5 @@
 """`tailrace log verify`: silent about what is whole, names file and place of what is not, and changes nothing."""
 
-import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ import trio
 from batch_samples import header_of, make_batch
 
 from tailrace.cli.main import main
-from tailrace.cli.progress import Progress
 from tailrace.runtime.files import RealFiles
 from tailrace.storage.batch_scan import BatchScan
 from tailrace.storage.checkpoints import leave_clean_shutdown_mark, save_high_watermarks
@@ -161,41 +159,3 @@ def test_progress_when_it_is_asked_for(data: Path, verify: Verify) -> None:
     assert printed.status == 0
     assert "% " in printed.err
     assert "%" not in printed.out
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time_ms = 0
-
-    def now_ms(self) -> int:
-        return self.time_ms
-
-
-def test_a_terminal_sees_progress_once_it_takes_long() -> None:
-    terminal, clock = Terminal(), Clock()
-    progress = Progress(50_000_000, wanted=False, stream=terminal, wall_clock=clock)
-    clock.time_ms = 900
-    progress.add(20_000_000)
-    assert terminal.getvalue() == ""
-    clock.time_ms = 1100
-    progress.add(10_000_000)
-    assert terminal.getvalue() == "\r 60 %  30.0 MB of 50.0 MB"
-    clock.time_ms = 1200
-    progress.add(1)
-    assert terminal.getvalue().count("%") == 1
-    progress.clear()
-    assert terminal.getvalue().endswith(" \r")
-
-
-def test_a_file_sees_no_progress_unless_it_was_asked_for() -> None:
-    stream, clock = io.StringIO(), Clock()
-    progress = Progress(100, wanted=False, stream=stream, wall_clock=clock)
-    clock.time_ms = 10_000
-    progress.add(50)
-    progress.clear()
-    assert stream.getvalue() == ""
