@@ -82,9 +82,12 @@ def test_it_stops_before_the_batch_that_was_torn() -> None:
 
 
 def test_where_it_has_stopped_it_stays() -> None:
-    scan, _ = _scan(WHOLE[:70])
+    disk = Disk(WHOLE, bad_position=0)
+    scan = BatchScan(disk, len(WHOLE))
     assert list(scan) == []
-    assert scan.failure == "9 bytes are too few for a batch"
+    disk.bad_position = None
+    assert list(scan) == []
+    assert (scan.position, scan.failure) == (0, "the file cannot be read: a sector is bad")
 
 
 def test_only_bytes_that_were_there_at_its_beginning_count() -> None:
