@@ -16,6 +16,7 @@ from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.compile import Decoder
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.headers import read_request_header
+from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Connection
 
 from .handlers import api_versions
@@ -87,15 +88,17 @@ class ClientConnection:
                     await self._see_off()
                 nursery.cancel_scope.cancel()
         except* RemoteProtocolError as errors:
-            self._logger.warning("request_refused", reason=str(_first(errors)), software=self._client.software_name)
+            self._logger.warning(
+                "request_refused", reason=str(first_error(errors)), software=self._client.software_name
+            )
             self._metrics.refused_requests += 1
         except* OSError as errors:
-            self._logger.debug("connection_broke", reason=str(_first(errors)))
+            self._logger.debug("connection_broke", reason=str(first_error(errors)))
         except* AssertionError:
             raise  # what must not be is: nothing here can be trusted any more
         except* Exception as errors:
             # Our mistake, but this client's request: the others are served on.
-            self._logger.error("request_failed", software=self._client.software_name, exc_info=_first(errors))
+            self._logger.error("request_failed", software=self._client.software_name, exc_info=first_error(errors))
             self._metrics.failed_requests += 1
         finally:
             self._nursery = None
@@ -261,10 +264,3 @@ class ClientConnection:
         self._metrics.sent_bytes += self._outbox.sent_bytes - before
         self._room_made.set()
         return done
-
-
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

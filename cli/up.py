@@ -15,6 +15,7 @@ import trio
 from tailrace.broker.broker_configs import BrokerConfigs
 from tailrace.broker.spu import Spu, StartError
 from tailrace.runtime import logs
+from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address, CannotListenError
 from tailrace.runtime.process import allow_many_files, running_ms, stop_signals
@@ -77,20 +78,13 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         trio.run(_up, settings, seams, metrics_optional)
     except* (StartError, CannotListenError, SettingsError) as errors:
-        refused = _innermost(errors)
+        refused = str(first_error(errors))
     return 0 if refused is None else _fail(refused)
 
 
 def _fail(sentence: str) -> int:
     print(f"tailrace up: {sentence}", file=sys.stderr)
     return 1
-
-
-def _innermost(errors: BaseExceptionGroup[BaseException]) -> str:
-    error: BaseException = errors
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return str(error)
 
 
 async def _up(settings: SpuSettings, seams: Seams, metrics_optional: bool) -> None:
