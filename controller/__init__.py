@@ -1,0 +1,1 @@
+"""The Streaming Controller (SC): decides what there should be, and tells the SPUs."""

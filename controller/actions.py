@@ -1,0 +1,78 @@
+"""What controllers ask for; the Action Dispatcher hands each to the updater that owns its destination."""
+
+from dataclasses import dataclass
+
+from tailrace.protocol.ids import SpuId, TopicId
+
+from .objects import Object, Partition, Spu
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """To the KV store, if it still has the object's version; 0: if it has none."""
+
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """From the KV store, if it still has the object's version."""
+
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class AddSpu:
+    """To the Connection Manager: from now on this SPU may connect."""
+
+    spu: Spu
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateSpu:
+    spu: Spu
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSpu:
+    """Its connection is closed."""
+
+    spu: SpuId
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartition:
+    """To the Connection Manager, which tells the SPUs that hold it."""
+
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePartition:
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class DeletePartition:
+    topic_id: TopicId
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """To the provisioner: this managed SPU is to run as its spec says."""
+
+    spu: Spu
+
+
+@dataclass(frozen=True, slots=True)
+class Terminate:
+    """To the provisioner: this managed SPU is to run no more."""
+
+    spu: SpuId
+
+
+KvAction = Put | Delete
+ConnectionAction = AddSpu | UpdateSpu | DeleteSpu | AddPartition | UpdatePartition | DeletePartition
+ProvisionerAction = Provision | Terminate
+Action = KvAction | ConnectionAction | ProvisionerAction

@@ -1,0 +1,260 @@
+"""The SC's core objects, each with a spec (what is wanted) and a status (what is).
+
+They never change: an update is another object, made from the version of the store that its writer had seen. Kafka's
+words stay out; the seed's words for resolutions are kept to the letter, for they are what a person reads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
+from tailrace.runtime.network import Address
+
+GIBIBYTE = 1024**3
+PUBLIC_PORT = 9005
+PRIVATE_PORT = 9006
+FIRST_ID = SpuId(0)
+NO_LEADER = SpuId(-1)
+
+ReplicaMap = Mapping[int, tuple[SpuId, ...]]
+"""By partition number: the SPUs that hold it, the (initial) leader first."""
+
+
+class SpuType(StrEnum):
+    MANAGED = "Managed"
+    """Started and stopped by a provisioner, on behalf of an SPU group."""
+    CUSTOM = "Custom"
+    """Registered by a person, and started by whatever that person uses."""
+
+
+class Encryption(StrEnum):
+    PLAINTEXT = "PLAINTEXT"
+    TLS = "TLS"
+
+
+@dataclass(frozen=True, slots=True)
+class PublicEndpoint:
+    """Where clients connect; the host names are what clients are told."""
+
+    port: int = PUBLIC_PORT
+    ingress: tuple[str, ...] = ("localhost",)
+    encryption: Encryption = Encryption.PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateEndpoint:
+    """Where other SPUs connect."""
+
+    port: int = PRIVATE_PORT
+    host: str = "localhost"
+    encryption: Encryption = Encryption.PLAINTEXT
+
+
+@dataclass(frozen=True, slots=True)
+class SpuSpec:
+    id: SpuId
+    type: SpuType = SpuType.CUSTOM
+    rack: str | None = None
+    public: PublicEndpoint = PublicEndpoint()
+    private: PrivateEndpoint = PrivateEndpoint()
+    size_bytes: int | None = None
+    """How much it may store; None: as much as its disk takes."""
+    log_directory: str | None = None
+    group: str | None = None
+    """The SPU group that owns it, if it is managed."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Kafka's broker settings that it is started with, if it is managed."""
+
+
+class SpuResolution(StrEnum):
+    INIT = "Init"
+    """Registered; it has not been heard of yet."""
+    ONLINE = "Online"
+    OFFLINE = "Offline"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A public listener as the running SPU reports it, with the address that clients are told."""
+
+    name: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpuStatus:
+    resolution: SpuResolution = SpuResolution.INIT
+    incarnation: str = ""
+    """Another one each time the SPU's process starts."""
+    listeners: tuple[Listener, ...] = ()
+    private: Address | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Spu:
+    spec: SpuSpec
+    status: SpuStatus = SpuStatus()
+    version: int = 0
+    """Of the store, when this object was read; 0: not stored yet."""
+
+    @property
+    def is_online(self) -> bool:
+        return self.status.resolution is SpuResolution.ONLINE
+
+
+@dataclass(frozen=True, slots=True)
+class SpuTemplate:
+    """What all SPUs of a group are made with."""
+
+    rack: str | None = None
+    public: PublicEndpoint = PublicEndpoint()
+    private: PrivateEndpoint = PrivateEndpoint()
+    size_bytes: int | None = GIBIBYTE
+    log_directory: str | None = None
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SpuGroupSpec:
+    replicas: int = 1
+    min_id: SpuId = FIRST_ID
+    template: SpuTemplate = SpuTemplate()
+
+
+class SpuGroupResolution(StrEnum):
+    INIT = "Init"
+    INVALID = "Invalid"
+    RESERVED = "Reserved"
+
+
+@dataclass(frozen=True, slots=True)
+class SpuGroupStatus:
+    resolution: SpuGroupResolution = SpuGroupResolution.INIT
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpuGroup:
+    name: str
+    spec: SpuGroupSpec
+    status: SpuGroupStatus = SpuGroupStatus()
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    partitions: int = 1
+    replication_factor: int = 1
+    replica_map: ReplicaMap = field(default_factory=dict)
+    """Rows chosen by hand; the SC computes the others. Where partition 0 is among them, the two numbers follow them."""
+    ignores_racks: bool = False
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """Only what the topic sets itself, by Kafka's names; every value is checked and in its canonical form."""
+
+
+class TopicResolution(StrEnum):
+    NONE = ""
+    """Just stored: the topic controller has not seen it yet."""
+    INIT = "Init"
+    PENDING = "Pending"
+    INSUFFICIENT_RESOURCES = "InsufficientResources"
+    INVALID_CONFIG = "InvalidConfig"
+    PROVISIONED = "Provisioned"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    resolution: TopicResolution = TopicResolution.NONE
+    replica_map: ReplicaMap = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    id: TopicId
+    """Another one for each topic that ever had the name, so that a new topic starts empty."""
+    spec: TopicSpec
+    status: TopicStatus = TopicStatus()
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSpec:
+    """The SC's part."""
+
+    initial_leader: SpuId
+    replicas: tuple[SpuId, ...]
+
+
+class PartitionResolution(StrEnum):
+    NONE = ""
+    """Just stored: the partition controller has not seen it yet."""
+    OFFLINE = "Offline"
+    ELECTION = "Election"
+    CANDIDATE_FOUND = "CandidateFound"
+    ONLINE = "Online"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """The leader's part, and what an election decided."""
+
+    resolution: PartitionResolution = PartitionResolution.NONE
+    leader: SpuId = NO_LEADER
+    epoch: Epoch = NO_EPOCH
+    """Rises with each election, never falls, and is given to one leader only."""
+    incarnation: str = ""
+    """Of the leader's process when it was elected: one that starts anew is elected anew."""
+    live_replicas: tuple[SpuId, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    topic: str
+    topic_id: TopicId
+    number: int
+    spec: PartitionSpec
+    status: PartitionStatus = PartitionStatus()
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """Remembered until its storage, which the SPUs keep parked, is too old to be brought back."""
+
+    topic: Topic
+    deleted_at_ms: int
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigOverrides:
+    """Broker configs set at run time, for one SPU or, under the empty name, for all."""
+
+    spu: str
+    configs: Mapping[str, str]
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    """One per store: what the cluster is called."""
+
+    cluster_id: str
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """One per store: the first producer id that nobody was given."""
+
+    next_id: int
+    version: int = 0
+
+
+Object = Spu | SpuGroup | Topic | Partition | DeletedTopic | ConfigOverrides | ClusterIdentity | ProducerIdBlock
