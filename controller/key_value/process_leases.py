@@ -1,0 +1,38 @@
+"""The leases of a store of this process: who holds which key, and until when; nothing of it survives the process."""
+
+import math
+from dataclasses import dataclass
+
+from .interface import Entry, LeadershipLost
+
+
+@dataclass(slots=True)
+class _Lease:
+    version: int
+    ttl_seconds: float
+    deadline: float
+
+
+class ProcessLeases:
+    def __init__(self) -> None:
+        self._by_key: dict[str, _Lease] = {}
+
+    def grant(self, entry: Entry, ttl_seconds: float, now: float) -> None:
+        self._by_key[entry.key] = _Lease(entry.version, ttl_seconds, now + ttl_seconds)
+
+    def renew(self, entry: Entry, now: float) -> None:
+        lease = self._by_key.get(entry.key)
+        if lease is None or lease.version != entry.version or lease.deadline <= now:
+            raise LeadershipLost(f"the lease of {entry.key} has run out")
+        lease.deadline = now + lease.ttl_seconds
+
+    def forget(self, key: str) -> None:
+        """The key is gone, or has been written by somebody who asked for no lease."""
+        self._by_key.pop(key, None)
+
+    def expired(self, now: float) -> list[tuple[str, int]]:
+        """Keys and versions whose lease has run out."""
+        return [(key, lease.version) for key, lease in self._by_key.items() if lease.deadline <= now]
+
+    def next_expiry(self) -> float:
+        return min((lease.deadline for lease in self._by_key.values()), default=math.inf)
