@@ -16,7 +16,7 @@ from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.log import Log
 
 from .cluster import Cluster
-from .specs import PartitionSpec, TopicSpec
+from .specs import NO_LEADER, PartitionSpec, TopicSpec
 from .topic_configs import TopicSettings
 
 
@@ -36,8 +36,12 @@ class AcknowledgementWaiter(Protocol):
 
 class Replica:
     __slots__ = (
+        "_commits_alone",
+        "_commits_at_append",
+        "_spu",
         "flush_running",
         "high_watermark",
+        "is_leader",
         "is_open",
         "log",
         "offline_reason",
@@ -49,11 +53,9 @@ class Replica:
         "waiting_fetches",
     )
 
-    def __init__(self, spec: PartitionSpec, log: Log, settings: TopicSettings, high_watermark: int) -> None:
-        self.spec = spec
+    def __init__(self, spu: SpuId, spec: PartitionSpec, log: Log, settings: TopicSettings, high_watermark: int) -> None:
+        self._spu = spu
         self.log = log
-        self.settings = settings
-        self.syncs_before_acknowledging = settings.log.flush_messages == 1
         self.high_watermark = high_watermark
         """Exclusive; never falls."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}
@@ -65,6 +67,16 @@ class Replica:
         """Set by the first failed write or sync; nothing is accepted afterwards."""
         self.unsynced_since: float | None = None
         self.flush_running = False
+        self._take(spec, settings)
+
+    def _take(self, spec: PartitionSpec, settings: TopicSettings) -> None:
+        """Works out once what every append asks."""
+        self.spec = spec
+        self.settings = settings
+        self.is_leader = spec.leader == self._spu
+        self.syncs_before_acknowledging = settings.log.flush_messages == 1
+        self._commits_alone = spec.live_replicas == (self._spu,)
+        self._commits_at_append = self._commits_alone and not self.syncs_before_acknowledging
 
     # what is
 
@@ -88,9 +100,17 @@ class Replica:
     # what happened
 
     def use_settings(self, settings: TopicSettings) -> None:
-        self.settings = settings
-        self.syncs_before_acknowledging = settings.log.flush_messages == 1
+        self._take(self.spec, settings)
         self.log.use_config(settings.log)
+
+    def use_spec(self, spec: PartitionSpec) -> None:
+        """An election, or another live replica set. Who waits for what cannot come any more is told so."""
+        before, led = self.spec, self.is_leader
+        self._take(spec, self.settings)
+        if led and not self.is_leader:
+            self.refuse_waiters(self.not_leader())
+        elif spec.epoch != before.epoch or spec.live_replicas != before.live_replicas:
+            self.on_advanced()  # a fetch of the epoch before is fenced; what alone was missing may be committed now
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
         """One batch, stamped, at the log end. Raises KafkaError when the disk refuses; the replica is offline then."""
@@ -99,13 +119,14 @@ class Replica:
         except OSError as error:
             self.go_offline(f"append failed: {error}")
             raise self.storage_error() from error
-        if not self.syncs_before_acknowledging:
+        if self._commits_at_append:
             self.high_watermark = self.log.log_end
 
     def on_advanced(self) -> None:
         """More is readable or durable than before: lets acknowledgements and fetches go."""
-        committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
-        self.high_watermark = max(self.high_watermark, committed)
+        if self._commits_alone:
+            committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
+            self.high_watermark = max(self.high_watermark, committed)
         waiting = self.waiting_acknowledgements
         while waiting and waiting[0][0] <= self.high_watermark:
             waiting.popleft()[1].on_acknowledged()
@@ -131,6 +152,17 @@ class Replica:
 
     def storage_error(self) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica is offline: {self.offline_reason}")
+
+    def not_leader(self) -> KafkaError:
+        leader = "nobody" if self.spec.leader == NO_LEADER else f"SPU {self.spec.leader}"
+        return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{leader} leads {self.topic}-{self.partition}")
+
+    def wrong_epoch(self, epoch: int) -> KafkaError:
+        """The client knows the leadership of another epoch."""
+        now = self.spec.epoch
+        if epoch < now:
+            return KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch} is over; this is epoch {now}")
+        return KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is unknown here; this is {now}")
 
 
 class Replicas:
@@ -178,13 +210,10 @@ class Replicas:
             raise self._not_here(topic, partition)
         if replica.offline_reason is not None:
             raise replica.storage_error()
-        spec = replica.spec
-        if spec.leader != self._spu:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"SPU {spec.leader} leads {spec.topic}-{partition}")
-        if epoch != NO_EPOCH and epoch != spec.epoch:
-            if epoch < spec.epoch:
-                raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch} is over; this is epoch {spec.epoch}")
-            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is unknown here; this is {spec.epoch}")
+        if not replica.is_leader:
+            raise replica.not_leader()
+        if epoch != NO_EPOCH and epoch != replica.spec.epoch:
+            raise replica.wrong_epoch(epoch)
         return replica
 
     def _not_here(self, topic: str | UUID, partition: int) -> KafkaError:

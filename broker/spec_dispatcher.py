@@ -63,7 +63,7 @@ class SpecDispatcher:
             if self._spu in spec.replicas:
                 replica = self._replicas.find(spec.topic_id, spec.partition)
                 if replica is not None:
-                    replica.spec = spec
+                    replica.use_spec(spec)
                     replica.use_settings(settings)
                     continue
                 self._open(spec, settings)
@@ -107,4 +107,4 @@ class SpecDispatcher:
         # With no other replica everything in the log is committed; else only what was known to be so.
         alone = spec.live_replicas == (self._spu,)
         known = self._high_watermarks.get((spec.topic_id, spec.partition), log.log_start)
-        self._replicas.add(Replica(spec, log, settings, log.log_end if alone else min(known, log.log_end)))
+        self._replicas.add(Replica(self._spu, spec, log, settings, log.log_end if alone else min(known, log.log_end)))

@@ -47,7 +47,7 @@ def replica_on(files: SimulatedFiles, partition: int = 0, **configs: str) -> Rep
     settings = settings_of({name.replace("_", "."): value for name, value in configs.items()}, BrokerConfigs({}))
     spec = PartitionSpec(TOPIC, "t", partition, SPU, Epoch(0), (SPU,), (SPU,))
     log = Log.open(files, f"/data/topics/t/{TOPIC}/{partition}", settings.log, clean=True)
-    return Replica(spec, log, settings, log.log_end)
+    return Replica(SPU, spec, log, settings, log.log_end)
 
 
 def append(replica: Replica, *values: bytes) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -24,7 +25,7 @@ def _topic(name: str = "t", topic_id: TopicId = TOPIC_ID, leader: SpuId = HERE, 
         name,
         {},
         tuple(
-            PartitionSpec(topic_id, name, number, leader, Epoch(5), (HERE, ELSEWHERE), (HERE, ELSEWHERE))
+            PartitionSpec(topic_id, name, number, leader, Epoch(5), (HERE, ELSEWHERE), (leader,))
             for number in range(partitions)
         ),
     )
@@ -43,7 +44,7 @@ class _World:
         for spec in topic.partitions:
             directory = f"/data/topics/{topic.name}/{topic.id}/{spec.partition}"
             log = Log.open(self.files, directory, settings.log, clean=True)
-            made.append(Replica(spec, log, settings, log.log_end))
+            made.append(Replica(HERE, spec, log, settings, log.log_end))
             self.replicas.add(made[-1])
         return made
 
@@ -182,3 +183,48 @@ def test_the_high_watermark_never_falls() -> None:
     replica.high_watermark = 5
     replica.on_advanced()
     assert replica.high_watermark == 5
+
+
+def test_what_other_live_replicas_lack_is_not_committed_and_is_once_they_left() -> None:
+    (replica,) = _World().add(_topic())
+    both = replace(replica.spec, live_replicas=(HERE, ELSEWHERE))
+    replica.use_spec(both)
+    producer = _Waiter()
+    _append(replica, b"a")
+    replica.waiting_acknowledgements.append((1, producer))
+    replica.on_advanced()
+    assert (replica.log.log_end, replica.high_watermark, producer.heard) == (1, 0, [])
+    replica.use_spec(replace(both, live_replicas=(HERE,)))
+    assert (replica.high_watermark, producer.heard) == (1, ["acknowledged"])
+
+
+def test_who_waits_for_a_replica_that_leads_no_more_is_told_so() -> None:
+    world = _World()
+    (replica,) = world.add(_topic())
+    producer, consumer = _Waiter(), _Waiter()
+    replica.waiting_acknowledgements.append((9, producer))
+    replica.waiting_fetches[consumer] = None
+    replica.use_spec(replace(replica.spec, leader=ELSEWHERE, epoch=Epoch(6), live_replicas=(ELSEWHERE,)))
+    assert producer.heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert consumer.heard == ["advanced"]
+    assert world.refusal("t", epoch=6) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_fetch_that_waits_in_an_epoch_looks_again_when_the_next_begins() -> None:
+    world = _World()
+    (replica,) = world.add(_topic())
+    consumer = _Waiter()
+    replica.waiting_fetches[consumer] = None
+    replica.use_spec(replace(replica.spec, epoch=Epoch(6)))
+    assert consumer.heard == ["advanced"]
+    assert world.refusal("t", epoch=5) == ErrorCode.FENCED_LEADER_EPOCH
+    _append(replica, b"a")
+    assert replica.log.epochs.latest == 6, "what it stamps is the new epoch"
+
+
+def test_settings_leave_the_leadership_as_it_is() -> None:
+    (replica,) = _World().add(_topic())
+    replica.use_spec(replace(replica.spec, live_replicas=(HERE, ELSEWHERE)))
+    replica.use_settings(replica.settings)
+    _append(replica, b"a")
+    assert replica.high_watermark == 0
