@@ -1,0 +1,96 @@
+"""Objects as the KV store holds them: a key, and a document in JSON that is sealed by a checksum.
+
+A store may be shared, copied, or written to by hand. What we did not write ourselves, to the last byte, is refused with
+a sentence that names the key: an object that was read by halves would become a decision, and then the truth.
+"""
+
+import json
+from dataclasses import replace
+
+import crc32c
+
+from .document_fields import FieldError
+from .object_documents import DEFAULTS_NAME, document_of, read_document
+from .objects import (
+    ClusterIdentity,
+    ConfigOverrides,
+    DeletedTopic,
+    Object,
+    Partition,
+    ProducerIdBlock,
+    Spu,
+    SpuGroup,
+    Topic,
+)
+
+FORMAT = 1
+VALUE_BYTES_MAX = 16 * 1024 * 1024
+
+_SEAL = b',"crc32c":"%08x"}'
+_SEAL_BYTES = len(_SEAL % 0)
+_compact = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+class ObjectError(Exception):
+    """What lies under a key is no object that we could have written: one sentence."""
+
+
+def key_of(found: Object) -> str:
+    match found:
+        case Partition():
+            return f"partition/{found.topic_id}/{found.number}"
+        case Topic():
+            return f"topic/{found.name}"
+        case DeletedTopic():
+            return f"deleted-topic/{found.topic.id}"
+        case Spu():
+            return f"spu/{found.spec.id}"
+        case SpuGroup():
+            return f"spu-group/{found.name}"
+        case ConfigOverrides():
+            return f"configs/{found.spu or DEFAULTS_NAME}"
+        case ClusterIdentity():
+            return "cluster"
+        case ProducerIdBlock():
+            return "producer-ids"
+
+
+def encode(found: Object) -> bytes:
+    """The object without its version, which the store knows; a topic inside a deleted one has none."""
+    return _sealed({"format": FORMAT, **document_of(found)})
+
+
+def decode(key: str, value: bytes, version: int) -> Object:
+    """Raises ObjectError."""
+    try:
+        found = read_document(key.partition("/")[0], _unsealed(value))
+    except FieldError as error:
+        raise ObjectError(f"{key}: it is no object of ours: {error}") from error
+    if key_of(found) != key:
+        raise ObjectError(f"{key}: what lies there belongs under {key_of(found)}")
+    return replace(found, version=version)
+
+
+def _sealed(document: dict[str, object]) -> bytes:
+    body = _compact(document).encode()[:-1]
+    return body + _SEAL % crc32c.crc32c(body)
+
+
+def _unsealed(value: bytes) -> dict[str, object]:
+    """The fields of an object, once it is known that they are as we wrote them."""
+    if len(value) > VALUE_BYTES_MAX:
+        raise FieldError(f"its {len(value)} bytes are more than any object has")
+    body, seal = value[:-_SEAL_BYTES], value[-_SEAL_BYTES:]
+    if not body.startswith(b'{"format":') or not seal.startswith(_SEAL[:11]):
+        raise FieldError("it is not in our format")
+    if seal != _SEAL % crc32c.crc32c(body):
+        raise FieldError("its checksum is wrong")
+    try:
+        document = json.loads(body + b"}")
+    except (ValueError, RecursionError) as error:
+        raise FieldError("it is not JSON") from error
+    written = document.pop("format")
+    if type(written) is not int or written != FORMAT:
+        raise FieldError(f"its format is {written!r:.40}; this version knows {FORMAT}")
+    assert isinstance(document, dict)
+    return document

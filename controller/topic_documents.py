@@ -1,0 +1,201 @@
+"""Topics and partitions as people write and read them, and the map of replicas, which may be a file of its own."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from tailrace.protocol.ids import NO_EPOCH, NO_TOPIC_ID, Epoch, SpuId, TopicId
+
+from .document_fields import INT_MAX, FieldError, Fields, shown
+from .objects import (
+    NO_LEADER,
+    DeletedTopic,
+    Partition,
+    PartitionResolution,
+    PartitionSpec,
+    PartitionStatus,
+    ReplicaMap,
+    Topic,
+    TopicResolution,
+    TopicSpec,
+    TopicStatus,
+)
+
+PARTITIONS_MAX = 100_000
+REPLICATION_FACTOR_MAX = 2**15 - 1
+_LONG_MAX = 2**63 - 1
+_OTHER_WORDS = {"Invalid": TopicResolution.INVALID_CONFIG}
+
+Document = dict[str, object]
+
+
+def topic_document(topic: Topic) -> Document:
+    spec: Document = {"partitions": topic.spec.partitions, "replicationFactor": topic.spec.replication_factor}
+    if topic.spec.ignores_racks:
+        spec["ignoreRackAssignment"] = True
+    if topic.spec.replica_map:
+        spec["replicaMap"] = _rows_document(topic.spec.replica_map)
+    if topic.spec.configs:
+        spec["configs"] = dict(topic.spec.configs)
+    status: Document = {"resolution": topic.status.resolution.value}
+    if topic.status.replica_map:
+        status["replicaMap"] = _rows_document(topic.status.replica_map)
+    if topic.status.reason:
+        status["reason"] = topic.status.reason
+    return {"name": topic.name, "id": str(topic.id), "spec": spec, "status": status}
+
+
+def read_topic(whole: Fields, spec: Fields) -> Topic:
+    name = _name(whole, "name")
+    topic_id = _topic_id(whole, "id", NO_TOPIC_ID)
+    rows = read_rows(spec.raw("replicaMap"), spec.path_of("replicaMap"))
+    topic_spec = TopicSpec(
+        spec.number("partitions", 1, PARTITIONS_MAX, default=_partitions_of(rows)),
+        spec.number("replicationFactor", 1, REPLICATION_FACTOR_MAX, default=len(rows.get(0, ())) or 1),
+        rows,
+        spec.flag("ignoreRackAssignment", False),
+        spec.texts("configs"),
+    )
+    status = whole.fields("status")
+    topic_status = TopicStatus(
+        status.choice("resolution", TopicResolution, TopicResolution.NONE, also=_OTHER_WORDS),
+        read_rows(status.raw("replicaMap"), status.path_of("replicaMap")),
+        status.text("reason", ""),
+    )
+    status.end()
+    return Topic(name, topic_id, topic_spec, topic_status)
+
+
+def deleted_topic_document(deleted: DeletedTopic) -> Document:
+    return {
+        "name": str(deleted.topic.id),
+        "deletedAtMs": deleted.deleted_at_ms,
+        "topic": topic_document(deleted.topic),
+    }
+
+
+def read_deleted_topic(whole: Fields) -> DeletedTopic:
+    inside = whole.fields("topic")
+    spec = inside.fields("spec")
+    topic = read_topic(inside, spec)
+    spec.end()
+    inside.end()
+    name = whole.text("name", str(topic.id))
+    if name != str(topic.id):
+        raise whole.fault("name", f"{name!r} is not the topic's id, {topic.id}")
+    return DeletedTopic(topic, whole.number("deletedAtMs", 0, _LONG_MAX, noun="a time"))
+
+
+def partition_document(partition: Partition) -> Document:
+    status: Document = {
+        "resolution": partition.status.resolution.value,
+        "leader": int(partition.status.leader),
+        "epoch": int(partition.status.epoch),
+        "lrs": list(partition.status.live_replicas),
+    }
+    if partition.status.incarnation:
+        status["incarnation"] = partition.status.incarnation
+    if partition.status.reason:
+        status["reason"] = partition.status.reason
+    return {
+        "topic": partition.topic,
+        "topicId": str(partition.topic_id),
+        "partition": partition.number,
+        "spec": {"initialLeader": int(partition.spec.initial_leader), "replicas": list(partition.spec.replicas)},
+        "status": status,
+    }
+
+
+def read_partition(whole: Fields, spec: Fields) -> Partition:
+    topic = _name(whole, "topic")
+    topic_id = _topic_id(whole, "topicId", None)
+    number = whole.number("partition", noun="a partition")
+    initial_leader = SpuId(spec.number("initialLeader", noun="an id"))
+    replicas = _ids(spec.raw("replicas"), spec.path_of("replicas"))
+    if not replicas or len(set(replicas)) != len(replicas):
+        raise spec.fault("replicas", f"{list(replicas)} are not one or more SPUs, each of them once")
+    status = whole.fields("status")
+    partition_status = PartitionStatus(
+        status.choice("resolution", PartitionResolution, PartitionResolution.NONE),
+        SpuId(status.number("leader", NO_LEADER, default=NO_LEADER, noun="an id")),
+        Epoch(status.number("epoch", NO_EPOCH, default=NO_EPOCH, noun="an epoch")),
+        status.text("incarnation", ""),
+        _ids(status.raw("lrs") or [], status.path_of("lrs")),
+        status.text("reason", ""),
+    )
+    status.end()
+    return Partition(topic, topic_id, number, PartitionSpec(initial_leader, replicas), partition_status)
+
+
+def read_rows(value: object, path: str) -> dict[int, tuple[SpuId, ...]]:
+    """A map of replicas, in any of three forms: `{0: [0, 1]}`, the seed's list `- 0: [0, 1]`, or a list of rows.
+
+    Whether the rows fit together, and to which SPUs, is asked elsewhere.
+    """
+    if value is None:
+        return {}
+    rows: dict[int, tuple[SpuId, ...]] = {}
+    for number, replicas in _entries(value, path):
+        if number in rows:
+            raise FieldError(f"{path}: partition {number} stands there twice")
+        rows[number] = _ids(replicas, f"{path}.{number}")
+    return dict(sorted(rows.items()))
+
+
+def _entries(value: object, path: str) -> list[tuple[int, object]]:
+    if isinstance(value, dict):
+        return [(_partition_number(key, path), replicas) for key, replicas in value.items()]
+    if not isinstance(value, list):
+        raise FieldError(f"{path}: {shown(value)} is not a map from partitions to lists of SPUs")
+    if any(isinstance(each, dict) for each in value):
+        entries = []
+        for index, each in enumerate(value):
+            if not isinstance(each, dict) or len(each) != 1:
+                raise FieldError(f"{path}[{index}]: {shown(each)} is not one partition with its list of SPUs")
+            entries += _entries(each, path)
+        return entries
+    return list(enumerate(value))
+
+
+def _partition_number(key: object, path: str) -> int:
+    if isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) <= len(str(PARTITIONS_MAX)):
+        key = int(key)
+    if type(key) is not int or not 0 <= key < PARTITIONS_MAX:
+        raise FieldError(f"{path}: {shown(key)} is not a partition from 0 to {PARTITIONS_MAX - 1}")
+    return key
+
+
+def _ids(value: object, path: str) -> tuple[SpuId, ...]:
+    if not isinstance(value, list):
+        raise FieldError(f"{path}: {'it is missing' if value is None else shown(value) + ' is not a list of SPUs'}")
+    for each in value:
+        if type(each) is not int or not 0 <= each <= INT_MAX:
+            raise FieldError(f"{path}: {shown(each)} is not the id of an SPU, from 0 to {INT_MAX}")
+    return tuple(value)
+
+
+def _rows_document(rows: ReplicaMap) -> dict[int, list[int]]:
+    return {number: list(replicas) for number, replicas in rows.items()}
+
+
+def _partitions_of(rows: Mapping[int, object]) -> int:
+    return max(rows, default=0) + 1
+
+
+def _name(whole: Fields, field: str) -> str:
+    name = whole.text(field)
+    if not name or "/" in name:
+        raise whole.fault(field, f"{name!r} cannot name a topic")
+    return name
+
+
+def _topic_id(whole: Fields, field: str, default: TopicId | None) -> TopicId:
+    text = whole.text(field, "" if default is not None else None)
+    if text == "" and default is not None:
+        return default
+    try:
+        topic_id = UUID(text)
+    except ValueError:
+        topic_id = NO_TOPIC_ID
+    if str(topic_id) != text:
+        raise whole.fault(field, f"{shown(text)} is not the id of a topic, such as {UUID(int=2**96 + 2**64)}")
+    return topic_id
