@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from uuid import UUID
 
+from tailrace.cluster.specs import PartitionSpec, TopicSpec
+from tailrace.cluster.topic_configs import check_topic_configs
+from tailrace.cluster.topic_names import check_topic_name
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
-
-from .specs import PartitionSpec, TopicSpec
-from .topic_configs import check_topic_configs
-from .topic_names import check_topic_name
 
 FORMAT = "tailrace local controller"
 VERSION = 1

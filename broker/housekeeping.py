@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 import trio
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage.checkpoints import ReplicaKey, save_high_watermarks
 from tailrace.storage.log_compaction import CannotCompactError
 
-from .broker_configs import BrokerConfigs
 from .parking import Parking
 from .replicas import Replica, Replicas
 

@@ -11,17 +11,21 @@ from typing import Protocol
 
 import trio
 
+from tailrace.cluster.broker_config_table import BROKER_CONFIGS
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.config_changes import Alteration, ResourceKind, altered, named_twice
+from tailrace.cluster.config_definitions import ConfigDefinition, Value
+from tailrace.cluster.specs import SpuSpec, TopicSpec
+from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.topic_configs import check_topic_configs, effective_value
+from tailrace.cluster.topic_planning import MorePartitions, NewTopic, check_added, plan_partitions, plan_topic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
 
-from .broker_config_table import BROKER_CONFIGS
-from .broker_configs import BrokerConfigs
-from .cluster import Cluster
-from .config_changes import Alteration, ResourceKind, altered, named_twice
-from .config_definitions import ConfigDefinition, Value
 from .controller_state import (
     ControllerState,
     DeletedTopic,
@@ -31,10 +35,7 @@ from .controller_state import (
     new_cluster_id,
     new_topic_id,
 )
-from .specs import SpuSpec, TopicSpec
-from .topic_config_table import TOPIC_CONFIGS
-from .topic_configs import TopicSettings, check_topic_configs, effective_value, settings_of
-from .topic_planning import MorePartitions, NewTopic, check_added, plan_partitions, plan_topic
+from .topic_settings import TopicSettings, settings_of
 
 STATE_FILE = "controller.json"
 PRODUCER_IDS_PER_BLOCK = 1000

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Protocol
 from uuid import UUID
 
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import NO_LEADER, PartitionSpec, TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.record_batch import BatchHeader
@@ -15,9 +17,7 @@ from tailrace.runtime.files import Buffer
 from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.log import Log
 
-from .cluster import Cluster
-from .specs import NO_LEADER, PartitionSpec, TopicSpec
-from .topic_configs import TopicSettings
+from .topic_settings import TopicSettings
 
 
 class FetchWaiter(Protocol):

@@ -7,6 +7,7 @@ can come back, and a new topic of the same name, which has another id, starts em
 import trio
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.files import Files
@@ -18,8 +19,7 @@ from tailrace.storage.open_files import OpenFiles
 from .metrics import BrokerMetrics
 from .parking import Parking
 from .replicas import Replica, Replicas
-from .specs import PartitionSpec, TopicSpec
-from .topic_configs import TopicSettings
+from .topic_settings import TopicSettings
 
 OPENED_IN_A_ROW = 50
 """A topic of thousands of partitions must not keep clients waiting: after so many it is their turn."""

@@ -1,37 +1,43 @@
 """A Streaming Processing Unit: wires what serves Kafka clients from the replicas in one data directory, and runs it."""
 
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from typing import Any
 
 import trio
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import Endpoint, SpuSpec, TopicSpec
+from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE
 from tailrace.protocol.compile import decoder
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address, CannotListenError, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
+from tailrace.server import handlers as shared_handlers
+from tailrace.server.client_connection import Route
+from tailrace.server.metrics_server import MetricsServer
+from tailrace.server.public_server import PublicServer
+from tailrace.server.request_context import Reply, RequestContext
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_shutdown_mark
 
 from . import handlers
-from .broker_configs import BrokerConfigs
-from .client_connection import Route
-from .cluster import Cluster
 from .controller_state import StateError
 from .fetch_session import FetchSessions
 from .flusher import Flusher
 from .housekeeping import Housekeeping
 from .local_controller import LocalController
 from .metrics import BrokerMetrics, Gauges, PartitionGauges, render
-from .metrics_server import MetricsServer
 from .parking import Parking
 from .producer_ids import ProducerIds
-from .public_server import PublicServer
 from .replicas import Replica, Replicas
 from .spec_dispatcher import SpecDispatcher
-from .specs import Endpoint, SpuSpec
 from .waiting import Deadlines
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
@@ -74,6 +80,7 @@ class Spu:
             self._logger,
         )
         self._metrics_optional = metrics_optional
+        self.apis = API_TABLE
         self._routes: dict[tuple[int, int], Route] = {}
         self._appended: dict[Replica, None] = {}
         self._flusher: Flusher | None = None
@@ -86,12 +93,16 @@ class Spu:
     def route(self, api_key: int, api_version: int) -> Route | None:
         route = self._routes.get((api_key, api_version))
         if route is None:
-            api = API_TABLE.get(api_key)
+            api = self.apis.get(api_key)
             if api is None or not api.serves(api_version):
                 return None
-            handle = partial(handlers.load(api_key), self)
-            route = self._routes[api_key, api_version] = decoder(api.request, api_version), handle
+            route = self._routes[api_key, api_version] = decoder(api.request, api_version), self._handler(api_key)
         return route
+
+    def _handler(self, api_key: int) -> Callable[[RequestContext, Any], Reply]:
+        if api_key in shared_handlers.SHARED:
+            return partial(shared_handlers.load(api_key), self)
+        return partial(handlers.load(api_key), self)
 
     def end_turn(self) -> None:
         if self._appended:
@@ -103,6 +114,9 @@ class Spu:
                     replica.on_advanced()
 
     # what handlers call
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+        return await self.controller.create_topics(topics)
 
     def on_appended(self, replica: Replica) -> None:
         """A handler appended to the replica; who waits for that is woken at the end of the turn."""
@@ -208,7 +222,7 @@ class Spu:
         for replica in self.replicas:
             if replica.log.synced_end < replica.log.log_end:
                 self._flusher.flush(replica)  # what an unclean stop left in the page cache
-        server = PublicServer(self, self.broker_configs, self.metrics, self._logger)
+        server = PublicServer(self, self.broker_configs, self.metrics.server, self._logger)
         nursery.start_soon(self.deadlines.run)
         nursery.start_soon(self._housekeeping.apply_retention)
         nursery.start_soon(self._housekeeping.compact)

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Collection
 
 import trio
 
-from tailrace.broker.broker_configs import BrokerConfigs
 from tailrace.broker.spu import Spu, StartError
+from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.runtime import logs
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import RealFiles

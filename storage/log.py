@@ -13,12 +13,12 @@ from operator import attrgetter
 import trio
 
 from tailrace.protocol.record_batch import BatchHeader
+from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, File, Files
 
 from . import manifest
 from .compaction import KEYS_MAX, Compacted, compacted_end, cut_history, with_compaction
 from .compaction_schedule import compactable_end, is_due, must_roll
-from .file_range import FileRange
 from .layout import Kind, directories_up_to_data
 from .leader_epochs import LeaderEpochs
 from .log_compaction import CompactionOutcome, LogCompaction, NewSegment

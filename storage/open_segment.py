@@ -5,10 +5,10 @@ from bisect import bisect_right
 
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.record_batch import BatchHeader
+from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 
 from . import offset_index
-from .file_range import FileRange
 from .log_config import LogConfig
 from .manifest import SegmentFacts
 from .offset_index import ENTRY_BYTES, RELATIVE_OFFSET_MAX

@@ -1,6 +1,7 @@
 """A segment that never changes again: it can be read and removed, and nothing can be appended to it."""
 
-from .file_range import FileRange
+from tailrace.runtime.file_range import FileRange
+
 from .manifest import SegmentFacts
 from .segment_reader import SegmentReader
 from .time_index import NO_TIMESTAMP

@@ -2,9 +2,9 @@
 
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
 from tailrace.protocol.records import read_records
+from tailrace.runtime.file_range import FileRange
 
 from .batch_walk import FAR_BYTES, walk
-from .file_range import FileRange
 from .index_entries import IndexEntries
 from .open_files import LazyFile
 from .segment_index import SegmentIndex

@@ -11,9 +11,9 @@ from simulation.client import WireClient
 from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork
 
-from tailrace.broker.specs import TopicSpec
 from tailrace.broker.spu import Spu
-from tailrace.broker.topic_planning import NewTopic
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.records import Record, build_batch
 from tailrace.runtime.chance import RandomChance

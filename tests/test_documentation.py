@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.broker.broker_config_table import BROKER_CONFIGS
-from tailrace.broker.config_definitions import text_of
 from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, render
-from tailrace.broker.topic_config_table import TOPIC_CONFIGS
 from tailrace.cli.main import parse
+from tailrace.cluster.broker_config_table import BROKER_CONFIGS
+from tailrace.cluster.config_definitions import text_of
+from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     page.relative_to(ROOT).as_posix()
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "compat_tests").glob("*.md")]
 )
-PACKAGES = ("protocol", "runtime", "storage", "broker", "cli")
-ONE_LINE_FOR_ALL = ("protocol/messages/", "protocol/internal/", "broker/handlers/")
+PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "cli")
+ONE_LINE_FOR_ALL = ("protocol/messages/", "protocol/internal/", "server/handlers/", "broker/handlers/")
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE_BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -98,7 +98,9 @@ def test_every_metric_is_described_and_no_other() -> None:
 
 
 def test_every_logged_event_is_described_and_no_other() -> None:
-    source = "".join(path.read_text() for folder in ("broker", "cli") for path in (ROOT / folder).rglob("*.py"))
+    source = "".join(
+        path.read_text() for folder in ("server", "broker", "cli") for path in (ROOT / folder).rglob("*.py")
+    )
     logged = set(re.findall(r"\.(?:info|warning|error)\(\s*\"([a-z]+_[a-z_]+)\"", source))
     page = _text("docs/operations.md").partition("## Logs")[2].partition("## Metrics")[0]
     described = set(re.findall(r"`([a-z]+_[a-z_]+)`", page))

@@ -5,14 +5,14 @@ Kafka keeps this API for old tools; its successor is IncrementalAlterConfigs, wh
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.config_changes import Alteration, ConfigChange, Operation
-from tailrace.broker.request_context import RequestContext
+from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

@@ -8,9 +8,8 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tailrace.broker.request_context import RequestContext
-from tailrace.broker.specs import TopicSpec
-from tailrace.broker.topic_planning import MorePartitions
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_planning import MorePartitions
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.create_partitions import (
@@ -19,6 +18,7 @@ from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

@@ -10,13 +10,12 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tailrace.broker.broker_configs import BrokerConfigs
-from tailrace.broker.config_definitions import text_of
-from tailrace.broker.request_context import RequestContext
-from tailrace.broker.specs import TopicSpec
-from tailrace.broker.topic_config_table import TOPIC_CONFIGS
-from tailrace.broker.topic_configs import effective_value
-from tailrace.broker.topic_planning import NewTopic
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.config_definitions import text_of
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.topic_configs import effective_value
+from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.create_topics import (
@@ -26,6 +25,7 @@ from tailrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

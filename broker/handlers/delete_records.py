@@ -7,8 +7,7 @@
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.request_context import RequestContext
-from tailrace.broker.topic_names import INTERNAL_TOPICS
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -16,6 +15,7 @@ from tailrace.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

@@ -9,8 +9,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tailrace.broker.request_context import RequestContext
-from tailrace.broker.specs import TopicSpec
+from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_TOPIC_ID, TopicId
 from tailrace.protocol.messages.delete_topics import (
@@ -19,6 +18,7 @@ from tailrace.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

@@ -6,14 +6,14 @@
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.client_view import CLUSTER_OPERATIONS, NOBODY, OPERATIONS_UNKNOWN, brokers
-from tailrace.broker.request_context import RequestContext
+from tailrace.cluster.client_view import CLUSTER_OPERATIONS, NOBODY, OPERATIONS_UNKNOWN, brokers
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

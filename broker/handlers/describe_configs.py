@@ -10,13 +10,12 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from tailrace.broker.broker_config_table import BROKER_CONFIGS
-from tailrace.broker.config_changes import ResourceKind
-from tailrace.broker.config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, text_of
-from tailrace.broker.request_context import RequestContext
-from tailrace.broker.topic_config_table import TOPIC_CONFIGS
-from tailrace.broker.topic_configs import effective_value, places_of
-from tailrace.broker.topic_names import check_topic_name
+from tailrace.cluster.broker_config_table import BROKER_CONFIGS
+from tailrace.cluster.config_changes import ResourceKind
+from tailrace.cluster.config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, text_of
+from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.topic_configs import effective_value, places_of
+from tailrace.cluster.topic_names import check_topic_name
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -26,6 +25,7 @@ from tailrace.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

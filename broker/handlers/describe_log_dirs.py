@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tailrace.broker.replicas import Replica
-from tailrace.broker.request_context import RequestContext
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
@@ -18,6 +17,7 @@ from tailrace.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

@@ -9,11 +9,10 @@
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.client_view import TOPIC_OPERATIONS, leader_error, offline_replicas, online_spus
-from tailrace.broker.cluster import Cluster
-from tailrace.broker.request_context import RequestContext
-from tailrace.broker.specs import PartitionSpec, TopicSpec
-from tailrace.broker.topic_names import INTERNAL_TOPICS, check_topic_name
+from tailrace.cluster.client_view import TOPIC_OPERATIONS, leader_error, offline_replicas, online_spus
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec, TopicSpec
+from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.describe_topic_partitions import (
@@ -23,6 +22,7 @@ from tailrace.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

@@ -22,7 +22,6 @@ from tailrace.broker.fetch_session import (
     PartitionKey,
 )
 from tailrace.broker.replicas import Replica
-from tailrace.broker.request_context import RequestContext
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.messages.fetch import (
@@ -32,6 +31,7 @@ from tailrace.protocol.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

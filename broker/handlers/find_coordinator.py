@@ -6,14 +6,14 @@ which clients take for "try again". `_coordinator` is the one place that will kn
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.client_view import NOBODY, Broker
-from tailrace.broker.request_context import RequestContext
+from tailrace.cluster.client_view import NOBODY, Broker
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

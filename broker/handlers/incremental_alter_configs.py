@@ -10,14 +10,14 @@
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.config_changes import Alteration, ConfigChange
-from tailrace.broker.request_context import RequestContext
+from tailrace.cluster.config_changes import Alteration, ConfigChange
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

@@ -8,9 +8,9 @@
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.request_context import RequestContext
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

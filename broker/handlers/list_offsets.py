@@ -9,7 +9,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from tailrace.broker.replicas import Replica
-from tailrace.broker.request_context import RequestContext
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -18,6 +17,7 @@ from tailrace.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

@@ -10,7 +10,7 @@
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from tailrace.broker.client_view import (
+from tailrace.cluster.client_view import (
     CLUSTER_OPERATIONS,
     OPERATIONS_UNKNOWN,
     TOPIC_OPERATIONS,
@@ -19,11 +19,10 @@ from tailrace.broker.client_view import (
     offline_replicas,
     online_spus,
 )
-from tailrace.broker.cluster import Cluster
-from tailrace.broker.request_context import RequestContext
-from tailrace.broker.specs import TopicSpec
-from tailrace.broker.topic_names import INTERNAL_TOPICS, check_topic_name
-from tailrace.broker.topic_planning import NewTopic
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
+from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
 from tailrace.protocol.messages.metadata import (
@@ -34,6 +33,7 @@ from tailrace.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

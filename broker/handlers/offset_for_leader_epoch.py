@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.request_context import RequestContext
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -11,6 +10,7 @@ from tailrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

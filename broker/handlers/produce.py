@@ -12,7 +12,6 @@ from uuid import UUID
 import trio
 
 from tailrace.broker.replicas import Replica
-from tailrace.broker.request_context import RequestContext
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
     PartitionProduceData,
@@ -23,6 +22,7 @@ from tailrace.protocol.messages.produce import (
 )
 from tailrace.protocol.produced_batch import admit
 from tailrace.protocol.record_batch import LOG_OVERHEAD, stamp
+from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu

@@ -16,7 +16,7 @@ from tailrace.broker.controller_state import (
     encode_state,
     new_topic_id,
 )
-from tailrace.broker.topic_planning import NewTopic, plan_topic
+from tailrace.cluster.topic_planning import NewTopic, plan_topic
 from tailrace.protocol.ids import SpuId
 
 TOPIC = plan_topic(NewTopic("t", 2, 2, configs={"retention.ms": "5"}), UUID(int=7), {}, [SpuId(1), SpuId(2)])

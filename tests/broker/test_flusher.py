@@ -8,13 +8,13 @@ import trio.testing
 from simulation.files import SimulatedFiles
 from spus import batch
 
-from tailrace.broker.broker_configs import BrokerConfigs
 from tailrace.broker.flusher import FLUSHES_AT_ONCE, Flusher
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.replicas import Replica
-from tailrace.broker.specs import PartitionSpec
-from tailrace.broker.topic_configs import settings_of
+from tailrace.broker.topic_settings import settings_of
 from tailrace.broker.waiting import Deadlines
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import read_header, stamp
 from tailrace.storage.log import Log

@@ -9,14 +9,14 @@ import trio
 from simulation.files import Keep, SimulatedFiles
 from spus import SteadyClock
 
-from tailrace.broker.broker_configs import BrokerConfigs
-from tailrace.broker.cluster import Cluster
-from tailrace.broker.config_changes import Alteration, ConfigChange, Operation, ResourceKind
 from tailrace.broker.controller_state import StateError, decode_state
 from tailrace.broker.local_controller import PRODUCER_IDS_PER_BLOCK, STATE_FILE, LocalController
-from tailrace.broker.specs import SpuSpec, TopicSpec
-from tailrace.broker.topic_configs import TopicSettings
-from tailrace.broker.topic_planning import MorePartitions, NewTopic
+from tailrace.broker.topic_settings import TopicSettings
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation, ResourceKind
+from tailrace.cluster.specs import SpuSpec, TopicSpec
+from tailrace.cluster.topic_planning import MorePartitions, NewTopic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.chance import RandomChance

@@ -5,11 +5,11 @@ import pytest
 from simulation.files import SimulatedFiles
 from spus import batch
 
-from tailrace.broker.broker_configs import BrokerConfigs
-from tailrace.broker.cluster import Cluster
 from tailrace.broker.replicas import Replica, Replicas
-from tailrace.broker.specs import PartitionSpec, TopicSpec
-from tailrace.broker.topic_configs import settings_of
+from tailrace.broker.topic_settings import settings_of
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import read_header, stamp

@@ -7,7 +7,6 @@ from simulation.client import WireClient
 from spus import ADDRESS, METRICS, RunningSpu, World, batch, running_spu
 
 from tailrace.broker.local_controller import STATE_FILE
-from tailrace.broker.public_server import SEE_OFF_SECONDS_MAX
 from tailrace.broker.spu import Spu, StartError
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -18,6 +17,7 @@ from tailrace.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tailrace.server.public_server import SEE_OFF_SECONDS_MAX
 
 DATA = "/data/spu-1"
 

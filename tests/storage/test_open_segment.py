@@ -4,7 +4,7 @@ import pytest
 from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
 
-from tailrace.storage.file_range import FileRange
+from tailrace.runtime.file_range import FileRange
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.log_opening import SegmentMaker
 from tailrace.storage.open_files import OpenFiles

@@ -6,10 +6,10 @@ import pytest
 from simulation.client import WireClient
 from spus import RunningSpu, running_spu
 
-from tailrace.broker.broker_config_table import BROKER_CONFIGS
-from tailrace.broker.config_changes import Alteration, ConfigChange, Operation
-from tailrace.broker.config_definitions import ConfigSource, ConfigType
-from tailrace.broker.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.broker_config_table import BROKER_CONFIGS
+from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation
+from tailrace.cluster.config_definitions import ConfigSource, ConfigType
+from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_configs import (

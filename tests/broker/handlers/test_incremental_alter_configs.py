@@ -4,7 +4,7 @@ import pytest
 from simulation.client import WireClient
 from spus import running_spu
 
-from tailrace.broker.config_changes import Operation
+from tailrace.cluster.config_changes import Operation
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.incremental_alter_configs import (

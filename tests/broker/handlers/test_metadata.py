@@ -6,7 +6,7 @@ import pytest
 from simulation.client import WireClient
 from spus import ADDRESS, RunningSpu, running_spu
 
-from tailrace.broker.client_view import CLUSTER_OPERATIONS, OPERATIONS_UNKNOWN, TOPIC_OPERATIONS
+from tailrace.cluster.client_view import CLUSTER_OPERATIONS, OPERATIONS_UNKNOWN, TOPIC_OPERATIONS
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import (

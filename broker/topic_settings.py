@@ -1,0 +1,95 @@
+"""What storage and produce make of the configs that apply to a topic.
+
+Handlers and logs never parse a config: they read `TopicSettings`, which is made anew when a config changes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.config_definitions import Value
+from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.topic_configs import effective_value
+from tailrace.protocol.compression import Compression
+from tailrace.protocol.produced_batch import ProduceRules
+from tailrace.storage.log_config import LogConfig
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """What applies to a topic now, typed; read on every produce."""
+
+    log: LogConfig
+    produce: ProduceRules
+    """What is asked of a producer's batches, and made of them."""
+    min_insync_replicas: int
+    unclean_election: bool
+    replication_policy: str
+    reads_uncommitted: bool
+
+
+def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicSettings:
+    """What applies to a topic that sets `own` itself."""
+
+    def value(name: str) -> Value:
+        return effective_value(TOPIC_CONFIGS[name], own, broker_configs)[0]
+
+    def number(name: str) -> int:
+        found = value(name)
+        assert isinstance(found, int), "the table gives it a whole number and a default"
+        return found
+
+    compression = _COMPRESSIONS[value("compression.type")]
+    level = _LEVELS.get(compression)
+    cleanup = value("cleanup.policy")
+    dirty_ratio = value("min.cleanable.dirty.ratio")
+    assert isinstance(cleanup, tuple)
+    assert isinstance(dirty_ratio, float)
+    small_segments = value("internal.segment.bytes")
+    return TopicSettings(
+        log=LogConfig(
+            segment_bytes_max=small_segments if isinstance(small_segments, int) else number("segment.bytes"),
+            segment_age_ms_max=number("segment.ms"),
+            index_interval_bytes=number("index.interval.bytes"),
+            index_bytes_max=number("segment.index.bytes"),
+            retention_ms=number("retention.ms"),
+            retention_bytes=number("retention.bytes"),
+            deletes="delete" in cleanup,
+            compacts="compact" in cleanup,
+            delete_retention_ms=number("delete.retention.ms"),
+            min_cleanable_dirty_ratio=dirty_ratio,
+            min_compaction_lag_ms=number("min.compaction.lag.ms"),
+            max_compaction_lag_ms=number("max.compaction.lag.ms"),
+            flush_messages=number("flush.messages"),
+            flush_ms=number("flush.ms"),
+            flush_bytes=number("flush.bytes"),
+        ),
+        produce=ProduceRules(
+            batch_bytes_max=number("max.message.bytes"),
+            needs_keys="compact" in cleanup,
+            append_time=value("message.timestamp.type") == "LogAppendTime",
+            timestamp_before_ms_max=number("message.timestamp.before.max.ms"),
+            timestamp_after_ms_max=number("message.timestamp.after.max.ms"),
+            compression=compression,
+            compression_level=None if level is None else number(level),
+        ),
+        min_insync_replicas=number("min.insync.replicas"),
+        unclean_election=value("unclean.leader.election.enable") is True,
+        replication_policy=str(value("replication.policy")),
+        reads_uncommitted=value("consumer.consistency") == "uncommitted",
+    )
+
+
+_COMPRESSIONS: Mapping[Value, Compression | None] = {
+    "producer": None,
+    "uncompressed": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+_LEVELS: Mapping[Compression | None, str] = {
+    Compression.GZIP: "compression.gzip.level",
+    Compression.LZ4: "compression.lz4.level",
+    Compression.ZSTD: "compression.zstd.level",
+}

@@ -1,0 +1,61 @@
+"""What clients are told about the cluster, whichever request they ask with."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import SpuId
+
+from .cluster import Cluster
+from .specs import PartitionSpec
+
+TOPIC_OPERATIONS = 0b1101_1111_1000
+"""Read, write, create, delete, alter, describe and the two for configs: without access control all that there are."""
+CLUSTER_OPERATIONS = 0b1_1111_1010_0000
+"""Create, alter, describe, cluster action, the two for configs, idempotent write."""
+OPERATIONS_UNKNOWN = -(2**31)
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectedListener:
+    """The listener a client came in on, as that client should be told about it."""
+
+    name: str
+    advertised: tuple[str, int]
+
+
+class Broker(NamedTuple):
+    """An SPU by its address, for a client that came in on a certain listener."""
+
+    id: SpuId
+    host: str
+    port: int
+    rack: str | None
+
+
+def brokers(cluster: Cluster, this: SpuId, listener: ConnectedListener) -> list[Broker]:
+    """The SPUs that a client on this listener can reach, by id."""
+    found = []
+    for spu_id in sorted(cluster.spus):
+        spu = cluster.spus[spu_id]
+        if spu_id == this:
+            found.append(Broker(spu_id, *listener.advertised, spu.rack))
+        elif spu.online and (endpoint := spu.endpoint(listener.name)) is not None:
+            found.append(Broker(spu_id, endpoint.host, endpoint.port, spu.rack))
+    return found
+
+
+def online_spus(cluster: Cluster) -> frozenset[SpuId]:
+    """To be asked for once per request: what is said of each partition is looked up in it."""
+    return frozenset(spu.id for spu in cluster.spus.values() if spu.online)
+
+
+def offline_replicas(online: frozenset[SpuId], partition: PartitionSpec) -> list[int]:
+    if online.issuperset(partition.replicas):
+        return []
+    return [spu for spu in partition.replicas if spu not in online]
+
+
+def leader_error(online: frozenset[SpuId], partition: PartitionSpec) -> ErrorCode:
+    return ErrorCode.NONE if partition.leader in online else ErrorCode.LEADER_NOT_AVAILABLE

@@ -1,0 +1,71 @@
+"""Which configs apply to a topic: its own, else the SPU's, else the default."""
+
+from collections.abc import Mapping
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .broker_config_table import BROKER_CONFIGS
+from .broker_configs import BrokerConfigs
+from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, Value, parse, text_of
+from .topic_config_table import TOPIC_CONFIGS
+
+
+def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+    """The configs in their canonical form. Raises KafkaError for the first that cannot be."""
+    checked: dict[str, str] = {}
+    values: dict[str, Value] = {}
+    for name, text in configs.items():
+        definition = TOPIC_CONFIGS.get(name)
+        if definition is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no topic config {name[:_QUOTED_CHARACTERS_MAX]!r}")
+        values[name] = parse(definition, text)
+        checked[name] = text_of(values[name]) or ""
+    _check_together(values)
+    return checked
+
+
+def places_of(
+    definition: ConfigDefinition, own: Mapping[str, str], broker_configs: BrokerConfigs
+) -> list[ConfiguredValue]:
+    """Every place where this topic config has a value, the one that applies first, by the name and in the unit that it
+    has there."""
+    values = []
+    if definition.name in own:
+        values.append(ConfiguredValue(definition.name, own[definition.name], ConfigSource.TOPIC))
+    values.extend(broker_configs.layered(synonym.name for synonym in definition.synonyms))
+    for synonym in definition.synonyms:
+        if synonym.default is not None:
+            values.append(ConfiguredValue(synonym.name, text_of(synonym.default), ConfigSource.DEFAULT))
+    return values
+
+
+def effective_value(
+    definition: ConfigDefinition, own: Mapping[str, str], broker_configs: BrokerConfigs
+) -> tuple[Value, ConfigSource]:
+    """The value that applies to a topic, in the topic config's unit, and where it was set."""
+    if definition.name in own:
+        return parse(definition, own[definition.name]), ConfigSource.TOPIC
+    for set_value in broker_configs.layered(synonym.name for synonym in definition.synonyms):
+        value = parse(BROKER_CONFIGS[set_value.name], set_value.text)
+        factor = next(each.milliseconds for each in definition.synonyms if each.name == set_value.name)
+        if factor != 1 and isinstance(value, int) and value > 0:  # -1 means "no bound" in every unit
+            value = min(value * factor, _LONG_MAX)
+        return value, set_value.source
+    return definition.default, ConfigSource.DEFAULT
+
+
+_LONG_MAX = 2**63 - 1
+_QUOTED_CHARACTERS_MAX = 200
+
+
+def _check_together(values: Mapping[str, Value]) -> None:
+    """What no config can be checked for alone."""
+    low = values.get("min.compaction.lag.ms", TOPIC_CONFIGS["min.compaction.lag.ms"].default)
+    high = values.get("max.compaction.lag.ms", TOPIC_CONFIGS["max.compaction.lag.ms"].default)
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    if low > high:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"min.compaction.lag.ms: {low} is not allowed; it is at most max.compaction.lag.ms, which is {high}",
+        )

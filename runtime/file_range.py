@@ -1,0 +1,21 @@
+"""A stretch of a log file: what a read returns, so that records go from the page cache to a socket without a copy."""
+
+from dataclasses import dataclass
+
+from .files import File
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    file: File
+    position: int
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def read(self) -> bytes:
+        data = self.file.read_at(self.position, self.count)
+        if len(data) != self.count:
+            raise OSError(f"{self.file.path} ended before position {self.position + self.count}")
+        return data

@@ -1,0 +1,270 @@
+"""Serves one client: receives, handles every whole request of a turn at once, then sends all the answers with one call.
+
+A turn never waits: handlers return a response, or keep the request's context and respond later (acknowledgements, long
+polls), while the next requests go on. Only handlers of rare work are coroutines; the connection waits for each of those
+before it reads on, as Apache Kafka does for every request.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import CoroutineType
+from typing import Any, Protocol
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.client_view import ConnectedListener
+from tailrace.protocol.apis import Api, ApiKey
+from tailrace.protocol.compile import Decoder
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.headers import read_request_header
+from tailrace.runtime.error_groups import first_error
+from tailrace.runtime.network import Connection
+
+from .handlers import api_versions
+from .inbox import Inbox
+from .metrics import ServerMetrics
+from .outbox import Outbox
+from .request_context import ClientIdentity, Reply, RequestContext
+from .request_memory import RequestMemory
+
+REQUESTS_PER_TURN = 200
+TURNS_IN_A_ROW_MAX = 4
+UNANSWERED_MAX = 1000
+HELD_BYTES_MAX = 4 * 1024 * 1024
+
+Route = tuple[Decoder, Callable[[RequestContext, Any], Reply]]
+
+
+class Dispatcher(Protocol):
+    """What a connection needs of the server."""
+
+    @property
+    def apis(self) -> Mapping[int, Api]:
+        """Those that are known here; a request of any other breaks the protocol."""
+
+    def route(self, api_key: int, api_version: int) -> Route | None:
+        """How a request of this version is decoded and handled; None when it is not answered here."""
+
+    def end_turn(self) -> None:
+        """Called once after the requests of a turn: wakes whoever waits for what they appended."""
+
+
+class ClientConnection:
+    def __init__(
+        self,
+        connection: Connection,
+        listener: ConnectedListener,
+        dispatcher: Dispatcher,
+        inbox: Inbox,
+        memory: RequestMemory,
+        metrics: ServerMetrics,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._connection = connection
+        self._listener = listener
+        self._dispatcher = dispatcher
+        self._apis = dispatcher.apis
+        self._inbox = inbox
+        self._memory = memory
+        self._metrics = metrics
+        self._outbox = Outbox()
+        self._client = ClientIdentity(address=str(connection.remote))
+        self._logger = logger.bind(client=self._client.address)
+        self._nursery: trio.Nursery | None = None
+        self._room_made = trio.Event()
+        self._in_turn = False
+        self._answered: dict[tuple[int, int], int] = {}
+        """Responses of this turn, by API and version."""
+        self._draining = False
+        self._closing: str | None = None
+        self._finishing = False
+        self._serving = trio.CancelScope()
+        self.last_active = trio.current_time()
+
+    async def run(self) -> None:
+        """Serves until the client goes, breaks the protocol, or is closed."""
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                with self._serving:
+                    await self._serve()
+                if self._finishing:
+                    await self._see_off()
+                nursery.cancel_scope.cancel()
+        except* RemoteProtocolError as errors:
+            self._logger.warning(
+                "request_refused", reason=str(first_error(errors)), software=self._client.software_name
+            )
+            self._metrics.refused_requests += 1
+        except* OSError as errors:
+            self._logger.debug("connection_broke", reason=str(first_error(errors)))
+        except* AssertionError:
+            raise  # what must not be is: nothing here can be trusted any more
+        except* Exception as errors:
+            # Our mistake, but this client's request: the others are served on.
+            self._logger.error("request_failed", software=self._client.software_name, exc_info=first_error(errors))
+            self._metrics.failed_requests += 1
+        finally:
+            self._nursery = None
+            self._memory.release(self)
+            self._connection.close()
+            for answer in self._outbox.unanswered:
+                assert isinstance(answer, RequestContext)
+                if answer.abandon is not None:
+                    answer.abandon()
+
+    def close(self, reason: str) -> None:
+        """Ends `run` at once. Safe to call from anywhere."""
+        if self._closing is None:
+            self._closing = reason
+            self._logger.info("connection_closed", reason=reason, software=self._client.software_name)
+            if self._nursery is not None:
+                self._nursery.cancel_scope.cancel()
+
+    def finish(self) -> None:
+        """Handles no more requests; what was answered still reaches the client before `run` ends."""
+        self._finishing = True
+        self._serving.cancel()
+
+    async def _see_off(self) -> None:
+        """Lets the client read to the end. A close with its bytes unread would take our answers back."""
+        if not self._draining:
+            self._connection.end_sending()
+        while self._connection.receive_into(self._inbox.scratch) != 0:
+            await self._connection.wait_readable()
+
+    async def _serve(self) -> None:
+        inbox = self._inbox
+        connection = self._connection
+        outbox = self._outbox
+        turns_in_a_row = 0
+        while self._closing is None:
+            while len(outbox.unanswered) >= UNANSWERED_MAX or outbox.held_bytes >= HELD_BYTES_MAX:
+                self._room_made = trio.Event()
+                await self._room_made.wait()
+            if inbox.has_request:
+                await trio.lowlevel.checkpoint()  # the turn ended with requests left: the others get theirs first
+            else:
+                await self._memory.reserve(self, inbox.incomplete_bytes)
+                # A busy client has often sent more by now, and to look costs far less than to wait for it.
+                turns_in_a_row += 1
+                count = connection.receive_into(inbox.room()) if turns_in_a_row <= TURNS_IN_A_ROW_MAX else None
+                while count is None:
+                    turns_in_a_row = 0
+                    await connection.wait_readable()
+                    count = connection.receive_into(inbox.room())
+                if count == 0:
+                    return
+                inbox.received(count)
+                self._metrics.received_bytes += count
+            self.last_active = trio.current_time()
+            rare = self._handle_turn()
+            if rare is not None:
+                context, answer = rare
+                with trio.CancelScope(shield=True):  # a change that has begun is carried out, client or no client
+                    message = await answer
+                context.respond(message)
+
+    def _handle_turn(self) -> tuple[RequestContext, Awaitable[object]] | None:
+        """Handles what has arrived whole, up to a limit or to the first request that has to be waited for."""
+        inbox = self._inbox
+        rare = None
+        self._in_turn = True
+        try:
+            for _ in range(REQUESTS_PER_TURN):
+                frame = inbox.next_request()
+                if frame is None:
+                    break
+                rare = self._handle(frame)
+                if rare is not None or self._closing is not None:
+                    break
+        finally:
+            inbox.end_turn()
+            self._flush()  # before anyone else is woken: this client waits already
+            self._dispatcher.end_turn()
+            self._in_turn = False
+            self._flush()
+            self._count_answered()
+        return rare
+
+    def _count_answered(self) -> None:
+        """Those of a turn leave together, so they have taken the same time."""
+        seconds = trio.current_time() - self.last_active
+        for (api_key, api_version), count in self._answered.items():
+            self._metrics.on_responses(api_key, api_version, self._client.software_name, count, seconds)
+        self._answered.clear()
+
+    def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
+        api_key, api_version, correlation_id, client_id, position = read_request_header(frame)
+        context = RequestContext(
+            api_key,
+            api_version,
+            correlation_id,
+            client_id,
+            self._listener,
+            self._client,
+            self.last_active,
+            self._on_response,
+        )
+        self._outbox.expect(context)
+        route = self._dispatcher.route(api_key, api_version)
+        if route is None:
+            if api_key == ApiKey.API_VERSIONS:
+                context.respond_with(api_versions.refuse_version(self._apis, correlation_id))
+                return None
+            raise RemoteProtocolError(f"{api_key.name} version {api_version} is not answered here")
+        decode, handle = route
+        request, _ = decode(frame, position)
+        reply = handle(context, request)
+        if reply is None:
+            return None
+        if isinstance(reply, CoroutineType):
+            return context, reply
+        context.respond(reply)
+        return None
+
+    def _on_response(self, context: RequestContext) -> None:
+        if self._in_turn:
+            api = context.api_key, context.api_version
+            self._answered[api] = self._answered.get(api, 0) + 1
+        else:
+            seconds = trio.current_time() - context.arrived
+            self._metrics.on_responses(context.api_key, context.api_version, self._client.software_name, 1, seconds)
+            self._flush()
+        if context.close_after is not None:
+            self.close(context.close_after)
+
+    def _flush(self) -> None:
+        """Sends what may leave now; what the client does not take yet, a task sends as room comes."""
+        something_to_send = self._outbox.collect()
+        self._room_made.set()
+        if not something_to_send or self._draining or self._nursery is None:
+            return
+        try:
+            done = self._send()
+        except OSError as error:
+            self._logger.debug("connection_broke", reason=str(error))
+            self._nursery.cancel_scope.cancel()
+            return
+        if not done:
+            self._draining = True
+            self._nursery.start_soon(self._drain)
+
+    async def _drain(self) -> None:
+        while True:
+            await self._connection.wait_writable()
+            self.last_active = trio.current_time()
+            self._outbox.collect()
+            if self._send():
+                self._draining = False
+                if self._finishing:
+                    self._connection.end_sending()
+                return
+
+    def _send(self) -> bool:
+        """Whether everything that is ready has left."""
+        before = self._outbox.sent_bytes
+        done = self._outbox.send(self._connection)
+        self._metrics.sent_bytes += self._outbox.sent_bytes - before
+        self._room_made.set()
+        return done

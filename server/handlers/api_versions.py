@@ -1,0 +1,43 @@
+"""ApiVersions, versions 0–4: what is answered here, made from the server's table of APIs.
+
+The first request of every client. A version we do not know is answered with error 35 in a version 0 body that lists
+this one API, so that a newer client can come again with a version of ours. From v3 on a client names its software,
+which metrics and logs then carry.
+"""
+
+import re
+from collections.abc import Mapping
+
+from tailrace.protocol.apis import Api, ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.headers import encode_response
+from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from tailrace.protocol.primitives import Part
+from tailrace.server.host import Host
+from tailrace.server.request_context import RequestContext
+
+SOFTWARE_NAME_FROM = 3
+_SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+_SOFTWARE_CHARACTERS_MAX = 64
+
+
+def handle(host: Host, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.api_version >= SOFTWARE_NAME_FROM:
+        name, version = request.client_software_name, request.client_software_version
+        if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
+            return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+        context.client.software_name = name[:_SOFTWARE_CHARACTERS_MAX]
+        context.client.software_version = version[:_SOFTWARE_CHARACTERS_MAX]
+    return ApiVersionsResponse(api_keys=[_advertised(api) for api in host.apis.values()])
+
+
+def refuse_version(apis: Mapping[int, Api], correlation_id: int) -> list[Part]:
+    """The answer to a version that is not in the table."""
+    response = ApiVersionsResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_advertised(apis[ApiKey.API_VERSIONS])]
+    )
+    return encode_response(ApiKey.API_VERSIONS, 0, correlation_id, response)
+
+
+def _advertised(api: Api) -> ApiVersion:
+    return ApiVersion(api_key=api.key, min_version=api.min_version_advertised, max_version=api.max_version)

@@ -1,0 +1,116 @@
+"""What a server counts of its clients, as plain numbers: adding one costs next to nothing; a scrape makes them text."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from tailrace.protocol.apis import Api
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+LATENCY_BUCKETS_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+CLIENTS_MAX = 100
+"""Client names come from outside: past this many, the rest is counted together, so that nobody can grow the server."""
+UNKNOWN_VERSION = -1
+"""So do versions: ApiVersions is answered in every one, and those we do not know are one row."""
+
+
+class RequestCount:
+    """Requests of one API, version and client software."""
+
+    __slots__ = ("buckets", "count", "seconds")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seconds = 0.0
+        self.buckets = [0] * (len(LATENCY_BUCKETS_SECONDS) + 1)
+
+
+class ServerMetrics:
+    def __init__(self, apis: Mapping[int, Api]) -> None:
+        self.requests: dict[tuple[int, int, str], RequestCount] = {}
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        self.refused_requests = 0
+        self.failed_requests = 0
+        self.refused_connections = 0
+        self.accepted_connections = 0
+        self.open_connections = 0
+        self.idle_closed_connections = 0
+        self._apis = apis
+        self._clients: set[str] = set()
+
+    def on_responses(self, api_key: int, api_version: int, client: str, count: int, seconds: float) -> None:
+        """So many requests were answered, each after so many seconds."""
+        key = (api_key, api_version, client)
+        counted = self.requests.get(key)
+        if counted is None:
+            counted = self._new_row(key)
+        counted.count += count
+        counted.seconds += count * seconds
+        counted.buckets[bisect_left(LATENCY_BUCKETS_SECONDS, seconds)] += count
+
+    def _new_row(self, key: tuple[int, int, str]) -> RequestCount:
+        api_key, version, client = key
+        if not self._apis[api_key].serves(version):
+            version = UNKNOWN_VERSION
+        if client not in self._clients:
+            if len(self._clients) >= CLIENTS_MAX:
+                client = "other"
+            self._clients.add(client)
+        return self.requests.setdefault((api_key, version, client), RequestCount())
+
+    def families(self) -> Iterator["Metric"]:
+        """All of it, as Prometheus knows metrics."""
+        from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
+
+        yield from counters(self, _COUNTERS)
+        yield GaugeMetricFamily("tailrace_connections", "Open client connections.", value=self.open_connections)
+        requests = HistogramMetricFamily(
+            "tailrace_request_seconds",
+            "Time from a request's arrival to its response, by API, version and client software.",
+            labels=["api", "version", "client"],
+        )
+        for (api_key, version, client), counted in sorted(self.requests.items()):
+            buckets: list[tuple[str, float]] = []
+            below = 0
+            for bound, count in zip((*LATENCY_BUCKETS_SECONDS, float("inf")), counted.buckets, strict=True):
+                below += count
+                buckets.append(("+Inf" if bound == float("inf") else str(bound), below))
+            labels = [self._apis[api_key].key.name.lower(), str(version), client]
+            requests.add_metric(labels, buckets=buckets, sum_value=counted.seconds)
+        yield requests
+
+
+_COUNTERS = (
+    ("received_bytes", "Bytes received from clients."),
+    ("sent_bytes", "Bytes sent to clients."),
+    ("refused_requests", "Requests that broke the protocol; the connection was closed."),
+    ("failed_requests", "Requests that ended in an error of ours; the connection was closed."),
+    ("accepted_connections", "Client connections accepted."),
+    ("refused_connections", "Client connections refused because max.connections was reached."),
+    ("idle_closed_connections", "Client connections closed because they were idle for too long."),
+)
+
+
+def counters(metrics: object, described: tuple[tuple[str, str], ...]) -> Iterator["Metric"]:
+    """Attributes of `metrics` that only grow, each with the sentence that describes it."""
+    from prometheus_client.core import CounterMetricFamily
+
+    for attribute, text in described:
+        yield CounterMetricFamily(f"tailrace_{attribute}", text, value=getattr(metrics, attribute))
+
+
+def render(families: Callable[[], Iterator["Metric"]]) -> bytes:
+    """The text a Prometheus server scrapes."""
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.exposition import generate_latest
+
+    class Scrape:
+        def collect(self) -> Iterator["Metric"]:
+            return families()
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Scrape())
+    return generate_latest(registry)

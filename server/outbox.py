@@ -1,0 +1,121 @@
+"""One client's responses on their way out: in request order, bounded, zero-copy where that pays.
+
+A response may be ready long before or after its neighbours; it leaves when all earlier ones have left. Records travel
+as file ranges: large ones go from the page cache to the socket, small ones are read and share a packet with the rest.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+from tailrace.protocol.primitives import Part
+from tailrace.runtime.file_range import FileRange
+from tailrace.runtime.files import Buffer
+from tailrace.runtime.network import Connection
+
+SENDFILE_BYTES_MIN = 128 * 1024
+JOINED_BYTES_MAX = 4 * 1024
+_GATHER_BYTES_MAX = 256 * 1024
+
+
+class Answer(Protocol):
+    """A response's place in line."""
+
+    @property
+    def parts(self) -> Sequence[Part] | None:
+        """None until the response is known."""
+
+
+class Outbox:
+    __slots__ = ("_line", "_parts", "held_bytes", "sent_bytes")
+
+    def __init__(self) -> None:
+        self._line: deque[Answer] = deque()
+        self._parts: deque[Part] = deque()
+        self.held_bytes = 0
+        """Ready to be sent and still in this process's memory; file ranges do not count."""
+        self.sent_bytes = 0
+
+    @property
+    def unanswered(self) -> Sequence[Answer]:
+        return self._line
+
+    def expect(self, answer: Answer) -> None:
+        self._line.append(answer)
+
+    def collect(self) -> bool:
+        """Moves answers whose turn has come to the send queue; says whether anything is there to send."""
+        line = self._line
+        small: list[Buffer] = []
+        while line:
+            parts = line[0].parts
+            if parts is None:
+                break
+            line.popleft()
+            for part in parts:
+                if type(part) is bytes and len(part) <= JOINED_BYTES_MAX:
+                    small.append(part)
+                elif len(part):
+                    self._queue_joined(small)
+                    self._parts.append(part)
+                    if type(part) is not FileRange:
+                        self.held_bytes += len(part)
+        self._queue_joined(small)
+        return bool(self._parts)
+
+    def _queue_joined(self, small: list[Buffer]) -> None:
+        """Queues neighbours as one: copying a few hundred bytes is cheaper than carrying one part more."""
+        if small:
+            joined = small[0] if len(small) == 1 else b"".join(small)
+            small.clear()
+            if joined:
+                self._parts.append(joined)
+                self.held_bytes += len(joined)
+
+    def send(self, connection: Connection) -> bool:
+        """Sends until all is gone (True) or the connection is full (False)."""
+        parts = self._parts
+        while parts:
+            first = parts[0]
+            if type(first) is FileRange and first.count >= SENDFILE_BYTES_MIN:
+                sent = connection.send_file(first.file, first.position, first.count)
+                if sent == 0:
+                    return False
+                self.sent_bytes += sent
+                if sent == first.count:
+                    parts.popleft()
+                else:
+                    parts[0] = FileRange(first.file, first.position + sent, first.count - sent)
+            elif not self._send_gathered(connection):
+                return False
+        return True
+
+    def _send_gathered(self, connection: Connection) -> bool:
+        """Sends neighbours that lie in memory, and small file ranges, with one call; False when nothing was taken."""
+        parts = self._parts
+        gathered: list[Buffer] = []
+        total = 0
+        for index, part in enumerate(parts):
+            if type(part) is FileRange:
+                if part.count >= SENDFILE_BYTES_MIN:
+                    break
+                part = part.read()
+                parts[index] = part
+                self.held_bytes += len(part)
+            assert isinstance(part, Buffer)
+            gathered.append(part)
+            total += len(part)
+            if total >= _GATHER_BYTES_MAX:
+                break
+        sent = connection.send(gathered, more=len(gathered) < len(parts))
+        self.sent_bytes += sent
+        self.held_bytes -= sent
+        taken = sent
+        while taken:
+            first = parts.popleft()
+            if len(first) > taken:
+                assert isinstance(first, Buffer)
+                parts.appendleft(memoryview(first)[taken:])
+                break
+            taken -= len(first)
+        return sent > 0

@@ -1,0 +1,83 @@
+"""One request of a client and the place in line of its response."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+
+from tailrace.cluster.client_view import ConnectedListener
+from tailrace.protocol.headers import encode_response
+from tailrace.protocol.primitives import Part
+
+Reply = object | Coroutine[object, object, object] | None
+"""What a handler returns: the response; None when it will respond through the context; for rare work a coroutine that
+gives the response."""
+
+
+@dataclass(slots=True)
+class ClientIdentity:
+    """Who a connection says it is; the name and version come with ApiVersions v3 and later."""
+
+    address: str
+    software_name: str = "unknown"
+    software_version: str = ""
+
+
+class RequestContext:
+    """A handler either returns the response, or keeps the context and calls `respond` when it is known."""
+
+    __slots__ = (
+        "_on_response",
+        "abandon",
+        "api_key",
+        "api_version",
+        "arrived",
+        "client",
+        "client_id",
+        "close_after",
+        "correlation_id",
+        "listener",
+        "parts",
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        listener: ConnectedListener,
+        client: ClientIdentity,
+        arrived: float,
+        on_response: Callable[["RequestContext"], None],
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.listener = listener
+        self.client = client
+        self.arrived = arrived
+        """By Trio's clock, in seconds."""
+        self.parts: Sequence[Part] | None = None
+        self.close_after: str | None = None
+        """Why the connection is to be closed: what is ready leaves first, and no request after this one is handled."""
+        self.abandon: Callable[[], None] | None = None
+        """Set by whoever keeps this context waiting; called when the client has gone."""
+        self._on_response = on_response
+
+    def respond(self, message: object) -> None:
+        self._finish(encode_response(self.api_key, self.api_version, self.correlation_id, message))
+
+    def respond_with(self, parts: Sequence[Part]) -> None:
+        """Responds with bytes that are encoded already."""
+        self._finish(parts)
+
+    def respond_nothing(self, *, close: str | None = None) -> None:
+        """Ends a request that has no response (acks=0); `close` gives the reason to close the connection for."""
+        self.close_after = close
+        self._finish(())
+
+    def _finish(self, parts: Sequence[Part]) -> None:
+        assert self.parts is None, "a request has one response"
+        self.parts = parts
+        self.abandon = None
+        self._on_response(self)

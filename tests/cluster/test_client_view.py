@@ -1,0 +1,42 @@
+"""Addresses that fit the client's listener, and what is said of replicas that are away."""
+
+from tailrace.cluster.client_view import ConnectedListener, brokers, leader_error, offline_replicas, online_spus
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec, SpuSpec
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import NO_TOPIC_ID, Epoch, SpuId
+
+ONE, TWO, THREE, AWAY = map(SpuId, (1, 2, 3, 4))
+
+
+def cluster() -> Cluster:
+    found = Cluster()
+    found.put_spu(SpuSpec(TWO, "r2", (Endpoint("PUBLIC", "two", 9), Endpoint("INSIDE", "two.local", 8))))
+    found.put_spu(SpuSpec(ONE, "r1", (Endpoint("PUBLIC", "one", 9),)))
+    found.put_spu(SpuSpec(THREE, None, (Endpoint("PUBLIC", "three", 9),)))
+    found.put_spu(SpuSpec(AWAY, None, (Endpoint("PUBLIC", "away", 9),), online=False))
+    return found
+
+
+def partition(leader: SpuId) -> PartitionSpec:
+    return PartitionSpec(NO_TOPIC_ID, "t", 0, leader, Epoch(0), (ONE, AWAY, SpuId(9)), (ONE,))
+
+
+def test_this_spu_is_where_the_client_reached_it_and_others_where_they_say() -> None:
+    seen = brokers(cluster(), ONE, ConnectedListener("PUBLIC", ("10.0.0.1", 1234)))
+    assert seen == [(1, "10.0.0.1", 1234, "r1"), (2, "two", 9, "r2"), (3, "three", 9, None)]
+
+
+def test_an_spu_without_the_listener_cannot_be_reached_by_it() -> None:
+    seen = brokers(cluster(), ONE, ConnectedListener("INSIDE", ("one.local", 8)))
+    assert seen == [(1, "one.local", 8, "r1"), (2, "two.local", 8, "r2")]
+
+
+def test_replicas_on_spus_that_are_away_or_unknown_are_offline() -> None:
+    assert offline_replicas(online_spus(cluster()), partition(ONE)) == [4, 9]
+
+
+def test_a_partition_without_a_leader_says_so() -> None:
+    assert leader_error(online_spus(cluster()), partition(ONE)) == ErrorCode.NONE
+    assert leader_error(online_spus(cluster()), partition(AWAY)) == ErrorCode.LEADER_NOT_AVAILABLE
+    assert leader_error(online_spus(cluster()), partition(NO_LEADER)) == ErrorCode.LEADER_NOT_AVAILABLE

@@ -1,0 +1,71 @@
+"""The mirror: what was put is found by name and id, and the version tells that something changed."""
+
+from dataclasses import replace
+from uuid import UUID
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec, SpuSpec, TopicSpec
+from tailrace.protocol.ids import Epoch, SpuId
+
+SPU = SpuId(1)
+FIRST, SECOND = UUID(int=11), UUID(int=12)
+
+
+def topic(topic_id: UUID, name: str = "t", partitions: int = 2) -> TopicSpec:
+    specs = (PartitionSpec(topic_id, name, number, SPU, Epoch(0), (SPU,), (SPU,)) for number in range(partitions))
+    return TopicSpec(topic_id, name, {}, tuple(specs))
+
+
+def test_a_topic_and_its_partitions_are_found_by_name_and_by_id() -> None:
+    cluster = Cluster()
+    spec = topic(FIRST)
+    cluster.put_topic(spec)
+    assert cluster.topics["t"] is spec
+    assert cluster.topic_by_id(FIRST) is spec
+    assert cluster.partition("t", 1) is spec.partitions[1]
+    assert cluster.partition(FIRST, 1) is spec.partitions[1]
+
+
+def test_what_does_not_exist_is_none() -> None:
+    cluster = Cluster()
+    cluster.put_topic(topic(FIRST))
+    assert cluster.topic_by_id(SECOND) is None
+    assert cluster.partition("u", 0) is None
+    assert cluster.partition(SECOND, 0) is None
+    assert cluster.partition("t", 2) is None
+    assert cluster.partition("t", -1) is None
+
+
+def test_a_name_that_is_taken_over_leaves_no_trace_of_the_old_id() -> None:
+    cluster = Cluster()
+    cluster.put_topic(topic(FIRST))
+    cluster.put_topic(topic(SECOND))
+    assert cluster.topic_by_id(FIRST) is None
+    cluster.remove_topic(FIRST)
+    assert cluster.topics["t"].id == SECOND
+    cluster.remove_topic(SECOND)
+    assert not cluster.topics
+
+
+def test_every_change_raises_the_version_and_nothing_else_does() -> None:
+    cluster = Cluster()
+    versions = [cluster.version]
+
+    def changed() -> bool:
+        versions.append(cluster.version)
+        return versions[-1] > versions[-2]
+
+    cluster.identify("c", SPU)
+    assert changed()
+    cluster.put_spu(SpuSpec(SPU))
+    assert changed()
+    cluster.put_topic(topic(FIRST))
+    assert changed()
+    cluster.put_topic(replace(topic(FIRST), configs={"retention.ms": "1"}))
+    assert changed()
+    cluster.remove_topic(SECOND)
+    assert not changed()
+    cluster.remove_topic(FIRST)
+    assert changed()
+    cluster.remove_spu(SPU)
+    assert changed()

@@ -1,0 +1,92 @@
+"""Which value applies to a topic, and where it comes from."""
+
+import pytest
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.config_definitions import ConfigSource, Value
+from tailrace.cluster.topic_config_table import DAY_MS, HOUR_MS, TOPIC_CONFIGS
+from tailrace.cluster.topic_configs import check_topic_configs, effective_value, places_of
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+RETENTION = TOPIC_CONFIGS["retention.ms"]
+
+
+def retention(own: dict[str, str], broker: BrokerConfigs) -> tuple[Value, ConfigSource]:
+    return effective_value(RETENTION, own, broker)
+
+
+def test_the_topic_wins_then_the_spu_then_the_default() -> None:
+    broker = BrokerConfigs({"log.retention.ms": "4"})
+    broker.use_dynamic(own={"log.retention.ms": "2"}, default={"log.retention.ms": "3"})
+    assert retention({"retention.ms": "1"}, broker) == (1, ConfigSource.TOPIC)
+    assert retention({}, broker) == (2, ConfigSource.DYNAMIC_BROKER)
+    broker.use_dynamic(own={}, default={"log.retention.ms": "3"})
+    assert retention({}, broker) == (3, ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    broker.use_dynamic(own={}, default={})
+    assert retention({}, broker) == (4, ConfigSource.STATIC_BROKER)
+    assert retention({}, BrokerConfigs({})) == (7 * DAY_MS, ConfigSource.DEFAULT)
+
+
+@pytest.mark.parametrize(
+    ("static", "milliseconds"),
+    [
+        ({"log.retention.hours": "2"}, 2 * HOUR_MS),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 3 * 60_000),
+        ({"log.retention.minutes": "3", "log.retention.ms": "5"}, 5),
+        ({"log.retention.hours": "-1"}, -1),
+    ],
+)
+def test_larger_units_count_where_smaller_ones_are_not_set(static: dict[str, str], milliseconds: int) -> None:
+    assert retention({}, BrokerConfigs(static)) == (milliseconds, ConfigSource.STATIC_BROKER)
+
+
+def test_a_config_of_the_topic_alone_knows_no_broker() -> None:
+    policy = TOPIC_CONFIGS["replication.policy"]
+    assert effective_value(policy, {}, BrokerConfigs({})) == ("live", ConfigSource.DEFAULT)
+    assert places_of(policy, {}, BrokerConfigs({})) == []
+
+
+def test_places_are_listed_by_the_names_they_have_there() -> None:
+    broker = BrokerConfigs({"log.retention.minutes": "9"})
+    assert places_of(RETENTION, {"retention.ms": "1"}, broker) == [
+        ("retention.ms", "1", ConfigSource.TOPIC),
+        ("log.retention.minutes", "9", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("configs", "name"),
+    [
+        ({"no.such.config": "1"}, "no.such.config"),
+        ({"retention.ms": None}, "retention.ms"),
+        ({"retention.ms": "-2"}, "retention.ms"),
+        ({"segment.bytes": "1048575"}, "segment.bytes"),
+        ({"cleanup.policy": "Compact"}, "cleanup.policy"),
+        ({"compression.type": "none"}, "compression.type"),
+        ({"compression.gzip.level": "0"}, "compression.gzip.level"),
+        ({"remote.storage.enable": "true"}, "remote.storage.enable"),
+        ({"leader.replication.throttled.replicas": "0"}, "leader.replication.throttled.replicas"),
+        ({"leader.replication.throttled.replicas": "*,0:1"}, "leader.replication.throttled.replicas"),
+        ({"replication.policy": "nrw:3,2"}, "replication.policy"),
+        ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}, "min.compaction.lag.ms"),
+    ],
+)
+def test_a_config_that_cannot_be_is_named(configs: dict[str, str | None], name: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        check_topic_configs(configs)
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+    assert name in refused.value.message
+
+
+@pytest.mark.parametrize("value", ["*", "", "0:1", "0:1,12:3"])
+def test_throttled_replicas_are_all_none_or_pairs(value: str) -> None:
+    name = "leader.replication.throttled.replicas"
+    assert check_topic_configs({name: value}) == {name: value}
+
+
+def test_checked_configs_are_canonical() -> None:
+    assert check_topic_configs({"cleanup.policy": " delete , compact ", "preallocate": "TRUE"}) == {
+        "cleanup.policy": "delete,compact",
+        "preallocate": "true",
+    }

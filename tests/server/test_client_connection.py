@@ -1,0 +1,351 @@
+"""One connection over the network in memory, with a scripted SPU behind it: turns, order, bounds and endings."""
+
+import struct
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import structlog
+import trio
+import trio.testing
+from simulation.client import WireClient
+from simulation.network import MemoryConnection, connected_pair
+
+from tailrace.cluster.client_view import ConnectedListener
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
+from tailrace.protocol.compile import decoder
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tailrace.server.client_connection import (
+    HELD_BYTES_MAX,
+    REQUESTS_PER_TURN,
+    UNANSWERED_MAX,
+    ClientConnection,
+    Route,
+)
+from tailrace.server.inbox import Inbox
+from tailrace.server.metrics import ServerMetrics
+from tailrace.server.request_context import Reply, RequestContext
+from tailrace.server.request_memory import RequestMemory
+
+VERSION = 3
+REQUEST_BYTES_MAX = 100_000
+
+
+def _echo(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    return FindCoordinatorResponse(host=request.key)
+
+
+@dataclass
+class _Script:
+    """What the SPU does with each request, and what it was asked."""
+
+    handle: Callable[[RequestContext, FindCoordinatorRequest], object] = _echo
+    asked: list[str] = field(default_factory=list)
+    waiting: list[RequestContext] = field(default_factory=list)
+    turns: list[int] = field(default_factory=list)
+    apis: Mapping[int, Api] = field(default_factory=lambda: API_TABLE)
+    _this_turn: int = 0
+
+    def route(self, api_key: int, api_version: int) -> Route | None:
+        api = API_TABLE.get(api_key)
+        if api is None or not api.serves(api_version):
+            return None
+        return decoder(api.request, api_version), self.reply
+
+    def reply(self, context: RequestContext, request: object) -> Reply:
+        assert isinstance(request, FindCoordinatorRequest)
+        self.asked.append(request.key)
+        self._this_turn += 1
+        return self.handle(context, request)
+
+    def end_turn(self) -> None:
+        self.turns.append(self._this_turn)
+        self._this_turn = 0
+
+    def wait(self, context: RequestContext, request: FindCoordinatorRequest) -> None:
+        self.waiting.append(context)
+
+
+@dataclass
+class _Served:
+    client: WireClient
+    connection: ClientConnection
+    server_side: MemoryConnection
+    metrics: ServerMetrics
+    memory: RequestMemory
+    ended: trio.Event
+
+    def ask(self, *keys: str) -> bytes:
+        """Requests in a row, as one stretch of bytes."""
+        return b"".join(
+            self.client.encode(ApiKey.FIND_COORDINATOR, VERSION, FindCoordinatorRequest(key=key)) for key in keys
+        )
+
+
+@asynccontextmanager
+async def _served(
+    script: _Script, *, buffer_bytes: int = 64 * 1024, shared_bytes: int = 64 * 1024
+) -> AsyncIterator[_Served]:
+    client_side, server_side = connected_pair(buffer_bytes=buffer_bytes)
+    metrics = ServerMetrics(API_TABLE)
+    memory = RequestMemory(10 * REQUEST_BYTES_MAX)
+    connection = ClientConnection(
+        server_side,
+        ConnectedListener("PUBLIC", ("localhost", 9092)),
+        script,
+        Inbox(memoryview(bytearray(shared_bytes)), REQUEST_BYTES_MAX),
+        memory,
+        metrics,
+        structlog.get_logger(),
+    )
+    ended = trio.Event()
+
+    async def run() -> None:
+        await connection.run()
+        ended.set()
+
+    with trio.fail_after(10):  # a test that hangs says where
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            await trio.testing.wait_all_tasks_blocked()
+            yield _Served(WireClient(client_side), connection, server_side, metrics, memory, ended)
+            nursery.cancel_scope.cancel()
+
+
+async def test_all_requests_that_arrived_together_are_one_turn_and_one_send() -> None:
+    script = _Script()
+    async with _served(script) as served:
+        keys = [f"key-{number}" for number in range(100)]
+        await served.client.send(served.ask(*keys))
+        assert [(await served.client.response()).host for _ in keys] == keys
+        assert script.turns == [100]
+        assert served.server_side.send_calls == 1
+
+
+async def test_a_turn_has_a_limit_so_that_others_get_theirs() -> None:
+    script = _Script()
+    async with _served(script) as served:
+        keys = ["k"] * (2 * REQUESTS_PER_TURN + 1)
+        await served.client.send(served.ask(*keys))
+        for _ in keys:
+            await served.client.response()
+        assert script.turns == [REQUESTS_PER_TURN, REQUESTS_PER_TURN, 1]
+
+
+async def test_a_request_may_arrive_byte_by_byte() -> None:
+    async with _served(_Script()) as served:
+        for byte in served.ask("slow"):
+            await served.client.send(bytes([byte]))
+            await trio.testing.wait_all_tasks_blocked()
+        assert (await served.client.response()).host == "slow"
+
+
+async def test_responses_leave_in_request_order_whatever_becomes_known_first() -> None:
+    script = _Script()
+    script.handle = script.wait
+    async with _served(script) as served:
+        await served.client.send(served.ask("a", "b", "c"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert script.asked == ["a", "b", "c"], "one that waits does not hold up the handling of the next"
+        for context in reversed(script.waiting):
+            context.respond(FindCoordinatorResponse(host="x"))
+        for _ in range(3):
+            await served.client.response()  # checks the correlation ids
+
+
+async def test_rare_work_is_waited_for_before_the_next_request() -> None:
+    done = trio.Event()
+
+    async def rarely(request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+        await done.wait()
+        return FindCoordinatorResponse(host=request.key)
+
+    script = _Script(lambda context, request: rarely(request))
+    async with _served(script) as served:
+        await served.client.send(served.ask("first", "second"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert script.asked == ["first"]
+        done.set()
+        assert [(await served.client.response()).host for _ in range(2)] == ["first", "second"]
+
+
+async def test_rare_work_that_has_begun_is_finished_without_the_client() -> None:
+    may_go_on, finished = trio.Event(), trio.Event()
+
+    async def rarely() -> FindCoordinatorResponse:
+        await may_go_on.wait()
+        await trio.lowlevel.checkpoint()
+        finished.set()
+        return FindCoordinatorResponse()
+
+    async with _served(_Script(lambda context, request: rarely())) as served:
+        await served.client.send(served.ask("create"))
+        await trio.testing.wait_all_tasks_blocked()
+        served.connection.close("idle")
+        may_go_on.set()
+        await served.ended.wait()
+        assert finished.is_set()
+
+
+async def test_a_client_that_does_not_read_is_not_read_from_either() -> None:
+    """Responses that a client does not take are held up to a bound; past it, its requests stay in the network."""
+    large = "x" * 30_000
+    script = _Script(lambda context, request: FindCoordinatorResponse(host=large))
+    requests_max = HELD_BYTES_MAX // len(large) + 2 * REQUESTS_PER_TURN
+    async with _served(script) as served:
+        keys = ["k"] * (2 * requests_max)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(served.client.send, served.ask(*keys))
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(script.asked) < requests_max
+            for _ in keys:
+                assert (await served.client.response()).host == large
+        assert served.metrics.sent_bytes > len(keys) * len(large)
+
+
+async def test_waiting_requests_have_a_bound_too() -> None:
+    script = _Script()
+    script.handle = script.wait
+    async with _served(script, buffer_bytes=1_000_000) as served:
+        await served.client.send(served.ask(*["k"] * 2 * UNANSWERED_MAX))
+        await trio.testing.wait_all_tasks_blocked()
+        asked = len(script.asked)
+        assert UNANSWERED_MAX <= asked < UNANSWERED_MAX + REQUESTS_PER_TURN
+        script.handle = _echo
+        for context in script.waiting:
+            context.respond(FindCoordinatorResponse())
+        for _ in range(2 * UNANSWERED_MAX):
+            await served.client.response()
+
+
+async def test_requests_that_end_without_a_response_make_room_as_well() -> None:
+    script = _Script()
+    script.handle = script.wait
+    async with _served(script, buffer_bytes=1_000_000) as served:
+        await served.client.send(served.ask(*["k"] * (UNANSWERED_MAX + REQUESTS_PER_TURN + 1)))
+        await trio.testing.wait_all_tasks_blocked()
+        asked = len(script.asked)
+        for context in list(script.waiting):
+            context.respond_nothing()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(script.asked) > asked
+
+
+@pytest.mark.parametrize("shared_bytes", [64 * 1024, 50])
+async def test_a_request_that_is_refused_silently_ends_the_connection_and_nothing_behind_it_is_handled(
+    shared_bytes: int,
+) -> None:
+    """Neither what arrived with it, nor what came next."""
+
+    def refuse(context: RequestContext, request: FindCoordinatorRequest) -> object:
+        if request.key != "bad":
+            return _echo(context, request)
+        context.respond_nothing(close="a record was refused")
+        return None
+
+    script = _Script(refuse)
+    async with _served(script, shared_bytes=shared_bytes) as served:
+        await served.client.send(served.ask("good", "bad", "behind"))
+        assert (await served.client.response()).host == "good"
+        assert await served.client.at_end()
+        await served.ended.wait()
+        assert script.asked == ["good", "bad"]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        struct.pack(">i", -1),
+        struct.pack(">i", REQUEST_BYTES_MAX + 1),
+        struct.pack(">i", 0),
+        struct.pack(">ihhi", 8, 30_000, 0, 1),
+        struct.pack(">ihhih", 10, ApiKey.FIND_COORDINATOR, 99, 1, -1),
+        struct.pack(">ihhih", 10, ApiKey.FIND_COORDINATOR, VERSION, 1, -1),
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+async def test_what_is_not_kafka_ends_the_connection_after_the_answers_before_it(broken: bytes) -> None:
+    async with _served(_Script()) as served:
+        await served.client.send(served.ask("before") + broken)
+        assert (await served.client.response()).host == "before"
+        assert await served.client.at_end()
+        await served.ended.wait()
+        assert served.metrics.refused_requests == 1
+
+
+@pytest.mark.parametrize("version", [-1, 5, 32_767])
+async def test_an_unknown_version_of_api_versions_is_answered_in_the_oldest_form(version: int) -> None:
+    async with _served(_Script()) as served:
+        await served.client.send(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, version, 7, -1))
+        frame = await served.client.frame()
+        assert frame is not None
+        correlation_id, error, count, api_key, first, last = struct.unpack_from(">ihihhh", frame)
+        assert (correlation_id, error) == (7, ErrorCode.UNSUPPORTED_VERSION)
+        assert (count, api_key) == (1, ApiKey.API_VERSIONS), "enough to come again with a version we know"
+        assert (first, last) == (API_TABLE[ApiKey.API_VERSIONS].min_version, API_TABLE[ApiKey.API_VERSIONS].max_version)
+        assert (await served.client.request(ApiKey.FIND_COORDINATOR, VERSION, FindCoordinatorRequest(key="on"))).host
+
+
+async def test_waiting_requests_of_a_client_that_has_gone_are_abandoned() -> None:
+    abandoned: list[str] = []
+    script = _Script()
+
+    def wait(context: RequestContext, request: FindCoordinatorRequest) -> None:
+        script.waiting.append(context)
+        context.abandon = lambda: abandoned.append(request.key)
+
+    script.handle = wait
+    async with _served(script) as served:
+        await served.client.send(served.ask("a", "b", "c"))
+        await trio.testing.wait_all_tasks_blocked()
+        script.waiting[1].respond(FindCoordinatorResponse())
+        served.client.connection.close()
+        await served.ended.wait()
+        assert abandoned == ["a", "c"]
+        assert served.server_side.closed
+        script.waiting[0].respond(FindCoordinatorResponse())  # too late, and no harm
+
+
+@pytest.mark.parametrize("end", ["close", "reset", "end_sending"])
+async def test_a_client_may_go_in_the_middle_of_a_request(end: str) -> None:
+    async with _served(_Script()) as served:
+        await served.client.send(served.ask("whole") + served.ask("cut")[:-3])
+        await trio.testing.wait_all_tasks_blocked()
+        getattr(served.client.connection, end)()
+        await served.ended.wait()
+        assert served.memory.reserved_bytes == 0
+
+
+async def test_a_client_that_goes_while_it_is_being_sent_to() -> None:
+    script = _Script(lambda context, request: FindCoordinatorResponse(host="x" * 30_000))
+    async with _served(script) as served:
+        await served.client.send(served.ask(*["k"] * 50))
+        await trio.testing.wait_all_tasks_blocked()
+        served.client.connection.close()
+        await served.ended.wait()
+
+
+async def test_memory_for_a_large_request_is_reserved_while_it_arrives() -> None:
+    async with _served(_Script(), shared_bytes=1000) as served:
+        await served.client.send(served.ask("x" * 30_000, "y"))
+        for _ in range(2):
+            await served.client.response()
+        large = struct.pack(">i", 90_000)
+        await served.client.send(large)
+        await trio.testing.wait_all_tasks_blocked()
+        assert served.memory.reserved_bytes == 90_004
+        served.client.connection.close()
+        await served.ended.wait()
+        assert served.memory.reserved_bytes == 0
+
+
+async def test_traffic_is_counted() -> None:
+    async with _served(_Script()) as served:
+        request = served.ask("a", "b")
+        await served.client.send(request)
+        for _ in range(2):
+            await served.client.response()
+        assert served.metrics.received_bytes == len(request)
+        assert served.metrics.requests[ApiKey.FIND_COORDINATOR, VERSION, "unknown"].count == 2

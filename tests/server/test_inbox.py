@@ -1,0 +1,147 @@
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.server.inbox import Inbox
+
+REQUEST_BYTES_MAX = 1000
+SHARED_BYTES = 64
+
+
+def _frame(request: bytes) -> bytes:
+    return struct.pack(">i", len(request)) + request
+
+
+class _Sender:
+    """Puts a stream into an inbox as a socket would: what fits, and never more at once than `chunks` says."""
+
+    def __init__(self, inbox: Inbox, stream: bytes) -> None:
+        self._inbox = inbox
+        self._rest = stream
+
+    @property
+    def done(self) -> bool:
+        return not self._rest
+
+    def deliver(self, at_most: int) -> None:
+        room = self._inbox.room()
+        assert len(room) > 0, "an inbox without a whole request takes more"
+        count = min(at_most, len(room), len(self._rest))
+        room[:count] = self._rest[:count]
+        self._inbox.received(count)
+        self._rest = self._rest[count:]
+
+
+def _take(inbox: Inbox, at_most: int) -> list[bytes]:
+    """What a turn of so many requests takes. They are copied, since the buffer is another's after the turn."""
+    taken = []
+    while len(taken) < at_most and (request := inbox.next_request()) is not None:
+        taken.append(bytes(request))
+    inbox.end_turn()
+    return taken
+
+
+@given(
+    requests=st.lists(st.binary(max_size=200), max_size=30),
+    chunks=st.lists(st.integers(1, 300), min_size=1, max_size=20),
+    turns=st.lists(st.integers(1, 5), min_size=1, max_size=5),
+)
+def test_any_split_of_a_stream_gives_the_same_requests(
+    requests: list[bytes], chunks: list[int], turns: list[int]
+) -> None:
+    shared = memoryview(bytearray(SHARED_BYTES))
+    inbox = Inbox(shared, REQUEST_BYTES_MAX)
+    sender = _Sender(inbox, b"".join(map(_frame, requests)))
+    taken: list[bytes] = []
+    step = 0
+    while not sender.done or inbox.has_request:
+        if not inbox.has_request:
+            sender.deliver(chunks[step % len(chunks)])
+        taken += _take(inbox, turns[step % len(turns)])
+        shared[:] = b"\xff" * SHARED_BYTES  # the next connection's bytes
+        step += 1
+    assert taken == requests
+    assert inbox.incomplete_bytes == 0
+
+
+def test_a_request_that_arrives_whole_is_not_copied() -> None:
+    shared = memoryview(bytearray(SHARED_BYTES))
+    inbox = Inbox(shared, REQUEST_BYTES_MAX)
+    _Sender(inbox, _frame(b"whole")).deliver(SHARED_BYTES)
+    request = inbox.next_request()
+    assert request is not None
+    shared[4:9] = b"WHOLE"
+    assert bytes(request) == b"WHOLE"
+
+
+def test_two_connections_share_one_buffer() -> None:
+    shared = memoryview(bytearray(SHARED_BYTES))
+    first, second = Inbox(shared, REQUEST_BYTES_MAX), Inbox(shared, REQUEST_BYTES_MAX)
+    sends_first, sends_second = _Sender(first, _frame(b"a" * 100)), _Sender(second, _frame(b"b" * 100))
+    while not (sends_first.done and sends_second.done):
+        for inbox, sender in ((first, sends_first), (second, sends_second)):
+            sender.deliver(30)
+            if not sender.done:
+                assert _take(inbox, 1) == []
+    assert _take(first, 1) == [b"a" * 100]
+    assert _take(second, 1) == [b"b" * 100]
+
+
+def test_a_lying_size_sets_nothing_aside() -> None:
+    """Memory follows what has arrived: a client cannot make us allocate with four bytes."""
+    limit = 100 * 1024 * 1024
+    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), limit)
+    sender = _Sender(inbox, struct.pack(">i", limit) + b"x" * 1000)
+    while not sender.done:
+        sender.deliver(10)
+        assert _take(inbox, 1) == []
+    assert inbox.incomplete_bytes == limit + 4
+    assert len(inbox.room()) <= 128 * 1024
+
+
+def test_room_never_reaches_past_the_request_that_has_begun() -> None:
+    """What comes after it is left in the socket, so that a request in a buffer of its own is alone in it."""
+    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), REQUEST_BYTES_MAX)
+    stream = _frame(b"a" * 500) + _frame(b"b")
+    sender = _Sender(inbox, stream)
+    sender.deliver(SHARED_BYTES)
+    assert _take(inbox, 1) == []
+    while not inbox.has_request:
+        assert len(inbox.room()) <= 504 - SHARED_BYTES
+        sender.deliver(SHARED_BYTES)
+    assert _take(inbox, 9) == [b"a" * 500]
+    sender.deliver(SHARED_BYTES)
+    assert _take(inbox, 9) == [b"b"]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), REQUEST_BYTES_MAX + 1, 2**31 - 1])
+def test_an_absurd_size_breaks_the_protocol(size: int) -> None:
+    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), REQUEST_BYTES_MAX)
+    _Sender(inbox, struct.pack(">i", size)).deliver(4)
+    with pytest.raises(RemoteProtocolError, match=f"a request of {size} bytes; at most {REQUEST_BYTES_MAX}"):
+        inbox.next_request()
+
+
+def test_the_largest_request_allowed_is_taken() -> None:
+    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), REQUEST_BYTES_MAX)
+    sender = _Sender(inbox, _frame(b"x" * REQUEST_BYTES_MAX))
+    taken: list[bytes] = []
+    while not sender.done:
+        sender.deliver(SHARED_BYTES)
+        taken += _take(inbox, 1)
+    assert taken == [b"x" * REQUEST_BYTES_MAX]
+
+
+def test_incomplete_bytes_tell_what_has_to_be_waited_for() -> None:
+    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), REQUEST_BYTES_MAX)
+    assert inbox.incomplete_bytes == 0
+    sender = _Sender(inbox, _frame(b"x" * 50))
+    sender.deliver(2)
+    inbox.end_turn()
+    assert inbox.incomplete_bytes == 4, "the size itself has not arrived"
+    sender.deliver(2)
+    inbox.end_turn()
+    assert inbox.incomplete_bytes == 54

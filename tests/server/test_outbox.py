@@ -1,0 +1,196 @@
+import errno
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulation.network import connected_pair
+
+from tailrace.protocol.primitives import Part
+from tailrace.runtime.file_range import FileRange
+from tailrace.runtime.files import Buffer, File, RealFiles
+from tailrace.runtime.network import Address
+from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox
+
+CONTENT = bytes(range(256)) * 2048  # 512 KiB
+
+
+@dataclass
+class _Answer:
+    parts: Sequence[Part] | None = None
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> File:
+    path: Path = tmp_path_factory.mktemp("log") / "00.log"
+    path.write_bytes(CONTENT)
+    return RealFiles().open(str(path))
+
+
+@dataclass
+class _Grudging:
+    """A connection that takes as many bytes as it is told to, call by call; past that, everything."""
+
+    takes: list[int]
+    received: bytearray = field(default_factory=bytearray)
+    files_sent: int = 0
+    calls: int = 0
+
+    local = remote = Address("192.0.2.1", 1)
+
+    def _take(self, count: int) -> int:
+        self.calls += 1
+        return min(count, self.takes.pop(0)) if self.takes else count
+
+    def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
+        data = b"".join(parts)
+        assert data, "an empty send would look like a full connection"
+        taken = self._take(len(data))
+        self.received += data[:taken]
+        return taken
+
+    def send_file(self, file: File, position: int, count: int) -> int:
+        self.files_sent += 1
+        taken = self._take(count)
+        self.received += file.read_at(position, taken)
+        return taken
+
+    def receive_into(self, buffer: memoryview) -> int | None:
+        raise NotImplementedError
+
+    async def wait_readable(self) -> None:
+        raise NotImplementedError
+
+    async def wait_writable(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+
+_buffers = st.binary(max_size=40).flatmap(lambda data: st.sampled_from([data, bytearray(data), memoryview(data)]))
+_stretches = st.tuples(
+    st.integers(0, 1000), st.sampled_from([0, 1, 50, SENDFILE_BYTES_MIN - 1, SENDFILE_BYTES_MIN, 300_000])
+)
+_responses = st.lists(st.lists(_buffers | _stretches, max_size=4), max_size=8)
+
+
+@given(
+    responses=_responses,
+    takes=st.lists(st.sampled_from([0, 0, 1, 3, 17, 1000, SENDFILE_BYTES_MIN - 1, 200_000]), max_size=40),
+    order=st.randoms(use_true_random=False),
+)
+def test_any_pattern_of_partial_sends_gives_the_same_bytes_in_request_order(
+    log: File, responses: list[list[bytes | tuple[int, int]]], takes: list[int], order: object
+) -> None:
+    connection = _Grudging(takes)
+    outbox = Outbox()
+    answers = [_Answer() for _ in responses]
+    for answer in answers:
+        outbox.expect(answer)
+    becoming_known = list(range(len(responses)))
+    order.shuffle(becoming_known)  # type: ignore[attr-defined]
+    expected = [
+        b"".join(CONTENT[part[0] : part[0] + part[1]] if isinstance(part, tuple) else bytes(part) for part in response)
+        for response in responses
+    ]
+    for index in becoming_known:
+        answers[index].parts = [FileRange(log, *part) if isinstance(part, tuple) else part for part in responses[index]]
+        outbox.collect()
+        outbox.send(connection)
+        assert b"".join(expected).startswith(bytes(connection.received))
+    while not outbox.send(connection):
+        pass
+    assert bytes(connection.received) == b"".join(expected)
+    assert outbox.sent_bytes == len(connection.received)
+    assert outbox.held_bytes == 0
+    assert not outbox.unanswered
+
+
+def test_a_response_waits_for_those_before_it() -> None:
+    outbox = Outbox()
+    first, second = _Answer(), _Answer([b"second"])
+    outbox.expect(first)
+    outbox.expect(second)
+    assert not outbox.collect()
+    assert list(outbox.unanswered) == [first, second]
+    first.parts = [b"first,"]
+    assert outbox.collect()
+    connection = _Grudging([])
+    assert outbox.send(connection)
+    assert connection.received == b"first,second"
+
+
+def test_a_request_without_a_response_holds_up_nobody() -> None:
+    outbox = Outbox()
+    outbox.expect(_Answer(()))
+    outbox.expect(_Answer([b"", b"next"]))
+    assert outbox.collect()
+    connection = _Grudging([])
+    assert outbox.send(connection)
+    assert connection.received == b"next"
+
+
+def test_many_small_responses_leave_with_one_call(log: File) -> None:
+    outbox = Outbox()
+    for number in range(100):
+        outbox.expect(_Answer([bytes([number]), FileRange(log, number, 10)]))
+    outbox.collect()
+    connection = _Grudging([])
+    assert outbox.send(connection)
+    assert (connection.calls, connection.files_sent) == (1, 0)
+
+
+def test_large_records_leave_from_the_file_and_take_no_memory_of_ours(log: File) -> None:
+    outbox = Outbox()
+    outbox.expect(_Answer([b"header", FileRange(log, 0, SENDFILE_BYTES_MIN)]))
+    outbox.collect()
+    assert outbox.held_bytes == len(b"header")
+    connection = _Grudging([])
+    assert outbox.send(connection)
+    assert connection.files_sent == 1
+    assert connection.received == b"header" + CONTENT[:SENDFILE_BYTES_MIN]
+
+
+def test_what_is_held_is_counted_until_it_has_left(log: File) -> None:
+    outbox = Outbox()
+    outbox.expect(_Answer([b"x" * 100, FileRange(log, 0, 50)]))
+    outbox.collect()
+    assert outbox.held_bytes == 100, "a file range is not in memory yet"
+    connection = _Grudging([30, 0])
+    assert not outbox.send(connection)
+    assert outbox.held_bytes == 120, "small ranges are read to share a packet with their neighbours"
+    assert outbox.send(connection)
+    assert outbox.held_bytes == 0
+
+
+def test_a_full_connection_is_left_alone_until_it_has_room() -> None:
+    outbox = Outbox()
+    outbox.expect(_Answer([b"x" * 100]))
+    outbox.collect()
+    client, server = connected_pair(buffer_bytes=64)
+    assert not outbox.send(server)
+    assert not outbox.send(server)
+    assert client.receive_into(memoryview(bytearray(64))) == 64
+    assert outbox.send(server)
+
+
+def test_a_log_file_that_ended_early_breaks_the_connection(log: File) -> None:
+    outbox = Outbox()
+    outbox.expect(_Answer([FileRange(log, len(CONTENT) - 5, 10)]))
+    outbox.collect()
+    with pytest.raises(OSError, match="ended before position"):
+        outbox.send(_Grudging([]))
+
+
+def test_a_broken_connection_is_the_callers_to_handle() -> None:
+    outbox = Outbox()
+    outbox.expect(_Answer([b"x"]))
+    outbox.collect()
+    client, server = connected_pair()
+    client.reset()
+    with pytest.raises(OSError) as broken:
+        outbox.send(server)
+    assert broken.value.errno == errno.ECONNRESET

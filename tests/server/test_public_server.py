@@ -1,0 +1,207 @@
+import errno
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+import structlog
+import trio
+import trio.testing
+from simulation.client import WireClient
+from simulation.network import MemoryListener, MemoryNetwork
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.compile import decoder
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import ListenerSettings
+from tailrace.server.client_connection import Route
+from tailrace.server.metrics import ServerMetrics
+from tailrace.server.public_server import PublicServer
+from tailrace.server.request_context import RequestContext
+
+ADDRESS = Address("spu-1", 9005)
+
+
+OUR_MISTAKE = "divide"
+BROKEN_INVARIANT = "break"
+
+
+class _Mirror:
+    """Answers with what the client is told to connect to."""
+
+    apis = API_TABLE
+
+    def route(self, api_key: int, api_version: int) -> Route | None:
+        api = API_TABLE.get(api_key)
+        if api is None or not api.serves(api_version):
+            return None
+        return decoder(api.request, api_version), self.reply
+
+    def reply(self, context: RequestContext, request: object) -> object:
+        assert isinstance(request, FindCoordinatorRequest)
+        if request.key == OUR_MISTAKE:
+            raise ZeroDivisionError("a bug")
+        assert request.key != BROKEN_INVARIANT
+        host, port = context.listener.advertised
+        return FindCoordinatorResponse(host=host, port=port, error_message=context.listener.name)
+
+    def end_turn(self) -> None:
+        pass
+
+
+@dataclass
+class _Serving:
+    network: MemoryNetwork
+    listener: MemoryListener
+    metrics: ServerMetrics
+    configs: BrokerConfigs
+
+    async def client(self) -> WireClient:
+        client = WireClient(await self.network.connect(ADDRESS))
+        await trio.testing.wait_all_tasks_blocked()
+        return client
+
+
+async def _ask(client: WireClient) -> FindCoordinatorResponse:
+    response: FindCoordinatorResponse = await client.request(
+        ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="group")
+    )
+    return response
+
+
+@asynccontextmanager
+async def _serving(
+    configs: Mapping[str, str] | None = None, *, advertised: Address | None = None
+) -> AsyncIterator[_Serving]:
+    network = MemoryNetwork()
+    listener = await network.listen(ADDRESS)
+    broker_configs = BrokerConfigs(configs or {})
+    metrics = ServerMetrics(API_TABLE)
+    server = PublicServer(_Mirror(), broker_configs, metrics, structlog.get_logger())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS, advertised))
+        nursery.start_soon(server.close_idle)
+        yield _Serving(network, listener, metrics, broker_configs)
+        nursery.cancel_scope.cancel()
+
+
+async def test_clients_are_served_side_by_side() -> None:
+    async with _serving() as serving:
+        clients = [await serving.client() for _ in range(5)]
+        for client in clients:
+            await _ask(client)
+        assert serving.metrics.accepted_connections == serving.metrics.open_connections == 5
+        clients[0].connection.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert serving.metrics.open_connections == 4
+        await _ask(clients[1])
+
+
+async def test_a_client_that_breaks_the_protocol_leaves_its_neighbours_alone() -> None:
+    async with _serving() as serving:
+        good, bad = await serving.client(), await serving.client()
+        await bad.send(b"\xff" * 100)
+        assert await bad.at_end()
+        await _ask(good)
+
+
+async def test_a_mistake_of_ours_costs_one_client_its_connection_and_nobody_else() -> None:
+    async with _serving() as serving:
+        good, unlucky = await serving.client(), await serving.client()
+        await unlucky.send(unlucky.encode(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=OUR_MISTAKE)))
+        assert await unlucky.at_end()
+        assert serving.metrics.failed_requests == 1
+        await _ask(good)
+
+
+async def test_a_broken_invariant_ends_everything() -> None:
+    with pytest.RaisesGroup(AssertionError, flatten_subgroups=True):
+        async with _serving() as serving:
+            client = await serving.client()
+            await client.send(client.encode(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key=BROKEN_INVARIANT)))
+            await trio.sleep_forever()
+
+
+@pytest.mark.parametrize("advertised", [None, Address("kafka.example", 19092)])
+async def test_a_client_is_told_the_advertised_address_or_the_one_it_has_reached(advertised: Address | None) -> None:
+    async with _serving(advertised=advertised) as serving:
+        response = await _ask(await serving.client())
+        assert Address(response.host, response.port) == (advertised or ADDRESS)
+        assert response.error_message == "PUBLIC"
+
+
+@pytest.mark.parametrize("limit", ["max.connections", "max.connections.per.ip"])
+async def test_connections_past_the_limit_are_closed_and_counted(limit: str) -> None:
+    async with _serving({limit: "2"}) as serving:
+        first, second = await serving.client(), await serving.client()
+        third = await serving.client()
+        assert await third.at_end()
+        assert serving.metrics.refused_connections == 1
+        await _ask(second)
+        first.connection.close()
+        await trio.testing.wait_all_tasks_blocked()
+        await _ask(await serving.client())
+
+
+async def test_many_that_come_at_once_do_not_slip_past_the_limit() -> None:
+    async with _serving({"max.connections": "2"}) as serving:
+        clients = [WireClient(await serving.network.connect(ADDRESS)) for _ in range(10)]
+        await trio.testing.wait_all_tasks_blocked()
+        assert serving.metrics.open_connections == 2
+        assert serving.metrics.refused_connections == 8
+        await _ask(clients[0])
+
+
+async def test_an_idle_connection_is_closed_and_a_busy_one_is_not(autojump_clock: trio.testing.MockClock) -> None:
+    async with _serving({"connections.max.idle.ms": "60000"}) as serving:
+        idle, busy = await serving.client(), await serving.client()
+        started = trio.current_time()
+        async with trio.open_nursery() as nursery:
+
+            async def keep_busy() -> None:
+                while True:
+                    await _ask(busy)
+                    await trio.sleep(20)
+
+            nursery.start_soon(keep_busy)
+            assert await idle.at_end()
+            nursery.cancel_scope.cancel()
+        assert 60 <= trio.current_time() - started <= 66
+        assert serving.metrics.idle_closed_connections == 1
+        await trio.sleep(30)
+        await _ask(busy)
+
+
+async def test_never_idle_is_possible(autojump_clock: trio.testing.MockClock) -> None:
+    async with _serving({"connections.max.idle.ms": "-1"}) as serving:
+        client = await serving.client()
+        await trio.sleep(10_000)
+        await _ask(client)
+
+
+async def test_no_patience_at_all_does_not_keep_the_server_busy(autojump_clock: trio.testing.MockClock) -> None:
+    async with _serving({"connections.max.idle.ms": "0"}) as serving:
+        client = await serving.client()
+        with trio.fail_after(1):
+            assert await client.at_end()
+
+
+async def test_a_shorter_limit_set_at_run_time_is_seen_in_good_time(autojump_clock: trio.testing.MockClock) -> None:
+    async with _serving() as serving:
+        client = await serving.client()
+        await trio.sleep(1)
+        serving.configs.use_dynamic({}, {"connections.max.idle.ms": "1000"})
+        started = trio.current_time()
+        assert await client.at_end()
+        assert trio.current_time() - started <= 11
+
+
+async def test_running_out_of_file_descriptors_ends_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    async with _serving() as serving:
+        before = await serving.client()
+        serving.listener.accept_errors += [OSError(errno.EMFILE, "too many open files")] * 3
+        after = await serving.client()
+        await _ask(before)
+        await _ask(after)

@@ -1,0 +1,67 @@
+import pytest
+
+from tailrace.cluster.client_view import ConnectedListener
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.headers import decode_response
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorResponse
+from tailrace.server.request_context import ClientIdentity, RequestContext
+
+
+def _context(heard: list[RequestContext], *, api_version: int = 4) -> RequestContext:
+    return RequestContext(
+        ApiKey.FIND_COORDINATOR,
+        api_version,
+        77,
+        "me",
+        ConnectedListener("PUBLIC", ("localhost", 9092)),
+        ClientIdentity("192.0.2.1:5"),
+        12.5,
+        heard.append,
+    )
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_a_response_is_encoded_for_the_version_that_asked(version: int) -> None:
+    heard: list[RequestContext] = []
+    context = _context(heard, api_version=version)
+    assert context.parts is None
+    context.respond(FindCoordinatorResponse(host="somewhere", port=9005))
+    assert heard == [context]
+    assert context.parts is not None
+    frame = b"".join(context.parts)  # type: ignore[arg-type]
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    correlation_id, response = decode_response(ApiKey.FIND_COORDINATOR, version, frame[4:])
+    assert (correlation_id, response.host, response.port) == (77, "somewhere", 9005)
+
+
+def test_encoded_bytes_go_as_they_are() -> None:
+    heard: list[RequestContext] = []
+    context = _context(heard)
+    context.respond_with([b"ready"])
+    assert context.parts == [b"ready"]
+    assert heard == [context]
+
+
+@pytest.mark.parametrize("reason", [None, "a record was refused"])
+def test_a_request_without_a_response_is_finished_too(reason: str | None) -> None:
+    heard: list[RequestContext] = []
+    context = _context(heard)
+    context.respond_nothing(close=reason)
+    assert list(context.parts or ()) == []
+    assert context.parts is not None
+    assert context.close_after == reason
+    assert heard == [context]
+
+
+def test_a_request_has_one_response() -> None:
+    context = _context([])
+    context.respond_nothing()
+    with pytest.raises(AssertionError):
+        context.respond_nothing()
+
+
+def test_nobody_is_called_back_about_a_client_that_was_answered() -> None:
+    context = _context([])
+    context.abandon = lambda: None
+    context.respond_nothing()
+    assert context.abandon is None

@@ -1,0 +1,113 @@
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from tailrace.server.request_memory import SMALL_BYTES, RequestMemory
+
+pytestmark = pytest.mark.trio
+
+LARGE = SMALL_BYTES + 1
+LIMIT = 10 * LARGE
+
+
+@asynccontextmanager
+async def _waiting_for(memory: RequestMemory, owner: str, count: int) -> AsyncIterator[trio.Event]:
+    """The event is set once the reservation has been made."""
+    reserved = trio.Event()
+
+    async def reserve() -> None:
+        await memory.reserve(owner, count)
+        reserved.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(reserve)
+        await trio.testing.wait_all_tasks_blocked()
+        yield reserved
+        nursery.cancel_scope.cancel()
+
+
+async def test_small_requests_never_wait() -> None:
+    memory = RequestMemory(LIMIT)
+    await memory.reserve("large", LIMIT)
+    with trio.fail_after(0):
+        await memory.reserve("small", SMALL_BYTES)
+    assert memory.reserved_bytes == LIMIT
+
+
+async def test_a_large_request_waits_for_others_to_be_done() -> None:
+    memory = RequestMemory(LIMIT)
+    await memory.reserve("first", LIMIT)
+    async with _waiting_for(memory, "second", LARGE) as reserved:
+        assert not reserved.is_set()
+        memory.release("first")
+        await trio.testing.wait_all_tasks_blocked()
+        assert reserved.is_set()
+    assert memory.reserved_bytes == LARGE
+
+
+async def test_the_last_one_in_may_go_past_the_limit_by_itself() -> None:
+    """Otherwise a request of the largest size allowed could wait for ever."""
+    memory = RequestMemory(LIMIT)
+    await memory.reserve("first", LIMIT - 1)
+    await memory.reserve("second", 3 * LIMIT)
+    assert memory.reserved_bytes == 4 * LIMIT - 1
+
+
+async def test_the_same_request_is_reserved_once() -> None:
+    memory = RequestMemory(LIMIT)
+    await memory.reserve("first", LIMIT)
+    await memory.reserve("first", LIMIT)
+    assert memory.reserved_bytes == LIMIT
+
+
+async def test_a_small_request_gives_back_what_the_large_one_before_it_held() -> None:
+    memory = RequestMemory(LIMIT)
+    await memory.reserve("first", LIMIT)
+    await memory.reserve("first", 4)
+    assert memory.reserved_bytes == 0
+
+
+async def test_a_smaller_request_gives_back_the_difference_without_waiting() -> None:
+    memory = RequestMemory(LIMIT)
+    await memory.reserve("first", LIMIT - 1)
+    await memory.reserve("second", LIMIT)
+    async with _waiting_for(memory, "third", LARGE) as reserved:
+        await memory.reserve("second", LARGE)
+        assert memory.reserved_bytes == LIMIT - 1 + LARGE
+        assert not reserved.is_set()
+        await memory.reserve("first", LARGE)
+        await trio.testing.wait_all_tasks_blocked()
+        assert reserved.is_set()
+
+
+async def test_releasing_nothing_is_no_error() -> None:
+    memory = RequestMemory(LIMIT)
+    memory.release("nobody")
+    assert memory.reserved_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whoever_begins_a_request_can_finish_it(seed: int, autojump_clock: trio.testing.MockClock) -> None:
+    """Requests of any sizes, one after another on many connections, with no pause in between: none gets stuck."""
+    memory = RequestMemory(LIMIT)
+    chance = random.Random(seed)
+    over = 0
+
+    async def connection(name: int) -> None:
+        nonlocal over
+        for _ in range(20):
+            await memory.reserve(name, chance.choice((10, LARGE, 2 * LARGE, LIMIT // 2, LIMIT, 2 * LIMIT)))
+            over = max(over, memory.reserved_bytes)
+            await trio.sleep(chance.random())
+        memory.release(name)
+
+    with trio.fail_after(10_000):
+        async with trio.open_nursery() as nursery:
+            for name in range(8):
+                nursery.start_soon(connection, name)
+    assert memory.reserved_bytes == 0
+    assert LIMIT < over < LIMIT + 2 * LIMIT
