@@ -1,0 +1,60 @@
+"""The Action Dispatcher: hands each action to the updater that owns its destination.
+
+It never waits, and neither does anything between an event and its actions. That is why the circle of events and updates
+(a write comes back as an event of the store's watch) cannot jam: an updater waits for its destination alone, never for
+room in the event channel; the readers alone wait for that room; and whoever empties the channel, the dispatcher's loop,
+waits for nobody. What the updaters hold meanwhile is bounded by the number of objects, as they keep it by object.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from structlog.typing import FilteringBoundLogger
+
+from .actions import Action, Delete, Provision, Put, Terminate
+from .objects import Object, Partition, Spu
+from .updaters import ConnectionUpdater, KvUpdater, ProvisionerUpdater, names_of
+
+
+class ActionDispatcher:
+    def __init__(
+        self,
+        key_value: KvUpdater,
+        connections: ConnectionUpdater,
+        provisioner: ProvisionerUpdater,
+        unreadable: Mapping[str, int],
+        logger: FilteringBoundLogger,
+    ) -> None:
+        """`unreadable`: keys of the store under which something lies that cannot be read now."""
+        self._key_value = key_value
+        self._connections = connections
+        self._provisioner = provisioner
+        self._unreadable = unreadable
+        self._logger = logger
+
+    def dispatch(self, actions: Iterable[Action]) -> None:
+        handed = []
+        for action in actions:
+            if isinstance(action, Delete) and (owner := _owner(action.object)) in self._unreadable:
+                # What looks like an orphan may have an owner, in a value that was damaged: nothing is deleted for that.
+                self._logger.warning("deletion_withheld", owner=owner)
+                continue
+            handed.append(action)
+            if isinstance(action, Put | Delete):
+                self._key_value.take(action)
+            elif isinstance(action, Provision | Terminate):
+                self._provisioner.take(action)
+            else:
+                self._connections.take(action)
+        if handed:
+            self._logger.debug("actions_dispatched", actions=names_of(handed))
+
+
+def _owner(found: Object) -> str | None:
+    """The key of the object without which this one has no reason to be."""
+    match found:
+        case Partition(topic):
+            return f"topic/{topic}"
+        case Spu(spec) if spec.group is not None:
+            return f"spu-group/{spec.group}"
+        case _:
+            return None
