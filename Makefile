@@ -24,6 +24,8 @@ check: install
 	$(BIN)/pytest -n auto
 
 test: check
+	PYTHONPATH=compat_tests $(BIN)/python -m etcd_server
+	$(BIN)/pytest -m etcd
 	PYTHONPATH=compat_tests $(BIN)/python -m peer.jars
 	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
 	$(BIN)/pytest compat_tests/spark

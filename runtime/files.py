@@ -202,7 +202,7 @@ class RealFiles:
         await trio.to_thread.run_sync(_replace_durably, path, data)
 
     async def sync_directory(self, directory: str) -> None:
-        await trio.to_thread.run_sync(_sync_directory, directory)
+        await trio.to_thread.run_sync(sync_directory, directory)
 
     def lock(self, path: str) -> RealLock | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -229,10 +229,10 @@ def _replace_durably(path: str, data: bytes) -> None:
     finally:
         os.close(descriptor)
     os.rename(temporary, path)
-    _sync_directory(os.path.dirname(path))
+    sync_directory(os.path.dirname(path))
 
 
-def _sync_directory(directory: str) -> None:
+def sync_directory(directory: str) -> None:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

@@ -1,0 +1,177 @@
+"""A real etcd for tests: Debian's, on free loopback ports and a directory of its own.
+
+`etcd` on the path is used, or the one that TAILRACE_ETCD names. Where there is none, `python -m etcd_server` unpacks
+Debian's package `etcd-server` into the user's cache folder: that takes apt, but neither root nor a running service.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+from cluster import end
+
+PACKAGE = "etcd-server"
+READY_SECONDS_MAX = 30
+FETCH_SECONDS_MAX = 300
+STARTS_MAX = 5
+
+
+class EtcdMissingError(Exception):
+    """No etcd here; says what to install."""
+
+
+def etcd() -> str:
+    """The command that runs etcd."""
+    if given := os.environ.get("TAILRACE_ETCD"):
+        return given
+    found = shutil.which("etcd") or (str(_unpacked()) if _unpacked().exists() else None)
+    if found is None:
+        raise EtcdMissingError(
+            f"there is no etcd: run `make test`, which fetches it, or install Debian's {PACKAGE} "
+            f"(apt-get install {PACKAGE}), or name the command in TAILRACE_ETCD"
+        )
+    return found
+
+
+def install() -> str:
+    """As `etcd`, after fetching it if need be; safe to call from many processes at once."""
+    try:
+        return etcd()
+    except EtcdMissingError as missing:
+        _cache().mkdir(parents=True, exist_ok=True)
+        with (_cache() / "etcd.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _unpacked().exists():
+                _fetch(missing)
+    return etcd()
+
+
+class Etcd:
+    """One etcd process. After its first start it keeps its address; its data outlives the process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.endpoint = ""
+        """HOST:PORT, once it has been started."""
+        self._data = directory / "etcd"
+        self._log = directory / "etcd.log"
+        self._ports: tuple[int, int] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """As `--store` takes it."""
+        return f"etcd://{self.endpoint}"
+
+    def start(self) -> None:
+        """Returns once it serves. A port that somebody else took in the meantime costs another try."""
+        for _ in range(STARTS_MAX):
+            ports = self._ports or (free_port(), free_port())
+            if self._start(*ports):
+                self._ports = ports
+                self.endpoint = f"127.0.0.1:{ports[0]}"
+                return
+            if self._ports is None:
+                shutil.rmtree(self._data, ignore_errors=True)
+        raise AssertionError(f"etcd did not start in {STARTS_MAX} attempts:\n{self.last_words()}")
+
+    def stop(self) -> None:
+        end(self._process, signal.SIGTERM)
+
+    def kill(self) -> None:
+        end(self._process, signal.SIGKILL)
+
+    def freeze(self) -> None:
+        """It stays connected, and answers nobody."""
+        assert self._process is not None, "etcd has not been started"
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        assert self._process is not None, "etcd has not been started"
+        self._process.send_signal(signal.SIGCONT)
+
+    def last_words(self) -> str:
+        return "\n".join(self._log.read_text().splitlines()[-20:]) if self._log.exists() else ""
+
+    def _start(self, client_port: int, peer_port: int) -> bool:
+        client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+        command = [
+            *(etcd(), "--data-dir", str(self._data)),
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *(
+                "--listen-peer-urls",
+                peer,
+                "--initial-advertise-peer-urls",
+                peer,
+                "--initial-cluster",
+                f"default={peer}",
+            ),
+        ]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while self._process.poll() is None:
+            if _is_healthy(client):
+                return True
+            if time.monotonic() > deadline:
+                self.kill()
+                break
+            time.sleep(0.01)
+        return False
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _is_healthy(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=1) as answer:
+            return b'"true"' in answer.read()
+    except OSError:
+        return False
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
+
+
+def _unpacked() -> Path:
+    return _cache() / "etcd" / "usr" / "bin" / "etcd"
+
+
+def _fetch(missing: EtcdMissingError) -> None:
+    """All or nothing: the package's files get their place once all are there."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        raise missing
+    with tempfile.TemporaryDirectory(dir=_cache()) as scratch:
+        lists = Path(scratch, "lists", "partial")
+        lists.mkdir(parents=True)
+        own_lists = ["-o", f"Dir::State::lists={lists.parent}", "-o", "APT::Sandbox::User="]
+        commands = (
+            ["apt-get", *own_lists, "-qq", "update"],
+            ["apt-get", *own_lists, "-qq", "download", PACKAGE],
+        )
+        for command in commands:
+            done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
+            if done.returncode != 0:
+                raise EtcdMissingError(f"{missing}; {' '.join(command)} says:\n{done.stdout}{done.stderr}") from None
+        package = next(Path(scratch).glob(f"{PACKAGE}_*.deb"))
+        subprocess.run(["dpkg-deb", "-x", str(package), f"{scratch}/etcd"], check=True, timeout=FETCH_SECONDS_MAX)
+        shutil.move(Path(scratch, "etcd"), _cache() / "etcd")
+
+
+if __name__ == "__main__":
+    try:
+        print(install())
+    except EtcdMissingError as error:
+        sys.exit(str(error))

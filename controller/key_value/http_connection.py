@@ -1,0 +1,77 @@
+"""One HTTP/1.1 connection to a server: h11 knows the protocol, the network seam has the bytes."""
+
+import h11
+
+from tailrace.runtime.network import Address, Connection, Network
+
+RECEIVE_BYTES = 64 * 1024
+
+HttpError = (OSError, h11.ProtocolError)
+"""What a call raises when the connection broke, or the peer does not speak HTTP."""
+
+
+class HttpConnection:
+    """One request at a time. After an error or a cancellation in the middle of one, close it."""
+
+    def __init__(self, connection: Connection, host: str) -> None:
+        self._connection = connection
+        self._host = host
+        self._protocol = h11.Connection(h11.CLIENT)
+        self._buffer = memoryview(bytearray(RECEIVE_BYTES))
+
+    async def post(self, path: str, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> int:
+        """Sends a request; the status of the response, whose body `read` has."""
+        if self._protocol.our_state is not h11.IDLE:
+            self._protocol.start_next_cycle()
+        own = (("host", self._host), ("content-type", "application/json"), ("content-length", str(len(body))))
+        request = h11.Request(method="POST", target=path, headers=[*own, *headers])
+        events: tuple[h11.Event, ...] = (request, h11.Data(data=body), h11.EndOfMessage())
+        await self._send(b"".join(self._protocol.send(event) or b"" for event in events))
+        while not isinstance(event := await self._next_event(), h11.Response):
+            pass  # "100 Continue" and the like
+        return event.status_code
+
+    async def read(self) -> bytes:
+        """The next part of the response's body as it arrives; empty at its end."""
+        while True:
+            match await self._next_event():
+                case h11.Data(data=data) if data:
+                    return bytes(data)
+                case h11.EndOfMessage():
+                    return b""
+
+    def is_reusable(self) -> bool:
+        """Whether another request may follow: the last one is over, and the server has not closed since."""
+        if self._protocol.our_state is not h11.DONE or self._protocol.their_state is not h11.DONE:
+            return False
+        try:
+            return self._connection.receive_into(self._buffer) is None
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        self._connection.close()
+
+    async def _send(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._connection.send([rest]) :]
+            if rest:
+                await self._connection.wait_writable()
+
+    async def _next_event(self) -> h11.Event:
+        while True:
+            event = self._protocol.next_event()
+            if isinstance(event, h11.ConnectionClosed):
+                raise ConnectionResetError("the server has closed the connection")
+            if isinstance(event, h11.Event):
+                return event
+            count = self._connection.receive_into(self._buffer)
+            if count is None:
+                await self._connection.wait_readable()
+            else:
+                self._protocol.receive_data(bytes(self._buffer[:count]))
+
+
+async def connect(network: Network, address: Address) -> HttpConnection:
+    return HttpConnection(await network.connect(address), str(address))
