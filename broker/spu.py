@@ -20,6 +20,7 @@ from tailrace.runtime.network import Address, CannotListenError, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.server import handlers as shared_handlers
+from tailrace.server.administration import Administration
 from tailrace.server.client_connection import Route
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
@@ -102,6 +103,8 @@ class Spu:
     def _handler(self, api_key: int) -> Callable[[RequestContext, Any], Reply]:
         if api_key in shared_handlers.SHARED:
             return partial(shared_handlers.load(api_key), self)
+        if api_key in shared_handlers.ADMINISTRATIVE:
+            return partial(shared_handlers.load_administrative(api_key), self)
         return partial(handlers.load(api_key), self)
 
     def end_turn(self) -> None:
@@ -114,6 +117,10 @@ class Spu:
                     replica.on_advanced()
 
     # what handlers call
+
+    @property
+    def administration(self) -> Administration:
+        return self.controller
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
         return await self.controller.create_topics(topics)

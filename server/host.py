@@ -11,6 +11,8 @@ from tailrace.protocol.apis import Api
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 
+from .administration import Administration
+
 NO_SPU = SpuId(-1)
 
 
@@ -33,3 +35,10 @@ class Host(Protocol):
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
         """For each, in the same order: the topic, which is in the mirror by now, or why there is none. Raises
         KafkaError when none could be created."""
+
+
+class AdministeringHost(Host, Protocol):
+    """One that answers admin requests itself."""
+
+    @property
+    def administration(self) -> Administration: ...

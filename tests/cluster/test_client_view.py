@@ -27,6 +27,11 @@ def test_this_spu_is_where_the_client_reached_it_and_others_where_they_say() -> 
     assert seen == [(1, "10.0.0.1", 1234, "r1"), (2, "two", 9, "r2"), (3, "three", 9, None)]
 
 
+def test_who_is_no_spu_tells_of_the_spus_where_they_say() -> None:
+    seen = brokers(cluster(), SpuId(-1), ConnectedListener("PUBLIC", ("controller", 9003)))
+    assert seen == [(1, "one", 9, "r1"), (2, "two", 9, "r2"), (3, "three", 9, None)]
+
+
 def test_an_spu_without_the_listener_cannot_be_reached_by_it() -> None:
     seen = brokers(cluster(), ONE, ConnectedListener("INSIDE", ("one.local", 8)))
     assert seen == [(1, "one.local", 8, "r1"), (2, "two.local", 8, "r2")]

@@ -1,11 +1,13 @@
 """ApiVersions against a whole SPU: the table, the version nobody knows, and the client's name in the metrics."""
 
+from hosts import ControllerHost, request_of
 from spus import newest, running_spu
 
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decode
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tailrace.server.handlers import api_versions
 
 NAMED = ApiVersionsRequest(client_software_name="some-client", client_software_version="1.2")
 
@@ -46,3 +48,9 @@ async def test_a_name_with_other_characters_is_refused(autojump_clock: object) -
         named = ApiVersionsRequest(client_software_name='bad"name', client_software_version="1")
         response = await (await running.client()).request(ApiKey.API_VERSIONS, 3, named)
         assert response.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_host_lists_its_own_apis() -> None:
+    host = ControllerHost(apis={key: API_TABLE[key] for key in (ApiKey.API_VERSIONS, ApiKey.METADATA)})
+    response = api_versions.handle(host, request_of(ApiKey.API_VERSIONS), NAMED)
+    assert [each.api_key for each in response.api_keys] == [ApiKey.API_VERSIONS, ApiKey.METADATA]

@@ -7,7 +7,6 @@
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -18,22 +17,22 @@ from tailrace.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 IDS_FROM = 6
 DELETION_DISABLED_FROM = 3
 """Before, Kafka had no error code of its own for it."""
 
 
-async def handle(spu: "Spu", context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def handle(
+    host: AdministeringHost, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
     if context.api_version >= IDS_FROM:
         asked = request.topics
     else:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
-    found: list[TopicSpec | KafkaError] = [_find(spu, context.api_version, topic) for topic in asked]
+    found: list[TopicSpec | KafkaError] = [_find(host, context.api_version, topic) for topic in asked]
     times_named = Counter(_key(topic, outcome) for topic, outcome in zip(asked, found, strict=True))
     answers: dict[object, DeletableTopicResult] = {}
     to_delete: dict[TopicId, DeletableTopicResult] = {}
@@ -49,13 +48,13 @@ async def handle(spu: "Spu", context: RequestContext, request: DeleteTopicsReque
         else:
             answer.name, answer.topic_id = outcome.name, outcome.id
             to_delete[outcome.id] = answer
-    await _delete(spu, to_delete)
+    await _delete(host, to_delete)
     return DeleteTopicsResponse(responses=list(answers.values()))
 
 
-async def _delete(spu: "Spu", to_delete: dict[TopicId, DeletableTopicResult]) -> None:
+async def _delete(host: AdministeringHost, to_delete: dict[TopicId, DeletableTopicResult]) -> None:
     try:
-        results = await spu.controller.delete_topics(list(to_delete))
+        results = await host.administration.delete_topics(list(to_delete))
     except KafkaError as error:
         results = [error] * len(to_delete)
     for answer, result in zip(to_delete.values(), results, strict=True):
@@ -63,17 +62,17 @@ async def _delete(spu: "Spu", to_delete: dict[TopicId, DeletableTopicResult]) ->
             _refuse(answer, result)
 
 
-def _find(spu: "Spu", api_version: int, asked: DeleteTopicState) -> TopicSpec | KafkaError:
-    if not spu.broker_configs.settings.delete_topics:
+def _find(host: AdministeringHost, api_version: int, asked: DeleteTopicState) -> TopicSpec | KafkaError:
+    if not host.broker_configs.settings.delete_topics:
         disabled = api_version >= DELETION_DISABLED_FROM
         code = ErrorCode.TOPIC_DELETION_DISABLED if disabled else ErrorCode.INVALID_REQUEST
         return KafkaError(code, "delete.topic.enable is false")
     if (asked.name is None) == (asked.topic_id == NO_TOPIC_ID):
         return KafkaError(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
     if asked.name is not None:
-        topic = spu.cluster.topics.get(asked.name)
+        topic = host.cluster.topics.get(asked.name)
         return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic of this name")
-    topic = spu.cluster.topic_by_id(asked.topic_id)
+    topic = host.cluster.topic_by_id(asked.topic_id)
     return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id")
 
 

@@ -7,8 +7,6 @@
 - Any client may describe a topic, so its authorized operations are all there are.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.cluster.client_view import TOPIC_OPERATIONS, leader_error, offline_replicas, online_spus
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
@@ -22,28 +20,26 @@ from tailrace.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from tailrace.server.host import Host
 from tailrace.server.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 
 def handle(
-    spu: "Spu", context: RequestContext, request: DescribeTopicPartitionsRequest
+    host: Host, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     named = [topic.name for topic in request.topics]
     cursor = request.cursor
     if cursor is not None and (cursor.partition_index < 0 or (named and cursor.topic_name not in named)):
         refused = [_error(name, ErrorCode.INVALID_REQUEST) for name in dict.fromkeys(named)]
         return DescribeTopicPartitionsResponse(topics=refused)
-    names = sorted(set(named) if named else spu.cluster.topics)
+    names = sorted(set(named) if named else host.cluster.topics)
     first_partition = 0
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
         if names and names[0] == cursor.topic_name:
             first_partition = cursor.partition_index
-    left = max(1, min(request.response_partition_limit, spu.broker_configs.settings.described_partitions_max))
-    return _page(spu.cluster, names, first_partition, left)
+    left = max(1, min(request.response_partition_limit, host.broker_configs.settings.described_partitions_max))
+    return _page(host.cluster, names, first_partition, left)
 
 
 def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -> DescribeTopicPartitionsResponse:

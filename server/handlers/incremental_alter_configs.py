@@ -8,8 +8,6 @@
 - The level of the log is set when the SPU starts: altering loggers (8) is refused.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.cluster.config_changes import Alteration, ConfigChange
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.incremental_alter_configs import (
@@ -17,14 +15,12 @@ from tailrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 
 async def handle(
-    spu: "Spu", context: RequestContext, request: IncrementalAlterConfigsRequest
+    host: AdministeringHost, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     wanted = [
         Alteration(
@@ -35,7 +31,7 @@ async def handle(
         for resource in request.resources
     ]
     try:
-        outcomes = await spu.controller.alter_configs(wanted, validate_only=request.validate_only)
+        outcomes = await host.administration.alter_configs(wanted, validate_only=request.validate_only)
     except KafkaError as error:
         outcomes = [error] * len(wanted)
     return IncrementalAlterConfigsResponse(

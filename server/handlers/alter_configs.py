@@ -3,8 +3,6 @@
 Kafka keeps this API for old tools; its successor is IncrementalAlterConfigs, whose rules hold here too.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.alter_configs import (
@@ -12,13 +10,13 @@ from tailrace.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-async def handle(spu: "Spu", context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def handle(
+    host: AdministeringHost, context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
     wanted = [
         Alteration(
             resource.resource_type,
@@ -29,7 +27,7 @@ async def handle(spu: "Spu", context: RequestContext, request: AlterConfigsReque
         for resource in request.resources
     ]
     try:
-        outcomes = await spu.controller.alter_configs(wanted, validate_only=request.validate_only)
+        outcomes = await host.administration.alter_configs(wanted, validate_only=request.validate_only)
     except KafkaError as error:
         outcomes = [error] * len(wanted)
     return AlterConfigsResponse(

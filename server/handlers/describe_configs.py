@@ -1,14 +1,15 @@
 """DescribeConfigs, versions 1–4: every config of a topic or an SPU with its value, where that was set, and its meaning.
 
 - Resources: topics (2), SPUs (4), and under an empty name what was set at run time for all SPUs. An SPU answers for
-  itself alone, as in Kafka. Its log has one level, set when it starts, so it has no loggers (8) to list.
+  itself alone, as in Kafka, and the Streaming Controller for none. The log of an SPU has one level, set when it starts,
+  so there are no loggers (8) to list.
 - Groups (32) and client metrics (16) have no configs here: INVALID_REQUEST.
 - Synonyms are all places where the config has a value, the one that applies first.
 - Without keys all configs are listed; unknown keys are passed over.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.config_changes import ResourceKind
@@ -25,10 +26,8 @@ from tailrace.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from tailrace.server.host import NO_SPU, Host
 from tailrace.server.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 NO_EFFECT = " It is checked and kept, but has no effect here yet."
 
@@ -40,16 +39,16 @@ class Entry(NamedTuple):
     places: list[ConfiguredValue]
 
 
-def handle(spu: "Spu", context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_answer(spu, request, resource) for resource in request.resources])
+def handle(host: Host, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_answer(host, request, resource) for resource in request.resources])
 
 
-def _answer(spu: "Spu", request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _answer(host: Host, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
-        entries = _entries(spu, resource)
+        entries = _entries(host, resource)
     except KafkaError as error:
         result.error_code = error.code
         result.error_message = error.message or None
@@ -63,41 +62,42 @@ def _answer(spu: "Spu", request: DescribeConfigsRequest, resource: DescribeConfi
     return result
 
 
-def _entries(spu: "Spu", resource: DescribeConfigsResource) -> Iterator[Entry]:
+def _entries(host: Host, resource: DescribeConfigsResource) -> Iterator[Entry]:
     kind, name = resource.resource_type, resource.resource_name
     if kind == ResourceKind.TOPIC:
-        topic = spu.cluster.topics.get(name)
+        topic = host.cluster.topics.get(name)
         if topic is None:
             check_topic_name(name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return _of_topic(spu, topic.configs)
+        return _of_topic(host, topic.configs)
     if kind == ResourceKind.BROKER and not name:
-        return _of_all_spus(spu)
+        return _of_all_spus(host)
     if kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
-        if name != str(spu.id):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is the SPU {spu.id}; it cannot answer for {name!r:.100}")
-        return _of_this_spu(spu) if kind == ResourceKind.BROKER else iter(())
+        if name != str(host.id) or host.id == NO_SPU:
+            this = "the Streaming Controller" if host.id == NO_SPU else f"the SPU {host.id}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is {this}; it cannot answer for {name!r:.100}")
+        return _of_this_spu(host) if kind == ResourceKind.BROKER else iter(())
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"no resource of type {kind} has configs here")
 
 
-def _of_topic(spu: "Spu", own: Mapping[str, str]) -> Iterator[Entry]:
+def _of_topic(host: Host, own: Mapping[str, str]) -> Iterator[Entry]:
     for definition in TOPIC_CONFIGS.values():
-        value, source = effective_value(definition, own, spu.broker_configs)
-        yield Entry(definition, text_of(value), source, places_of(definition, own, spu.broker_configs))
+        value, source = effective_value(definition, own, host.broker_configs)
+        yield Entry(definition, text_of(value), source, places_of(definition, own, host.broker_configs))
 
 
-def _of_this_spu(spu: "Spu") -> Iterator[Entry]:
+def _of_this_spu(host: Host) -> Iterator[Entry]:
     for definition in BROKER_CONFIGS.values():
-        places = spu.broker_configs.values(definition)
+        places = host.broker_configs.values(definition)
         if places:
             yield Entry(definition, places[0].text, places[0].source, places)
         else:
             yield Entry(definition, None, ConfigSource.DEFAULT, places)
 
 
-def _of_all_spus(spu: "Spu") -> Iterator[Entry]:
+def _of_all_spus(host: Host) -> Iterator[Entry]:
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
-    for name, text in sorted(spu.broker_configs.dynamic_default.items()):
+    for name, text in sorted(host.broker_configs.dynamic_default.items()):
         yield Entry(BROKER_CONFIGS[name], text, source, [ConfiguredValue(name, text, source)])
 
 

@@ -6,7 +6,6 @@
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import MorePartitions
@@ -18,17 +17,17 @@ from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
+from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
 
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
-
-async def handle(spu: "Spu", context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def handle(
+    host: AdministeringHost, context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse:
     times_named = Counter(topic.name for topic in request.topics)
     wanted = [_more_partitions(topic) for topic in request.topics if times_named[topic.name] == 1]
     try:
-        outcomes = await spu.controller.create_partitions(wanted, validate_only=request.validate_only)
+        outcomes = await host.administration.create_partitions(wanted, validate_only=request.validate_only)
     except KafkaError as error:
         outcomes = [error] * len(wanted)
     by_topic = dict(zip((more.topic for more in wanted), outcomes, strict=True))

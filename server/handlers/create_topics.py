@@ -8,7 +8,6 @@
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.config_definitions import text_of
@@ -25,16 +24,16 @@ from tailrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 DEFAULT = -1
 CONFIGS_FROM = 5
 
 
-async def handle(spu: "Spu", context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def handle(
+    host: AdministeringHost, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
     times_named = Counter(topic.name for topic in request.topics)
     results: dict[str, CreatableTopicResult] = {}
     wanted: list[NewTopic] = []
@@ -42,18 +41,18 @@ async def handle(spu: "Spu", context: RequestContext, request: CreateTopicsReque
         try:
             if times_named[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "the request names this topic twice")
-            wanted.append(_new_topic(topic, spu.broker_configs))
+            wanted.append(_new_topic(topic, host.broker_configs))
         except KafkaError as error:
             results[topic.name] = _refused(topic.name, error)
     try:
-        created = await spu.controller.create_topics(wanted, validate_only=request.validate_only)
+        created = await host.administration.create_topics(wanted, validate_only=request.validate_only)
     except KafkaError as error:
         created = [error] * len(wanted)
     for new, outcome in zip(wanted, created, strict=True):
         if isinstance(outcome, KafkaError):
             results[new.name] = _refused(new.name, outcome)
         else:
-            results[new.name] = _created(outcome, spu.broker_configs, context.api_version)
+            results[new.name] = _created(outcome, host.broker_configs, context.api_version)
     return CreateTopicsResponse(topics=[results[name] for name in times_named])
 
 

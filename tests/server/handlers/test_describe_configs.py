@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from hosts import ControllerHost, request_of
 from simulation.client import WireClient
 from spus import RunningSpu, running_spu
 
@@ -18,6 +19,7 @@ from tailrace.protocol.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsResult,
 )
+from tailrace.server.handlers import describe_configs
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -149,3 +151,15 @@ async def test_a_resource_that_is_not_there(autojump_clock: object, kind: int, n
         assert result.error_code == code
         assert result.error_message
         assert result.configs == []
+
+
+@pytest.mark.parametrize("name", ["1", "-1"])
+def test_who_is_no_spu_answers_for_all_of_them_and_for_none(name: str) -> None:
+    host = ControllerHost()
+    host.broker_configs.use_dynamic(own={}, default={"log.retention.ms": "5"})
+    resources = [DescribeConfigsResource(BROKER, name, None), DescribeConfigsResource(BROKER, "", None)]
+    request = DescribeConfigsRequest(resources)
+    one, all_spus = describe_configs.handle(host, request_of(ApiKey.DESCRIBE_CONFIGS), request).results
+    assert one.error_code == ErrorCode.INVALID_REQUEST
+    assert "Streaming Controller" in (one.error_message or "")
+    assert [(each.name, each.value) for each in all_spus.configs] == [("log.retention.ms", "5")]

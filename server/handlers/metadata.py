@@ -8,7 +8,6 @@
 """
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
 
 from tailrace.cluster.client_view import (
     CLUSTER_OPERATIONS,
@@ -33,10 +32,8 @@ from tailrace.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from tailrace.server.host import Host
 from tailrace.server.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 NO_TOPICS_IS_ALL_UP_TO = 0
 TOPIC_IDS_FROM = 12
@@ -44,39 +41,39 @@ TOPIC_IDS_FROM = 12
 
 
 def handle(
-    spu: "Spu", context: RequestContext, request: MetadataRequest
+    host: Host, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Awaitable[MetadataResponse]:
     asked = request.topics
     if asked is None or (not asked and context.api_version <= NO_TOPICS_IS_ALL_UP_TO):
-        online = online_spus(spu.cluster)
-        described = [_described(online, topic) for topic in spu.cluster.topics.values()]
-        return _response(spu, context, request, described)
+        online = online_spus(host.cluster)
+        described = [_described(online, topic) for topic in host.cluster.topics.values()]
+        return _response(host, context, request, described)
     if context.api_version < TOPIC_IDS_FROM and any(topic.topic_id != NO_TOPIC_ID for topic in asked):
         return _refused(asked)
-    missing = _to_create(spu, request)
+    missing = _to_create(host, request)
     if missing:
-        return _create_and_answer(spu, context, request, missing)
-    return _response(spu, context, request, _found(spu.cluster, asked, {}))
+        return _create_and_answer(host, context, request, missing)
+    return _response(host, context, request, _found(host.cluster, asked, {}))
 
 
-def _to_create(spu: "Spu", request: MetadataRequest) -> list[str]:
-    if not request.allow_auto_topic_creation or not spu.broker_configs.settings.auto_create_topics:
+def _to_create(host: Host, request: MetadataRequest) -> list[str]:
+    if not request.allow_auto_topic_creation or not host.broker_configs.settings.auto_create_topics:
         return []
     names = dict.fromkeys(topic.name for topic in request.topics or () if topic.topic_id == NO_TOPIC_ID)
-    return [name for name in names if name and name not in spu.cluster.topics and name not in INTERNAL_TOPICS]
+    return [name for name in names if name and name not in host.cluster.topics and name not in INTERNAL_TOPICS]
 
 
 async def _create_and_answer(
-    spu: "Spu", context: RequestContext, request: MetadataRequest, missing: list[str]
+    host: Host, context: RequestContext, request: MetadataRequest, missing: list[str]
 ) -> MetadataResponse:
-    settings = spu.broker_configs.settings
+    settings = host.broker_configs.settings
     new = [NewTopic(name, settings.partitions_default, settings.replication_factor_default) for name in missing]
     try:
-        results = await spu.controller.create_topics(new)
+        results = await host.create_topics(new)
     except KafkaError as error:
         results = [error] * len(new)
     failed = {name: result for name, result in zip(missing, results, strict=True) if isinstance(result, KafkaError)}
-    return _response(spu, context, request, _found(spu.cluster, request.topics or [], failed))
+    return _response(host, context, request, _found(host.cluster, request.topics or [], failed))
 
 
 def _found(
@@ -136,15 +133,15 @@ def _described(online: frozenset[SpuId], topic: TopicSpec) -> MetadataResponseTo
 
 
 def _response(
-    spu: "Spu", context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
+    host: Host, context: RequestContext, request: MetadataRequest, topics: list[MetadataResponseTopic]
 ) -> MetadataResponse:
     if request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(*broker) for broker in brokers(spu.cluster, spu.id, context.listener)],
-        cluster_id=spu.cluster.cluster_id,
-        controller_id=spu.cluster.controller_id,
+        brokers=[MetadataResponseBroker(*broker) for broker in brokers(host.cluster, host.id, context.listener)],
+        cluster_id=host.cluster.cluster_id,
+        controller_id=host.cluster.controller_id,
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_UNKNOWN

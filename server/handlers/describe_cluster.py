@@ -4,8 +4,6 @@
 - No SPU is ever fenced in the sense of v2: one that is away is not listed.
 """
 
-from typing import TYPE_CHECKING
-
 from tailrace.cluster.client_view import CLUSTER_OPERATIONS, NOBODY, OPERATIONS_UNKNOWN, brokers
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_cluster import (
@@ -13,27 +11,25 @@ from tailrace.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from tailrace.server.host import Host
 from tailrace.server.request_context import RequestContext
-
-if TYPE_CHECKING:
-    from tailrace.broker.spu import Spu
 
 BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(spu: "Spu", context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+def handle(host: Host, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
     if request.endpoint_type == CONTROLLERS:
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's endpoint, not a controller's")
     if request.endpoint_type != BROKERS:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there is no endpoint type {request.endpoint_type}")
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
-        cluster_id=spu.cluster.cluster_id,
-        controller_id=spu.cluster.controller_id,
+        cluster_id=host.cluster.cluster_id,
+        controller_id=host.cluster.controller_id,
         brokers=[
             DescribeClusterBroker(broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
-            for broker in brokers(spu.cluster, spu.id, context.listener)
+            for broker in brokers(host.cluster, host.id, context.listener)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_UNKNOWN

@@ -1,0 +1,35 @@
+"""What changes the cluster on behalf of admin requests. The host decides how; its handlers only speak Kafka."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tailrace.cluster.config_changes import Alteration
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_planning import MorePartitions, NewTopic
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import TopicId
+
+
+class Administration(Protocol):
+    """Each call answers for all that it was given, in the same order; what was done is in the mirror by then.
+
+    Raises KafkaError when nothing could be done at all.
+    """
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[TopicSpec | KafkaError]:
+        """The topic, or why there is none."""
+
+    async def delete_topics(self, topic_ids: Sequence[TopicId]) -> list[TopicSpec | KafkaError]:
+        """The topic as it was, or why it is not deleted."""
+
+    async def create_partitions(
+        self, requests: Sequence[MorePartitions], *, validate_only: bool = False
+    ) -> list[TopicSpec | KafkaError]:
+        """The topic with its new partitions, or why it has none."""
+
+    async def alter_configs(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> list[KafkaError | None]:
+        """Why nothing of it was done, or None when all of it was."""

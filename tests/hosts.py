@@ -1,0 +1,40 @@
+"""A host of the shared handlers that is no SPU, as the Streaming Controller is none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_planning import NewTopic
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId
+from tailrace.server.host import NO_SPU
+from tailrace.server.request_context import ClientIdentity, RequestContext
+
+
+@dataclass
+class ControllerHost:
+    id: SpuId = NO_SPU
+    cluster: Cluster = field(default_factory=Cluster)
+    broker_configs: BrokerConfigs = field(default_factory=lambda: BrokerConfigs({}))
+    apis: Mapping[int, Api] = field(default_factory=lambda: API_TABLE)
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "nothing is created here")
+
+
+def request_of(api_key: ApiKey) -> RequestContext:
+    """A request in its newest version, from a client that came in at controller:9003."""
+    return RequestContext(
+        api_key,
+        API_TABLE[api_key].max_version,
+        7,
+        "me",
+        ConnectedListener("PUBLIC", ("controller", 9003)),
+        ClientIdentity("192.0.2.1:5"),
+        0.0,
+        lambda context: None,
+    )
