@@ -1,0 +1,54 @@
+"""The SPU Controller: tells the Connection Manager what SPUs may connect, and the KV store which ones are online."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .actions import Action, AddSpu, DeleteSpu, Put, UpdateSpu
+from .events import SpuConnected, SpuLost
+from .local_store import Change, LocalStore
+from .objects import Spu, SpuResolution, SpuStatus
+from .observed import Observed
+
+
+@dataclass(frozen=True, slots=True)
+class SpuController:
+    store: LocalStore
+    observed: Observed
+
+    def on_spu(self, change: Change[Spu]) -> Iterator[Action]:
+        previous, current = change.previous, change.current
+        if current is None:
+            assert previous is not None
+            yield DeleteSpu(previous.spec.id)
+            return
+        yield AddSpu(current) if previous is None else UpdateSpu(current)
+        yield from self._decide(current)
+
+    def on_connection(self, event: SpuConnected | SpuLost) -> Iterator[Action]:
+        spu = self.store.spus.get(event.spu)
+        if spu is not None:
+            yield from self._decide(spu)
+
+    def reconcile(self) -> Iterator[Action]:
+        for spu in self.store.spus.values():
+            yield from self._decide(spu)
+
+    def _decide(self, spu: Spu) -> Iterator[Action]:
+        status = self._next_status(spu)
+        if status != spu.status:
+            yield Put(replace(spu, status=status))
+
+    def _next_status(self, spu: Spu) -> SpuStatus:
+        connected = self.observed.connected.get(spu.spec.id)
+        if connected is not None:
+            return SpuStatus(
+                SpuResolution.ONLINE, connected.incarnation, connected.listeners, connected.private, reason=""
+            )
+        if not spu.is_online:
+            return spu.status
+        reason = self.observed.lost.get(spu.spec.id)
+        if reason is None:
+            if not self.observed.leases_unknown_over:
+                return spu.status  # it was online before this SC began, and may be about to come back
+            reason = "it has not been heard of since the SC started"
+        return replace(spu.status, resolution=SpuResolution.OFFLINE, reason=reason)
