@@ -6,6 +6,7 @@ It speaks to the JSON gateway that every etcd from 3.4 on has beside gRPC.
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.network import Address, Network
@@ -35,6 +36,14 @@ from .interface import (
 )
 
 PREFIX = "/tailrace/"
+RENEWAL_CALL_SHARE = 1 / 8
+"""A renewal is two calls: so it fails early enough to be tried again, at another endpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    id: str
+    call_seconds_max: float
 
 
 class EtcdStore:
@@ -51,10 +60,13 @@ class EtcdStore:
         self._gateway = EtcdGateway(network, endpoints, call_seconds_max)
         self._chance = chance
         self._space = KeySpace(prefix.encode())
-        self._lease_ids: dict[tuple[str, int], str] = {}  # of the entries that were taken here
+        self._leases: dict[tuple[str, int], _Lease] = {}  # of the entries that were taken here
 
     async def get(self, key: str) -> Entry | None:
-        answer = await self._gateway.call("/v3/kv/range", get_request(self._space, key))
+        return await self._get(key, math.inf)
+
+    async def _get(self, key: str, seconds_max: float) -> Entry | None:
+        answer = await self._gateway.call("/v3/kv/range", get_request(self._space, key), seconds_max)
         found = [self._space.entry(each) for each in answer.get("kvs", ())]
         return found[0] if found else None
 
@@ -106,31 +118,31 @@ class EtcdStore:
         if await self.get(key) is not None:
             return None
         ttl = {"TTL": str(math.ceil(ttl_seconds))}  # whole seconds, and never fewer
-        lease_id = (await self._gateway.call("/v3/lease/grant", ttl))["ID"]
+        lease_id: str = (await self._gateway.call("/v3/lease/grant", ttl))["ID"]
         answer = await self._gateway.call("/v3/kv/txn", take_request(self._space, change, lease_id))
         if not answer.get("succeeded"):
             await self._revoke(lease_id)
             return None
         entry = Entry(key, value, revision_of(answer))
-        self._lease_ids[key, entry.version] = lease_id
+        self._leases[key, entry.version] = _Lease(lease_id, ttl_seconds * RENEWAL_CALL_SHARE)
         return entry
 
     async def renew(self, entry: Entry) -> None:
         self._gateway.check_open()
-        lease_id = self._lease_ids.get((entry.key, entry.version))
-        if lease_id is not None:
-            answer = await self._gateway.call("/v3/lease/keepalive", {"ID": lease_id})
+        lease = self._leases.get((entry.key, entry.version))
+        if lease is not None:
+            answer = await self._gateway.call("/v3/lease/keepalive", {"ID": lease.id}, lease.call_seconds_max)
             is_alive = int(answer["result"].get("TTL", 0)) > 0
-            found = await self.get(entry.key)
+            found = await self._get(entry.key, lease.call_seconds_max)
             if is_alive and found is not None and found.version == entry.version:
                 return
         raise LeadershipLost(f"the lease of {entry.key} has run out")
 
     async def give_up(self, entry: Entry) -> None:
         await self.write([Delete(entry.key, entry.version)])
-        lease_id = self._lease_ids.pop((entry.key, entry.version), None)
-        if lease_id is not None:
-            await self._revoke(lease_id)
+        lease = self._leases.pop((entry.key, entry.version), None)
+        if lease is not None:
+            await self._revoke(lease.id)
 
     async def close(self) -> None:
         self._gateway.close()

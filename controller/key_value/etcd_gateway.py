@@ -4,6 +4,7 @@ A call is sent once only: whether a write that was not answered has been done, n
 """
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,16 +52,17 @@ class EtcdGateway:
         self._idle: list[HttpConnection] = []
         self._is_closed = False
 
-    async def call(self, path: str, request: Json) -> Any:
+    async def call(self, path: str, request: Json, seconds_max: float = math.inf) -> Any:
         """What etcd answers; EtcdError when that is an error, StoreUnavailable when it does not."""
+        seconds_max = min(seconds_max, self._call_seconds_max)
         connection: HttpConnection | None = None
         try:
-            with trio.fail_after(self._call_seconds_max):
+            with trio.fail_after(seconds_max):
                 connection = await self._acquire()
                 status = await connection.post(path, json.dumps(request).encode())
                 body = await _body(connection)
         except trio.TooSlowError:
-            raise self._disappointed(f"has not answered in {self._call_seconds_max:g} s") from None
+            raise self._disappointed(f"has not answered in {seconds_max:g} s") from None
         except (*HttpError, trio.ClosedResourceError) as error:
             raise self._disappointed(str(error)) from error
         else:

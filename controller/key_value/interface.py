@@ -107,7 +107,10 @@ class KeyValueStore(Protocol):
         """
 
     async def renew(self, entry: Entry) -> None:
-        """The lease lasts as long again from now on; LeadershipLost when it, or the key, is gone."""
+        """The lease lasts as long again from now on; LeadershipLost when it, or the key, is gone.
+
+        StoreUnavailable comes within a fraction of the lease, so that there is time to try again.
+        """
 
     async def give_up(self, entry: Entry) -> None:
         """Deletes the key and its lease at once; no error when they are gone already."""

@@ -1,0 +1,40 @@
+"""Which store an SC uses, as a person names it; each kind is imported only when it is asked for."""
+
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import SettingsError, parse_address
+
+from .interface import KeyValueStore
+
+MEMORY = "memory"
+SQLITE = "sqlite"
+ETCD = "etcd://"
+SQLITE_FILE = "store.sqlite"
+
+
+def check_store_name(text: str, where: str) -> None:
+    """SettingsError unless `open_store` knows what is meant."""
+    if text.startswith(ETCD):
+        for endpoint in text.removeprefix(ETCD).split(","):
+            parse_address(endpoint, where)
+    elif text not in (MEMORY, SQLITE):
+        raise SettingsError(f"{where}: {text!r} is not {MEMORY}, {SQLITE} or {ETCD}HOST:PORT[,HOST:PORT...]")
+
+
+async def open_store(text: str, directory: str, seams: Seams) -> KeyValueStore:
+    """`memory`, `sqlite` (a file in the directory, which the caller holds the lock of), `etcd://HOST:PORT,HOST:PORT`.
+
+    StoreCorrupt and StoreUnavailable are SQLite's; an etcd is asked for nothing yet.
+    """
+    check_store_name(text, "store")
+    if text == MEMORY:
+        from .memory import MemoryStore
+
+        return MemoryStore()
+    if text == SQLITE:
+        from .sqlite import open_sqlite
+
+        return await open_sqlite(f"{directory}/{SQLITE_FILE}")
+    from .etcd import EtcdStore
+
+    endpoints = [parse_address(endpoint, "store") for endpoint in text.removeprefix(ETCD).split(",")]
+    return EtcdStore(seams.network, seams.chance, endpoints)
