@@ -10,6 +10,8 @@ from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple
 
+_NEVER = 0x7FFF
+
 
 class ApiKey(IntEnum):
     """Every API of Kafka, whether answered or not."""
@@ -113,13 +115,16 @@ class ApiKey(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    key: ApiKey
+    key: IntEnum
+    """`ApiKey`, or the `InternalApiKey` of a message between our own programs."""
     min_version: int
     max_version: int
     flexible_from: int
     """The first version with compact strings, tagged fields and the longer headers."""
     min_version_advertised: int
     """Lower than what we answer where clients need to see it: librdkafka distrusts a broker without Produce 0."""
+    flexible_response_from: int
+    """The first version whose response has the longer header."""
 
     @property
     def name(self) -> str:
@@ -151,27 +156,36 @@ class Feature(NamedTuple):
 
 
 @cache
-def message_class(key: ApiKey, kind: str) -> type[Any]:
-    """The class of an API's `Request` or `Response`, of any API whose messages we know, in the table or not."""
-    module = importlib.import_module(f"tailrace.protocol.messages.{key.name.lower()}")
+def message_class(key: IntEnum, kind: str) -> type[Any]:
+    """The class of an API's `Request` or `Response`, of any API whose messages we know, in a table or not."""
+    package = "messages" if isinstance(key, ApiKey) else "internal"
+    module = importlib.import_module(f"tailrace.protocol.{package}.{key.name.lower()}")
     message: type[Any] = getattr(module, message_name(key) + kind)
     return message
 
 
-def message_name(key: ApiKey) -> str:
+def message_name(key: IntEnum) -> str:
     return "".join(word.capitalize() for word in key.name.split("_"))
 
 
-def _table(*apis: Api) -> Mapping[int, Api]:
+def table_of(*apis: Api) -> Mapping[int, Api]:
     return {api.key: api for api in apis}
 
 
 def _api(key: ApiKey, versions: tuple[int, int], flexible_from: int, advertised_from: int | None = None) -> Api:
     first, last = versions
-    return Api(key, first, last, flexible_from, first if advertised_from is None else advertised_from)
+    return Api(
+        key=key,
+        min_version=first,
+        max_version=last,
+        flexible_from=flexible_from,
+        min_version_advertised=first if advertised_from is None else advertised_from,
+        # With one exception: ApiVersions is how a client finds out what we speak, so its response never changes.
+        flexible_response_from=_NEVER if key is ApiKey.API_VERSIONS else flexible_from,
+    )
 
 
-API_TABLE = _table(
+API_TABLE = table_of(
     _api(ApiKey.PRODUCE, (3, 13), 9, advertised_from=0),
     _api(ApiKey.FETCH, (4, 18), 12),
     _api(ApiKey.LIST_OFFSETS, (1, 11), 6),

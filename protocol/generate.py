@@ -1,15 +1,19 @@
-"""Writes `messages/`: one module per API, from field facts in Kafka's message JSON.
+"""Writes `messages/` and `internal/`: one module per API, from field facts in Kafka's message JSON.
 
 Run by hand, `python -m tailrace.protocol.generate`, when a schema changes; what it writes is checked in and a test
 compares. The facts come from the JSON files that the kafka-python package carries (a development dependency) and from
 `schemas/`, which holds what those lack, in the same notation. A file in `schemas/` wins over one of the same name.
+Messages that only our own programs exchange are among them and become `internal/`.
 """
 
 import importlib.resources
 import keyword
 from pathlib import Path
 
+from .internal_apis import INTERNAL_KEY_MIN
 from .schema import PRIMITIVES, FieldSchema, MessageSchema, StructSchema, parse, snake_case
+
+PACKAGES = ("messages", "internal")
 
 _SKIPPED = {"RequestHeader", "ResponseHeader"}
 """Headers are written by hand in `headers.py`: they are decoded before anything else is known."""
@@ -30,11 +34,13 @@ def schema_texts() -> dict[str, str]:
 
 
 def modules(texts: dict[str, str]) -> dict[str, str]:
-    """Module name to source, of every module of `messages/`."""
+    """`messages/fetch` and the like to source, of every module there is."""
     by_module: dict[str, list[MessageSchema]] = {}
     for name in sorted(texts):
+        schema = parse(texts[name])
+        package = "internal" if (schema.api_key or 0) >= INTERNAL_KEY_MIN else "messages"
         module = snake_case(name.removesuffix("Request").removesuffix("Response"))
-        by_module.setdefault(module, []).append(parse(texts[name]))
+        by_module.setdefault(f"{package}/{module}", []).append(schema)
     return {module: _module(schemas) for module, schemas in by_module.items()}
 
 
@@ -93,6 +99,8 @@ def _imports(body: str) -> str:
 def _class(name: str, struct: StructSchema, names: dict[str, str], about: str, facts: list[str]) -> str:
     # Without a docstring of its own a dataclass spends a fifth of its creation on making one.
     lines = ["@dataclass(slots=True)", f"class {name}:", f'    """{about}"""', ""]
+    if not struct.fields:
+        return "\n".join([*lines, *facts, "    FIELDS: ClassVar[tuple[Field, ...]] = ()"]) + "\n"
     lines += [_attribute(field, names) for field in struct.fields]
     lines += ["", *facts]
     lines.append("    FIELDS: ClassVar[tuple[Field, ...]] = (")
@@ -152,13 +160,14 @@ def _fact(field: FieldSchema, names: dict[str, str]) -> str:
 
 
 def main() -> None:
-    directory = Path(__file__).resolve().parent / "messages"
+    protocol = Path(__file__).resolve().parent
     sources = modules(schema_texts())
-    for path in directory.glob("*.py"):
-        if path.stem not in sources and path.stem != "__init__":
-            path.unlink()
+    for package in PACKAGES:
+        for path in (protocol / package).glob("*.py"):
+            if f"{package}/{path.stem}" not in sources and path.stem != "__init__":
+                path.unlink()
     for module, source in sources.items():
-        (directory / f"{module}.py").write_text(source, encoding="utf-8")
+        (protocol / f"{module}.py").write_text(source, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
 """Request and response headers, and whole requests and responses with the size in front.
 
-The header's version follows from the API and its version, with one exception: ApiVersions is how a client finds out
-what we speak, so its response always has the oldest header, and a request of a version we do not know is still read as
-far as the client's name.
+The header's version follows from the API and its version; a request of a version we do not know is still read as far as
+the client's name. Everything takes the table of the APIs that are spoken; unless given they are Kafka's.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from struct import Struct, error
 from typing import Any
 
-from .apis import API_TABLE, ApiKey
+from .apis import API_TABLE, Api, ApiKey
 from .compile import decode, encode
 from .error_codes import ErrorCode, RemoteProtocolError
 from .primitives import TOO_SHORT, Buffer, Part, rest_of_uvarint, skip_tagged
@@ -23,37 +23,34 @@ _SIZE_AND_FLEXIBLE_RESPONSE = Struct(">iix")
 _SIZE_AND_REQUEST = Struct(">ihhih")
 _ERROR_CODE = Struct(">h")
 
-_NEVER = 0x7FFF
-
-_FLEXIBLE_RESPONSE_FROM: Mapping[int, int] = {
-    api.key: _NEVER if api.key is ApiKey.API_VERSIONS else api.flexible_from for api in API_TABLE.values()
-}
-"""The first version whose response has the longer header, by API key."""
-
 _JOINED_BYTES_MAX = 64 * 1024
 """A first part up to this size is joined with the header: cheaper than sending one more part."""
 
 
 @dataclass(slots=True)
 class RequestHeader:
-    api_key: ApiKey
+    api_key: IntEnum
     api_version: int
     correlation_id: int
     client_id: str | None = None
 
 
-def decode_request_header(view: memoryview, position: int = 0) -> tuple[RequestHeader, int]:
+def decode_request_header(
+    view: memoryview, position: int = 0, table: Mapping[int, Api] = API_TABLE
+) -> tuple[RequestHeader, int]:
     """The header, and where the body begins. The version may be one that we do not serve: the caller looks."""
-    api_key, api_version, correlation_id, client_id, position = read_request_header(view, position)
+    api_key, api_version, correlation_id, client_id, position = read_request_header(view, position, table)
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 
-def read_request_header(view: memoryview, position: int = 0) -> tuple[ApiKey, int, int, str | None, int]:
+def read_request_header(
+    view: memoryview, position: int = 0, table: Mapping[int, Api] = API_TABLE
+) -> tuple[IntEnum, int, int, str | None, int]:
     """The header's fields, and where the body begins, for a server that makes something of its own of them."""
     try:
         api_key, api_version, correlation_id, length = _REQUEST.unpack_from(view, position)
         position += _REQUEST.size
-        api = API_TABLE.get(api_key)
+        api = table.get(api_key)
         if api is None:
             raise RemoteProtocolError(f"API {_name(api_key)} is not served here")
         client_id = None
@@ -75,25 +72,29 @@ def read_request_header(view: memoryview, position: int = 0) -> tuple[ApiKey, in
     return api.key, api_version, correlation_id, client_id, position
 
 
-def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+def response_header(api_key: int, api_version: int, correlation_id: int, table: Mapping[int, Api] = API_TABLE) -> bytes:
     encoded = _CORRELATION_ID.pack(correlation_id)
-    return encoded + b"\0" if api_version >= _FLEXIBLE_RESPONSE_FROM[api_key] else encoded
+    return encoded + b"\0" if api_version >= table[api_key].flexible_response_from else encoded
 
 
-def encode_response(api_key: int, api_version: int, correlation_id: int, message: object) -> list[Part]:
+def encode_response(
+    api_key: int, api_version: int, correlation_id: int, message: object, table: Mapping[int, Api] = API_TABLE
+) -> list[Part]:
     parts = encode(message, api_version)
-    if api_version >= _FLEXIBLE_RESPONSE_FROM[api_key]:
+    if api_version >= table[api_key].flexible_response_from:
         header = _SIZE_AND_FLEXIBLE_RESPONSE.pack(_size(parts) + 5, correlation_id)
     else:
         header = _SIZE_AND_RESPONSE.pack(_size(parts) + 4, correlation_id)
     return _with_header(header, parts)
 
 
-def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int, Any]:
+def decode_response(
+    api_key: int, api_version: int, frame: Buffer, table: Mapping[int, Api] = API_TABLE
+) -> tuple[int, Any]:
     """The correlation id and the message of a response, without its size; the client's side."""
     view = memoryview(frame)
-    api = API_TABLE[api_key]
-    header = response_header(api_key, api_version, 0)
+    api = table[api_key]
+    header = response_header(api_key, api_version, 0, table)
     if len(view) < len(header):
         raise RemoteProtocolError(TOO_SHORT)
     (correlation_id,) = _CORRELATION_ID.unpack_from(view)
@@ -103,9 +104,9 @@ def decode_response(api_key: int, api_version: int, frame: Buffer) -> tuple[int,
     return correlation_id, decode(api.response, api_version, view, _end_of_header(view, len(header)), len(view))
 
 
-def encode_request(header: RequestHeader, message: object) -> list[Part]:
+def encode_request(header: RequestHeader, message: object, table: Mapping[int, Api] = API_TABLE) -> list[Part]:
     client_id = b"" if header.client_id is None else header.client_id.encode()
-    tags = b"\0" if API_TABLE[header.api_key].is_flexible(header.api_version) else b""
+    tags = b"\0" if table[header.api_key].is_flexible(header.api_version) else b""
     parts = encode(message, header.api_version)
     fixed = _SIZE_AND_REQUEST.pack(
         _REQUEST.size + len(client_id) + len(tags) + _size(parts),

@@ -2,13 +2,18 @@ from pathlib import Path
 
 import pytest
 
-import tailrace.protocol.messages
-from tailrace.protocol.generate import modules, schema_texts
+import tailrace.protocol
+from tailrace.protocol.generate import PACKAGES, modules, schema_texts
 
 
 def test_what_is_checked_in_is_what_the_schemas_say() -> None:
-    directory = Path(tailrace.protocol.messages.__path__[0])
-    checked_in = {path.stem: path.read_text() for path in directory.glob("*.py") if path.stem != "__init__"}
+    directory = Path(tailrace.protocol.__path__[0])
+    checked_in = {
+        f"{package}/{path.stem}": path.read_text()
+        for package in PACKAGES
+        for path in (directory / package).glob("*.py")
+        if path.stem != "__init__"
+    }
     assert checked_in == modules(schema_texts()), "run python -m tailrace.protocol.generate"
 
 
@@ -22,7 +27,7 @@ def schema(name: str, fields: str) -> str:
 def generated(request: str, response: str) -> dict[str, object]:
     texts = {"PingRequest": schema("PingRequest", request), "PingResponse": schema("PingResponse", response)}
     namespace: dict[str, object] = {}
-    exec(modules(texts)["ping"], namespace)
+    exec(modules(texts)["messages/ping"], namespace)
     return namespace
 
 

@@ -1,3 +1,4 @@
+from collections.abc import Mapping
 from random import Random
 
 import pytest
@@ -14,9 +15,12 @@ from tailrace.protocol.headers import (
     encode_response,
     response_header,
 )
+from tailrace.protocol.internal_apis import SC_OBJECT_APIS, SC_PRIVATE_APIS, SPU_PRIVATE_APIS
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from tailrace.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from tailrace.protocol.messages.metadata import MetadataResponse
+
+INTERNAL_TABLES = (SC_PRIVATE_APIS, SPU_PRIVATE_APIS, SC_OBJECT_APIS)
 
 
 def frame_of(parts: list[object]) -> memoryview:
@@ -25,22 +29,25 @@ def frame_of(parts: list[object]) -> memoryview:
     return memoryview(data)[4:]
 
 
-@pytest.mark.parametrize("api", API_TABLE.values(), ids=lambda api: api.name)
-def test_requests_and_responses_of_every_version_round_trip(api: Api) -> None:
+EVERY_API = [(api, table) for table in (API_TABLE, *INTERNAL_TABLES) for api in table.values()]
+
+
+@pytest.mark.parametrize(("api", "table"), EVERY_API, ids=[api.name for api, _ in EVERY_API])
+def test_requests_and_responses_of_every_version_round_trip(api: Api, table: Mapping[int, Api]) -> None:
     random = Random(api.name)
     for version in range(api.min_version, api.max_version + 1):
         header = RequestHeader(api.key, version, correlation_id=-7, client_id="clíent")
         request = sample(api.request, version, random)
-        frame = frame_of(encode_request(header, request))
-        decoded, position = decode_request_header(frame)
+        frame = frame_of(encode_request(header, request, table))
+        decoded, position = decode_request_header(frame, 0, table)
         assert decoded == header
         assert decode(api.request, version, frame, position) == request
 
         response = sample(api.response, version, random)
         if isinstance(response, ApiVersionsResponse):
             response.error_code = 0
-        frame = frame_of(encode_response(api.key, version, 12345, response))
-        assert decode_response(api.key, version, frame) == (12345, response)
+        frame = frame_of(encode_response(api.key, version, 12345, response, table))
+        assert decode_response(api.key, version, frame, table) == (12345, response)
 
 
 def test_headers_byte_by_byte() -> None:

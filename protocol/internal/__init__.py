@@ -1,0 +1,1 @@
+"""One module per API between our own programs, generated: see `tailrace.protocol.generate`."""

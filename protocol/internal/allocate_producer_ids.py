@@ -1,0 +1,36 @@
+"""AllocateProducerIdsRequest and AllocateProducerIdsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class AllocateProducerIdsRequest:
+    """Versions 0, flexible: 0+."""
+
+    API_KEY: ClassVar[int] = 10004
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+
+
+@dataclass(slots=True)
+class AllocateProducerIdsResponse:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    first_id: int = -1
+    count: int = 0
+
+    API_KEY: ClassVar[int] = 10004
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+        Field("first_id", "int64", "0+"),
+        Field("count", "int32", "0+"),
+    )

@@ -1,0 +1,129 @@
+"""ApplyMetadataRequest and ApplyMetadataResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """Inside ApplyMetadataRequest."""
+
+    name: str = ""
+    host: str = ""
+    port: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("name", "string", "0+"),
+        Field("host", "string", "0+"),
+        Field("port", "int32", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class SpuState:
+    """Inside ApplyMetadataRequest."""
+
+    id: int = 0
+    rack: str | None = None
+    is_online: bool = False
+    endpoints: list[Endpoint] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("id", "int32", "0+"),
+        Field("rack", "string", "0+", nullable="0+"),
+        Field("is_online", "bool", "0+"),
+        Field("endpoints", Endpoint, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class Config:
+    """Inside ApplyMetadataRequest."""
+
+    name: str = ""
+    value: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("name", "string", "0+"),
+        Field("value", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """Inside ApplyMetadataRequest."""
+
+    partition: int = 0
+    leader: int = -1
+    epoch: int = -1
+    replicas: list[int] = field(default_factory=list)
+    live_replicas: list[int] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("partition", "int32", "0+"),
+        Field("leader", "int32", "0+"),
+        Field("epoch", "int32", "0+"),
+        Field("replicas", "int32", "0+", array=True),
+        Field("live_replicas", "int32", "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class TopicState:
+    """Inside ApplyMetadataRequest."""
+
+    topic_id: UUID = NO_UUID
+    name: str = ""
+    is_internal: bool = False
+    configs: list[Config] = field(default_factory=list)
+    partitions: list[PartitionState] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("name", "string", "0+"),
+        Field("is_internal", "bool", "0+"),
+        Field("configs", Config, "0+", array=True),
+        Field("partitions", PartitionState, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class ApplyMetadataRequest:
+    """Versions 0, flexible: 0+."""
+
+    is_full: bool = False
+    version: int = 0
+    cluster_id: str = ""
+    controller_id: int = -1
+    spus: list[SpuState] = field(default_factory=list)
+    removed_spus: list[int] = field(default_factory=list)
+    topics: list[TopicState] = field(default_factory=list)
+    removed_topics: list[UUID] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 10051
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("is_full", "bool", "0+"),
+        Field("version", "int64", "0+"),
+        Field("cluster_id", "string", "0+"),
+        Field("controller_id", "int32", "0+"),
+        Field("spus", SpuState, "0+", array=True),
+        Field("removed_spus", "int32", "0+", array=True),
+        Field("topics", TopicState, "0+", array=True),
+        Field("removed_topics", "uuid", "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class ApplyMetadataResponse:
+    """Versions 0, flexible: 0+."""
+
+    API_KEY: ClassVar[int] = 10051
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = ()

@@ -1,0 +1,112 @@
+"""ApplySpecsRequest and ApplySpecsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID
+
+
+@dataclass(slots=True)
+class Config:
+    """Inside ApplySpecsRequest."""
+
+    name: str = ""
+    value: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("name", "string", "0+"),
+        Field("value", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """Inside ApplySpecsRequest."""
+
+    partition: int = 0
+    leader: int = -1
+    epoch: int = -1
+    replicas: list[int] = field(default_factory=list)
+    live_replicas: list[int] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("partition", "int32", "0+"),
+        Field("leader", "int32", "0+"),
+        Field("epoch", "int32", "0+"),
+        Field("replicas", "int32", "0+", array=True),
+        Field("live_replicas", "int32", "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class TopicState:
+    """Inside ApplySpecsRequest."""
+
+    topic_id: UUID = NO_UUID
+    name: str = ""
+    is_internal: bool = False
+    configs: list[Config] = field(default_factory=list)
+    partitions: list[PartitionState] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("name", "string", "0+"),
+        Field("is_internal", "bool", "0+"),
+        Field("configs", Config, "0+", array=True),
+        Field("partitions", PartitionState, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class RemovedPartition:
+    """Inside ApplySpecsRequest."""
+
+    topic_id: UUID = NO_UUID
+    partition: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("partition", "int32", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class ApplySpecsRequest:
+    """Versions 0, flexible: 0+."""
+
+    is_full: bool = False
+    size_bytes: int = -1
+    default_configs: list[Config] = field(default_factory=list)
+    own_configs: list[Config] = field(default_factory=list)
+    topics: list[TopicState] = field(default_factory=list)
+    removed: list[RemovedPartition] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 10050
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("is_full", "bool", "0+"),
+        Field("size_bytes", "int64", "0+"),
+        Field("default_configs", Config, "0+", array=True),
+        Field("own_configs", Config, "0+", array=True),
+        Field("topics", TopicState, "0+", array=True),
+        Field("removed", RemovedPartition, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class ApplySpecsResponse:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+    error_message: str | None = None
+
+    API_KEY: ClassVar[int] = 10050
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+    )

@@ -1,0 +1,90 @@
+"""DescribePartitionsRequest and DescribePartitionsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID
+
+
+@dataclass(slots=True)
+class DescribePartitionsRequest:
+    """Versions 0, flexible: 0+."""
+
+    topics: list[str] | None = None
+
+    API_KEY: ClassVar[int] = 11005
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topics", "string", "0+", array=True, nullable="0+"),
+    )
+
+
+@dataclass(slots=True)
+class ReplicaDetail:
+    """Inside DescribePartitionsResponse."""
+
+    spu_id: int = 0
+    log_start: int = -1
+    log_end: int = -1
+    high_watermark: int = -1
+    size_bytes: int = -1
+    error_message: str | None = None
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("spu_id", "int32", "0+"),
+        Field("log_start", "int64", "0+"),
+        Field("log_end", "int64", "0+"),
+        Field("high_watermark", "int64", "0+"),
+        Field("size_bytes", "int64", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+    )
+
+
+@dataclass(slots=True)
+class DescribedPartition:
+    """Inside DescribePartitionsResponse."""
+
+    topic: str = ""
+    topic_id: UUID = NO_UUID
+    partition: int = 0
+    resolution: str = ""
+    leader: int = -1
+    epoch: int = -1
+    replicas: list[int] = field(default_factory=list)
+    live_replicas: list[int] = field(default_factory=list)
+    reason: str = ""
+    details: list[ReplicaDetail] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic", "string", "0+"),
+        Field("topic_id", "uuid", "0+"),
+        Field("partition", "int32", "0+"),
+        Field("resolution", "string", "0+"),
+        Field("leader", "int32", "0+"),
+        Field("epoch", "int32", "0+"),
+        Field("replicas", "int32", "0+", array=True),
+        Field("live_replicas", "int32", "0+", array=True),
+        Field("reason", "string", "0+"),
+        Field("details", ReplicaDetail, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class DescribePartitionsResponse:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    partitions: list[DescribedPartition] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 11005
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+        Field("partitions", DescribedPartition, "0+", array=True),
+    )

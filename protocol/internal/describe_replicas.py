@@ -1,0 +1,74 @@
+"""DescribeReplicasRequest and DescribeReplicasResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID
+
+
+@dataclass(slots=True)
+class DescribedTopic:
+    """Inside DescribeReplicasRequest."""
+
+    topic_id: UUID = NO_UUID
+    partitions: list[int] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("partitions", "int32", "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class DescribeReplicasRequest:
+    """Versions 0, flexible: 0+."""
+
+    topics: list[DescribedTopic] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 10052
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topics", DescribedTopic, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class DescribedReplica:
+    """Inside DescribeReplicasResponse."""
+
+    topic_id: UUID = NO_UUID
+    partition: int = 0
+    is_leader: bool = False
+    log_start: int = -1
+    log_end: int = -1
+    high_watermark: int = -1
+    size_bytes: int = -1
+    error_message: str | None = None
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("partition", "int32", "0+"),
+        Field("is_leader", "bool", "0+"),
+        Field("log_start", "int64", "0+"),
+        Field("log_end", "int64", "0+"),
+        Field("high_watermark", "int64", "0+"),
+        Field("size_bytes", "int64", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+    )
+
+
+@dataclass(slots=True)
+class DescribeReplicasResponse:
+    """Versions 0, flexible: 0+."""
+
+    replicas: list[DescribedReplica] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 10052
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("replicas", DescribedReplica, "0+", array=True),
+    )

@@ -1,0 +1,44 @@
+"""ForwardRequest and ForwardResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class ForwardRequest:
+    """Versions 0, flexible: 0+."""
+
+    api_key: int = 0
+    api_version: int = 0
+    body: bytes = b""
+
+    API_KEY: ClassVar[int] = 10005
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("api_key", "int16", "0+"),
+        Field("api_version", "int16", "0+"),
+        Field("body", "bytes", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class ForwardResponse:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    metadata_version: int = -1
+    body: bytes = b""
+
+    API_KEY: ClassVar[int] = 10005
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+        Field("metadata_version", "int64", "0+"),
+        Field("body", "bytes", "0+"),
+    )

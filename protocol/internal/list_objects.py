@@ -1,0 +1,53 @@
+"""ListObjectsRequest and ListObjectsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class ListObjectsRequest:
+    """Versions 0, flexible: 0+."""
+
+    kind: str = ""
+    names: list[str] | None = None
+
+    API_KEY: ClassVar[int] = 11000
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("kind", "string", "0+"),
+        Field("names", "string", "0+", array=True, nullable="0+"),
+    )
+
+
+@dataclass(slots=True)
+class ListedObject:
+    """Inside ListObjectsResponse."""
+
+    name: str = ""
+    document: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("name", "string", "0+"),
+        Field("document", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class ListObjectsResponse:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    objects: list[ListedObject] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 11000
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+        Field("objects", ListedObject, "0+", array=True),
+    )

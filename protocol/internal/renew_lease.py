@@ -1,0 +1,30 @@
+"""RenewLeaseRequest and RenewLeaseResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class RenewLeaseRequest:
+    """Versions 0, flexible: 0+."""
+
+    API_KEY: ClassVar[int] = 10001
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = ()
+
+
+@dataclass(slots=True)
+class RenewLeaseResponse:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+
+    API_KEY: ClassVar[int] = 10001
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+    )

@@ -1,0 +1,53 @@
+"""ReportLiveReplicasRequest and ReportLiveReplicasResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID
+
+
+@dataclass(slots=True)
+class ReportedPartition:
+    """Inside ReportLiveReplicasRequest."""
+
+    topic_id: UUID = NO_UUID
+    partition: int = 0
+    epoch: int = 0
+    live_replicas: list[int] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("partition", "int32", "0+"),
+        Field("epoch", "int32", "0+"),
+        Field("live_replicas", "int32", "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class ReportLiveReplicasRequest:
+    """Versions 0, flexible: 0+."""
+
+    partitions: list[ReportedPartition] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 10003
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("partitions", ReportedPartition, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class ReportLiveReplicasResponse:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+
+    API_KEY: ClassVar[int] = 10003
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+    )

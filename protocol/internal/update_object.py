@@ -1,0 +1,40 @@
+"""UpdateObjectRequest and UpdateObjectResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class UpdateObjectRequest:
+    """Versions 0, flexible: 0+."""
+
+    kind: str = ""
+    document: str = ""
+
+    API_KEY: ClassVar[int] = 11002
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("kind", "string", "0+"),
+        Field("document", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class UpdateObjectResponse:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    document: str = ""
+
+    API_KEY: ClassVar[int] = 11002
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+        Field("document", "string", "0+"),
+    )
