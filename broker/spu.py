@@ -229,7 +229,7 @@ class Spu:
         for replica in self.replicas:
             if replica.log.synced_end < replica.log.log_end:
                 self._flusher.flush(replica)  # what an unclean stop left in the page cache
-        server = PublicServer(self, self.broker_configs, self.metrics.server, self._logger)
+        server = PublicServer(self, self.apis, self.broker_configs, self.metrics.server, self._logger)
         nursery.start_soon(self.deadlines.run)
         nursery.start_soon(self._housekeeping.apply_retention)
         nursery.start_soon(self._housekeeping.compact)

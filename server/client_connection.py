@@ -41,10 +41,6 @@ Route = tuple[Decoder, Callable[[RequestContext, Any], Reply]]
 class Dispatcher(Protocol):
     """What a connection needs of the server."""
 
-    @property
-    def apis(self) -> Mapping[int, Api]:
-        """Those that are known here; a request of any other breaks the protocol."""
-
     def route(self, api_key: int, api_version: int) -> Route | None:
         """How a request of this version is decoded and handled; None when it is not answered here."""
 
@@ -58,15 +54,17 @@ class ClientConnection:
         connection: Connection,
         listener: ConnectedListener,
         dispatcher: Dispatcher,
+        apis: Mapping[int, Api],
         inbox: Inbox,
         memory: RequestMemory,
         metrics: ServerMetrics,
         logger: FilteringBoundLogger,
     ) -> None:
+        """`apis` are those that are known here: a request of any other breaks the protocol."""
         self._connection = connection
         self._listener = listener
         self._dispatcher = dispatcher
-        self._apis = dispatcher.apis
+        self._apis = apis
         self._inbox = inbox
         self._memory = memory
         self._metrics = metrics
@@ -200,7 +198,7 @@ class ClientConnection:
         self._answered.clear()
 
     def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
-        api_key, api_version, correlation_id, client_id, position = read_request_header(frame)
+        api_key, api_version, correlation_id, client_id, position = read_request_header(frame, 0, self._apis)
         context = RequestContext(
             api_key,
             api_version,
@@ -210,6 +208,7 @@ class ClientConnection:
             self._client,
             self.last_active,
             self._on_response,
+            self._apis,
         )
         self._outbox.expect(context)
         route = self._dispatcher.route(api_key, api_version)

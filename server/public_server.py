@@ -1,12 +1,14 @@
 """Accepts clients on the public listeners and runs a `ClientConnection` for each, within the limits of the settings."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.client_view import ConnectedListener
+from tailrace.protocol.apis import Api
 from tailrace.runtime.network import Address, Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
 
@@ -23,9 +25,15 @@ IDLE_RECHECK_SECONDS_MIN = 0.1
 
 class PublicServer:
     def __init__(
-        self, dispatcher: Dispatcher, configs: BrokerConfigs, metrics: ServerMetrics, logger: FilteringBoundLogger
+        self,
+        dispatcher: Dispatcher,
+        apis: Mapping[int, Api],
+        configs: BrokerConfigs,
+        metrics: ServerMetrics,
+        logger: FilteringBoundLogger,
     ) -> None:
         self._dispatcher = dispatcher
+        self._apis = apis
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
@@ -84,6 +92,7 @@ class PublicServer:
             connection,
             listener,
             self._dispatcher,
+            self._apis,
             Inbox(self._shared, self._configs.settings.request_bytes_max),
             self._memory,
             self._metrics,

@@ -1,9 +1,10 @@
 """One request of a client and the place in line of its response."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 
 from tailrace.cluster.client_view import ConnectedListener
+from tailrace.protocol.apis import API_TABLE, Api
 from tailrace.protocol.headers import encode_response
 from tailrace.protocol.primitives import Part
 
@@ -25,6 +26,7 @@ class RequestContext:
     """A handler either returns the response, or keeps the context and calls `respond` when it is known."""
 
     __slots__ = (
+        "_apis",
         "_on_response",
         "abandon",
         "api_key",
@@ -48,6 +50,7 @@ class RequestContext:
         client: ClientIdentity,
         arrived: float,
         on_response: Callable[["RequestContext"], None],
+        apis: Mapping[int, Api] = API_TABLE,
     ) -> None:
         self.api_key = api_key
         self.api_version = api_version
@@ -63,9 +66,10 @@ class RequestContext:
         self.abandon: Callable[[], None] | None = None
         """Set by whoever keeps this context waiting; called when the client has gone."""
         self._on_response = on_response
+        self._apis = apis
 
     def respond(self, message: object) -> None:
-        self._finish(encode_response(self.api_key, self.api_version, self.correlation_id, message))
+        self._finish(encode_response(self.api_key, self.api_version, self.correlation_id, message, self._apis))
 
     def respond_with(self, parts: Sequence[Part]) -> None:
         """Responds with bytes that are encoded already."""

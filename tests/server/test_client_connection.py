@@ -46,7 +46,6 @@ class _Script:
     asked: list[str] = field(default_factory=list)
     waiting: list[RequestContext] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
-    apis: Mapping[int, Api] = field(default_factory=lambda: API_TABLE)
     _this_turn: int = 0
 
     def route(self, api_key: int, api_version: int) -> Route | None:
@@ -87,7 +86,11 @@ class _Served:
 
 @asynccontextmanager
 async def _served(
-    script: _Script, *, buffer_bytes: int = 64 * 1024, shared_bytes: int = 64 * 1024
+    script: _Script,
+    *,
+    buffer_bytes: int = 64 * 1024,
+    shared_bytes: int = 64 * 1024,
+    apis: Mapping[int, Api] = API_TABLE,
 ) -> AsyncIterator[_Served]:
     client_side, server_side = connected_pair(buffer_bytes=buffer_bytes)
     metrics = ServerMetrics(API_TABLE)
@@ -96,6 +99,7 @@ async def _served(
         server_side,
         ConnectedListener("PUBLIC", ("localhost", 9092)),
         script,
+        apis,
         Inbox(memoryview(bytearray(shared_bytes)), REQUEST_BYTES_MAX),
         memory,
         metrics,
@@ -273,6 +277,14 @@ async def test_what_is_not_kafka_ends_the_connection_after_the_answers_before_it
     async with _served(_Script()) as served:
         await served.client.send(served.ask("before") + broken)
         assert (await served.client.response()).host == "before"
+        assert await served.client.at_end()
+        await served.ended.wait()
+        assert served.metrics.refused_requests == 1
+
+
+async def test_an_api_that_this_server_does_not_know_breaks_the_protocol() -> None:
+    async with _served(_Script(), apis={ApiKey.METADATA: API_TABLE[ApiKey.METADATA]}) as served:
+        await served.client.send(served.ask("known elsewhere"))
         assert await served.client.at_end()
         await served.ended.wait()
         assert served.metrics.refused_requests == 1

@@ -31,8 +31,6 @@ BROKEN_INVARIANT = "break"
 class _Mirror:
     """Answers with what the client is told to connect to."""
 
-    apis = API_TABLE
-
     def route(self, api_key: int, api_version: int) -> Route | None:
         api = API_TABLE.get(api_key)
         if api is None or not api.serves(api_version):
@@ -79,7 +77,7 @@ async def _serving(
     listener = await network.listen(ADDRESS)
     broker_configs = BrokerConfigs(configs or {})
     metrics = ServerMetrics(API_TABLE)
-    server = PublicServer(_Mirror(), broker_configs, metrics, structlog.get_logger())
+    server = PublicServer(_Mirror(), API_TABLE, broker_configs, metrics, structlog.get_logger())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS, advertised))
         nursery.start_soon(server.close_idle)

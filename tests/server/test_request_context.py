@@ -1,13 +1,18 @@
+from collections.abc import Mapping
+from dataclasses import replace
+
 import pytest
 
 from tailrace.cluster.client_view import ConnectedListener
-from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.headers import decode_response
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorResponse
 from tailrace.server.request_context import ClientIdentity, RequestContext
 
 
-def _context(heard: list[RequestContext], *, api_version: int = 4) -> RequestContext:
+def _context(
+    heard: list[RequestContext], *, api_version: int = 4, table: Mapping[int, Api] = API_TABLE
+) -> RequestContext:
     return RequestContext(
         ApiKey.FIND_COORDINATOR,
         api_version,
@@ -17,6 +22,7 @@ def _context(heard: list[RequestContext], *, api_version: int = 4) -> RequestCon
         ClientIdentity("192.0.2.1:5"),
         12.5,
         heard.append,
+        table,
     )
 
 
@@ -32,6 +38,16 @@ def test_a_response_is_encoded_for_the_version_that_asked(version: int) -> None:
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     correlation_id, response = decode_response(ApiKey.FIND_COORDINATOR, version, frame[4:])
     assert (correlation_id, response.host, response.port) == (77, "somewhere", 9005)
+
+
+def test_a_response_is_encoded_by_the_table_of_its_server() -> None:
+    apis = {ApiKey.FIND_COORDINATOR: replace(API_TABLE[ApiKey.FIND_COORDINATOR], flexible_response_from=5)}
+    sizes = []
+    for table in (API_TABLE, apis):
+        context = _context([], table=table)
+        context.respond(FindCoordinatorResponse())
+        sizes.append(sum(len(part) for part in context.parts or ()))
+    assert sizes[0] == sizes[1] + 1, "the longer header"
 
 
 def test_encoded_bytes_go_as_they_are() -> None:
