@@ -4,14 +4,15 @@ A replica joins its log with what the broker knows of it: topic, leader epoch, h
 """
 
 from collections import deque
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec, TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import NO_EPOCH, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.files import Buffer
 from tailrace.storage.checkpoints import ReplicaKey
@@ -165,6 +166,13 @@ class Replica:
         return KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is unknown here; this is {now}")
 
 
+class Damage(NamedTuple):
+    """Why a replica's log did not open, and the leader epoch at which that was tried."""
+
+    epoch: Epoch
+    reason: str
+
+
 class Replicas:
     """Every replica on this SPU, and which error a client gets when it asks for one that it cannot have here."""
 
@@ -173,7 +181,9 @@ class Replicas:
         self._cluster = cluster
         self._by_key: dict[tuple[str | UUID, int], Replica] = {}
         """Each replica twice: by its topic's name and by its topic's id."""
-        self._damaged: dict[tuple[UUID, int], str] = {}
+        self._damaged: dict[ReplicaKey, Damage] = {}
+        self.damaged: Mapping[ReplicaKey, Damage] = MappingProxyType(self._damaged)
+        """Those that should be here, and have no log that could be opened."""
 
     def __iter__(self) -> Iterator[Replica]:
         return (replica for (name, _), replica in self._by_key.items() if isinstance(name, str))
@@ -185,10 +195,11 @@ class Replicas:
     def add(self, replica: Replica) -> None:
         self._by_key[replica.spec.topic, replica.spec.partition] = replica
         self._by_key[replica.spec.topic_id, replica.spec.partition] = replica
+        self._damaged.pop(replica.key, None)
 
     def add_damaged(self, spec: PartitionSpec, reason: str) -> None:
         """A replica whose log did not open: clients are told that its storage failed."""
-        self._damaged[spec.topic_id, spec.partition] = reason
+        self._damaged[spec.topic_id, spec.partition] = Damage(spec.epoch, reason)
 
     def remove_topic(self, topic: TopicSpec) -> list[Replica]:
         """Forgets the replicas of the topic and hands them back."""
@@ -199,6 +210,14 @@ class Replicas:
         for spec in topic.partitions:
             self._damaged.pop((topic.id, spec.partition), None)
         return gone
+
+    def remove(self, spec: PartitionSpec) -> Replica | None:
+        """Forgets the replica and hands it back."""
+        self._damaged.pop((spec.topic_id, spec.partition), None)
+        replica = self._by_key.pop((spec.topic_id, spec.partition), None)
+        if replica is not None:
+            del self._by_key[spec.topic, spec.partition]
+        return replica
 
     def find(self, topic: str | UUID, partition: int) -> Replica | None:
         return self._by_key.get((topic, partition))
@@ -229,5 +248,5 @@ class Replicas:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{known.name} has no partition {partition}")
         damage = self._damaged.get((known.id, partition))
         if damage is not None:
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica is offline: {damage}")
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica is offline: {damage.reason}")
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{known.name}-{partition} is not on this SPU")

@@ -1,0 +1,38 @@
+"""What the Streaming Controller says this SPU is to be: its configs, and the partitions it holds. No more than that.
+
+What clients are told about the whole cluster is another matter, and comes another way: see the cluster mirror.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTopic:
+    """The part of a topic that lies on one SPU."""
+
+    id: TopicId
+    name: str
+    configs: Mapping[str, str]
+    """Only what the topic sets itself, by Kafka's names."""
+    partitions: tuple[PartitionSpec, ...]
+    """In any number, with gaps: the others lie elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldSpecs:
+    """One message's worth: everything, or what has changed."""
+
+    is_full: bool
+    """What is not named is not to be here."""
+    topics: tuple[HeldTopic, ...] = ()
+    removed: tuple[tuple[TopicId, int], ...] = ()
+    default_configs: Mapping[str, str] = field(default_factory=dict)
+    """Set at run time for all SPUs; always the whole of them."""
+    own_configs: Mapping[str, str] = field(default_factory=dict)
+    """Set at run time for this one."""
+    size_bytes: int | None = None
+    """How much the SPU may store; None: as much as its disk takes."""

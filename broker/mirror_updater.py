@@ -1,0 +1,82 @@
+"""Keeps this SPU's mirror of the cluster as the Streaming Controller has it, and says when it has come far enough.
+
+Whoever had the controller change something answers its client only when this SPU's own mirror has the change, for the
+client's next request may come here.
+"""
+
+import trio
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest
+
+from .spec_messages import spu_spec, topic_spec
+
+
+class MirrorUpdater:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._version = -1
+        self._connections = 0
+        """On how many of them the whole of the metadata has come."""
+        self._awaits_all = True
+        self._changed = trio.Event()
+        self._ended = False
+
+    # what happened
+
+    def on_connected(self) -> None:
+        """What comes next is everything; its version may be smaller, for the controller may be another process."""
+        self._awaits_all = True
+
+    def apply(self, message: ApplyMetadataRequest) -> None:
+        cluster = self._cluster
+        if message.is_full:
+            self._forget_what_is_not_in(message)
+        for spu_id in message.removed_spus:
+            cluster.remove_spu(SpuId(spu_id))
+        for topic_id in message.removed_topics:
+            cluster.remove_topic(topic_id)
+        for spu in message.spus:
+            cluster.put_spu(spu_spec(spu))
+        for topic in message.topics:
+            cluster.put_topic(topic_spec(topic))
+        cluster.identify(message.cluster_id, SpuId(message.controller_id))
+        self._version = message.version
+        if message.is_full and self._awaits_all:
+            self._awaits_all = False
+            self._connections += 1
+        self._wake()
+
+    def on_end(self) -> None:
+        """Nothing more will come."""
+        self._ended = True
+        self._wake()
+
+    # what to wait for
+
+    async def reached(self, version: int) -> None:
+        """Until the mirror holds what the controller had at this version, or nothing more will come.
+
+        Everything that comes with another connection holds it too: the controller had stored it before it said so.
+        """
+        connections = self._connections
+        while self._version < version and self._connections == connections and not self._ended:
+            await self._changed.wait()
+
+    async def online(self, spu: SpuId) -> None:
+        """Until the controller counts the SPU as online."""
+        while not ((spec := self._cluster.spus.get(spu)) and spec.online):
+            await self._changed.wait()
+
+    def _forget_what_is_not_in(self, message: ApplyMetadataRequest) -> None:
+        spus = {spu.id for spu in message.spus}
+        for spu_id in [each for each in self._cluster.spus if each not in spus]:
+            self._cluster.remove_spu(spu_id)
+        topics = {topic.topic_id for topic in message.topics}
+        for topic_id in [topic.id for topic in self._cluster.topics.values() if topic.id not in topics]:
+            self._cluster.remove_topic(topic_id)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()

@@ -1,0 +1,129 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+import structlog
+import trio
+from simulation.files import SimulatedFiles
+from structlog.testing import capture_logs
+
+from tailrace.broker import live_replicas_updater
+from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
+from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.topic_settings import settings_of
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest, ReportLiveReplicasResponse
+from tailrace.storage.log import Log
+
+HERE, ELSEWHERE = SpuId(1), SpuId(2)
+TOPIC = TopicId(int=7)
+
+
+def _spec(partition: int, leader: SpuId = HERE, epoch: int = 0) -> PartitionSpec:
+    return PartitionSpec(TOPIC, "t", partition, leader, Epoch(epoch), (HERE, ELSEWHERE), (leader,))
+
+
+@dataclass
+class _Spu:
+    replicas: Replicas = field(default_factory=lambda: Replicas(HERE, Cluster()))
+    files: SimulatedFiles = field(default_factory=SimulatedFiles)
+    heard: list[list[tuple[int, int, list[int]]]] = field(default_factory=list)
+    answer: ErrorCode = ErrorCode.NONE
+
+    def __post_init__(self) -> None:
+        self.updater = LiveReplicasUpdater(self.replicas, structlog.get_logger())
+
+    def add(self, spec: PartitionSpec) -> Replica:
+        settings = settings_of({}, BrokerConfigs({}))
+        log = Log.open(self.files, f"/data/topics/t/{TOPIC}/{spec.partition}", settings.log, clean=True)
+        replica = Replica(HERE, spec, log, settings, 0)
+        self.replicas.add(replica)
+        return replica
+
+    async def report(self, message: ReportLiveReplicasRequest) -> ReportLiveReplicasResponse:
+        await trio.lowlevel.checkpoint()
+        self.heard.append([(each.partition, each.epoch, each.live_replicas) for each in message.partitions])
+        return ReportLiveReplicasResponse(error_code=self.answer)
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.updater.run, self.report)
+            await trio.testing.wait_all_tasks_blocked()
+            yield
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+
+async def test_what_it_leads_is_reported_and_nothing_twice() -> None:
+    spu = _Spu()
+    spu.add(_spec(0))
+    spu.add(_spec(1, leader=ELSEWHERE))
+    async with spu.connected():
+        spu.updater.on_changed()
+    assert spu.heard == [[(0, 0, [HERE])]]
+
+
+async def test_an_election_and_another_live_replica_set_are_reported() -> None:
+    spu = _Spu()
+    first, second = spu.add(_spec(0)), spu.add(_spec(1, leader=ELSEWHERE))
+    async with spu.connected():
+        second.use_spec(_spec(1, epoch=4))
+        spu.updater.on_changed()
+        await trio.testing.wait_all_tasks_blocked()
+        first.use_spec(replace(first.spec, live_replicas=(HERE, ELSEWHERE)))
+        spu.updater.on_changed()
+    assert spu.heard == [[(0, 0, [HERE])], [(1, 4, [HERE])], [(0, 0, [HERE, ELSEWHERE])]]
+
+
+async def test_a_new_connection_hears_everything_again() -> None:
+    spu = _Spu()
+    spu.add(_spec(0))
+    for _ in range(2):
+        async with spu.connected():
+            pass
+    assert spu.heard == [[(0, 0, [HERE])]] * 2
+
+
+async def test_who_serves_nobody_is_not_reported() -> None:
+    spu = _Spu()
+    spu.add(_spec(0)).go_offline("the disk is gone")
+    spu.replicas.add_damaged(_spec(1), "bits have flipped")
+    async with spu.connected():
+        pass
+    assert spu.heard == []
+
+
+async def test_a_leader_that_comes_back_is_reported_again() -> None:
+    spu = _Spu()
+    replica = spu.add(_spec(0))
+    async with spu.connected():
+        for spec in (_spec(0, leader=ELSEWHERE, epoch=1), _spec(0, epoch=0)):
+            replica.use_spec(spec)
+            spu.updater.on_changed()
+            await trio.testing.wait_all_tasks_blocked()
+    assert len(spu.heard) == 2
+
+
+async def test_many_partitions_go_in_several_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_replicas_updater, "REPORTED_AT_ONCE_MAX", 3)
+    spu = _Spu()
+    for number in range(7):
+        spu.add(_spec(number))
+    async with spu.connected():
+        pass
+    assert [[number for number, *_ in each] for each in spu.heard] == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+async def test_a_refusal_is_logged() -> None:
+    spu = _Spu(answer=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    spu.add(_spec(0))
+    with capture_logs() as logged:
+        async with spu.connected():
+            pass
+    assert [(each["event"], each["code"]) for each in logged] == [("live_replicas_refused", "NOT_LEADER_OR_FOLLOWER")]

@@ -1,0 +1,60 @@
+from dataclasses import replace
+
+from simulation.files import SimulatedFiles
+from spus import batch
+
+from tailrace.broker.replica_descriptions import describe_replicas
+from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.topic_settings import settings_of
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.internal.describe_replicas import DescribedReplica, DescribedTopic, DescribeReplicasRequest
+from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.storage.log import Log
+
+HERE, ELSEWHERE = SpuId(1), SpuId(2)
+TOPIC = TopicId(int=7)
+SPEC = PartitionSpec(TOPIC, "t", 0, HERE, Epoch(0), (HERE, ELSEWHERE), (HERE,))
+
+
+def _replicas(*specs: PartitionSpec) -> Replicas:
+    files = SimulatedFiles()
+    replicas = Replicas(HERE, Cluster())
+    settings = settings_of({}, BrokerConfigs({}))
+    for spec in specs:
+        log = Log.open(files, f"/data/topics/t/{TOPIC}/{spec.partition}", settings.log, clean=True)
+        replicas.add(Replica(HERE, spec, log, settings, 0))
+    return replicas
+
+
+def test_how_a_leader_stands() -> None:
+    replicas = _replicas(SPEC)
+    replica = replicas.leading("t", 0)
+    data = bytearray(batch(b"a", b"b"))
+    stamp(data, 0, 0, 0)
+    replica.append(data, read_header(data))
+    (described,) = describe_replicas(replicas, DescribeReplicasRequest()).replicas
+    assert described == DescribedReplica(TOPIC, 0, True, 0, 2, 2, len(data), None)
+
+
+def test_a_follower_and_a_replica_that_failed() -> None:
+    replicas = _replicas(replace(SPEC, leader=ELSEWHERE), replace(SPEC, partition=1))
+    replicas.leading("t", 1).go_offline("append failed")
+    follower, failed = describe_replicas(replicas, DescribeReplicasRequest()).replicas
+    assert (follower.is_leader, follower.error_message) == (False, None)
+    assert (failed.is_leader, failed.error_message) == (True, "append failed")
+
+
+def test_a_replica_whose_log_did_not_open_says_why() -> None:
+    replicas = _replicas()
+    replicas.add_damaged(SPEC, "bits have flipped")
+    (described,) = describe_replicas(replicas, DescribeReplicasRequest()).replicas
+    assert (described.partition, described.error_message, described.log_end) == (0, "bits have flipped", -1)
+
+
+def test_only_what_was_asked_for_and_is_here() -> None:
+    replicas = _replicas(*(replace(SPEC, partition=number) for number in range(4)))
+    asked = DescribeReplicasRequest([DescribedTopic(TOPIC, [3, 1, 9]), DescribedTopic(TopicId(int=8), [0])])
+    assert [each.partition for each in describe_replicas(replicas, asked).replicas] == [1, 3]

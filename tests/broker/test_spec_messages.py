@@ -1,0 +1,69 @@
+import pytest
+
+from tailrace.broker.held_specs import HeldSpecs, HeldTopic
+from tailrace.broker.spec_messages import held_specs, spu_spec, topic_spec
+from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec, SpuSpec, TopicSpec
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.internal import apply_metadata, apply_specs
+
+TOPIC, OTHER = TopicId(int=7), TopicId(int=8)
+
+
+def _partition_spec(number: int, leader: int = 1) -> PartitionSpec:
+    replicas = (SpuId(1), SpuId(2))
+    return PartitionSpec(TOPIC, "t", number, SpuId(leader), Epoch(5), replicas, (SpuId(1),))
+
+
+def test_what_an_spu_is_to_hold() -> None:
+    message = apply_specs.ApplySpecsRequest(
+        is_full=True,
+        size_bytes=1024,
+        default_configs=[apply_specs.Config("num.partitions", "3")],
+        own_configs=[apply_specs.Config("num.partitions", "4")],
+        topics=[
+            apply_specs.TopicState(
+                TOPIC,
+                "t",
+                configs=[apply_specs.Config("retention.ms", "1")],
+                partitions=[apply_specs.PartitionState(4, 1, 5, [1, 2], [1])],
+            )
+        ],
+        removed=[apply_specs.RemovedPartition(OTHER, 3)],
+    )
+    assert held_specs(message) == HeldSpecs(
+        is_full=True,
+        topics=(HeldTopic(TOPIC, "t", {"retention.ms": "1"}, (_partition_spec(4),)),),
+        removed=((OTHER, 3),),
+        default_configs={"num.partitions": "3"},
+        own_configs={"num.partitions": "4"},
+        size_bytes=1024,
+    )
+
+
+def test_no_size_is_no_limit() -> None:
+    assert held_specs(apply_specs.ApplySpecsRequest()).size_bytes is None
+
+
+def test_an_spu_as_clients_are_told_of_it() -> None:
+    state = apply_metadata.SpuState(3, "r1", True, [apply_metadata.Endpoint("PUBLIC", "spu-3", 9005)])
+    assert spu_spec(state) == SpuSpec(SpuId(3), "r1", (Endpoint("PUBLIC", "spu-3", 9005),), online=True)
+    assert not spu_spec(apply_metadata.SpuState(3)).online
+
+
+def test_a_topic_as_clients_are_told_of_it() -> None:
+    partitions = [
+        apply_metadata.PartitionState(1, -1, 5, [1, 2], [1]),
+        apply_metadata.PartitionState(0, 1, 5, [1, 2], [1]),
+    ]
+    configs = [apply_metadata.Config("retention.ms", "1")]
+    state = apply_metadata.TopicState(TOPIC, "t", True, configs, partitions)
+    expected = (_partition_spec(0), _partition_spec(1, NO_LEADER))
+    assert topic_spec(state) == TopicSpec(TOPIC, "t", {"retention.ms": "1"}, expected, internal=True)
+
+
+@pytest.mark.parametrize("numbers", [(1,), (0, 2), (0, 0)])
+def test_a_topic_with_a_gap_is_refused(numbers: tuple[int, ...]) -> None:
+    partitions = [apply_metadata.PartitionState(number) for number in numbers]
+    with pytest.raises(RemoteProtocolError, match="lack a partition"):
+        topic_spec(apply_metadata.TopicState(TOPIC, "t", partitions=partitions))
