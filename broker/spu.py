@@ -16,12 +16,13 @@ from tailrace.protocol.apis import API_TABLE
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.network import Address, CannotListenError, Listener
+from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.server import handlers as shared_handlers
 from tailrace.server.administration import Administration
 from tailrace.server.client_connection import Route
+from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import Reply, RequestContext
@@ -50,10 +51,7 @@ class StartError(Exception):
 
 
 class Spu:
-    def __init__(
-        self, settings: SpuSettings, seams: Seams, logger: FilteringBoundLogger, *, metrics_optional: bool = False
-    ) -> None:
-        """`metrics_optional`: where the address for metrics is taken, another free one will do."""
+    def __init__(self, settings: SpuSettings, seams: Seams, logger: FilteringBoundLogger) -> None:
         self.id = SpuId(settings.id)
         self.settings = settings
         self.data_directory = settings.data_directory
@@ -80,7 +78,6 @@ class Spu:
             self.broker_configs,
             self._logger,
         )
-        self._metrics_optional = metrics_optional
         self.apis = API_TABLE
         self._routes: dict[tuple[int, int], Route] = {}
         self._appended: dict[Replica, None] = {}
@@ -154,11 +151,12 @@ class Spu:
         """Until `stop`. The listeners close with the stack."""
         listeners: list[tuple[Listener, ListenerSettings]] = []
         for each in self.settings.listeners:
-            listener = await self._network.listen(each.address)
+            listener = await listen(self._network, each)
             listening.callback(listener.close)
             listeners.append((listener, each))
-        metrics_listener = await self._listen_for_scrapes()
-        if metrics_listener is not None:
+        metrics_listener = None
+        if self.settings.metrics is not None:
+            metrics_listener = await listen(self._network, self.settings.metrics)
             listening.callback(metrics_listener.close)
         self.controller = await self._open_replicas(tuple(_endpoint(*each) for each in listeners))
         self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
@@ -181,17 +179,6 @@ class Spu:
         self.files.make_directories(self.data_directory)
         for directory in made:
             await self.files.sync_directory(directory.rpartition("/")[0] or "/")
-
-    async def _listen_for_scrapes(self) -> Listener | None:
-        address = self.settings.metrics
-        if address is None:
-            return None
-        try:
-            return await self._network.listen(address)
-        except CannotListenError:
-            if not self._metrics_optional:
-                raise
-            return await self._network.listen(Address(address.host, 0))
 
     async def _open_replicas(self, endpoints: tuple[Endpoint, ...]) -> LocalController:
         clean = await take_clean_shutdown_mark(self.files, self.data_directory)

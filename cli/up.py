@@ -20,15 +20,8 @@ from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address, CannotListenError
 from tailrace.runtime.process import allow_many_files, running_ms, stop_signals
 from tailrace.runtime.seams import Seams, real_seams
-from tailrace.runtime.settings import (
-    ListenerSettings,
-    SettingsError,
-    SpuSettings,
-    default_data_directory,
-    merge,
-    parse_address,
-    read_file,
-)
+from tailrace.runtime.settings import ListenerSettings, SettingsError, SpuSettings, parse_address
+from tailrace.runtime.settings_sources import default_data_directory, merge, read_file
 
 DEFAULT_PUBLIC = "127.0.0.1:9005,127.0.0.1:9092"
 METRICS = Address("127.0.0.1", 9008)
@@ -64,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     try:
         merged = _merged(arguments)
-        settings, metrics_optional = _settings(merged)
+        settings = _settings(merged)
         log_level = _one_of(logs.LEVELS, merged, "log-level") or "info"
         log_format = _one_of(LOG_FORMATS, merged, "log-format")
         send_buffer_bytes = BrokerConfigs(settings.broker).value("socket.send.buffer.bytes")
@@ -76,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     seams = real_seams(send_buffer_bytes=send_buffer_bytes)
     refused: str | None = None
     try:
-        trio.run(_up, settings, seams, metrics_optional)
+        trio.run(_up, settings, seams)
     except* (StartError, CannotListenError, SettingsError) as errors:
         refused = str(first_error(errors))
     return 0 if refused is None else _fail(refused)
@@ -87,9 +80,9 @@ def _fail(sentence: str) -> int:
     return 1
 
 
-async def _up(settings: SpuSettings, seams: Seams, metrics_optional: bool) -> None:
+async def _up(settings: SpuSettings, seams: Seams) -> None:
     async with stop_signals() as signals, trio.open_nursery() as nursery:
-        spu = Spu(settings, seams, logs.get_logger(), metrics_optional=metrics_optional)
+        spu = Spu(settings, seams, logs.get_logger())
         nursery.start_soon(_stop_on_signal, signals, spu, nursery.cancel_scope)
         async with trio.open_nursery() as serving:
             addresses: list[Address] = await serving.start(spu.run)
@@ -119,8 +112,7 @@ def _merged(arguments: argparse.Namespace) -> dict[str, object]:
     return merge(_NAMES, file, os.environ, flags) | {"set": arguments.set}
 
 
-def _settings(merged: dict[str, object]) -> tuple[SpuSettings, bool]:
-    """The settings of the one SPU, and whether metrics may move to another port when theirs is taken."""
+def _settings(merged: dict[str, object]) -> SpuSettings:
     spus = merged.get("spus", 1)
     if str(spus) != "1":
         raise SettingsError(f"--spus {spus}: this version runs one SPU; more come with the Streaming Controller")
@@ -128,14 +120,13 @@ def _settings(merged: dict[str, object]) -> tuple[SpuSettings, bool]:
         _listener(f"PUBLIC_{number}" if number else "PUBLIC", text)
         for number, text in enumerate(_publics(merged.get("public", DEFAULT_PUBLIC)))
     )
-    metrics: Address | None = METRICS
+    metrics: ListenerSettings | None = ListenerSettings("METRICS", METRICS, may_move=True)
     if merged.get("metrics") == "off":
         metrics = None
     elif "metrics" in merged:
-        metrics = parse_address(str(merged["metrics"]), "--metrics")
+        metrics = ListenerSettings("METRICS", parse_address(str(merged["metrics"]), "--metrics"))
     data = str(merged.get("data") or default_data_directory(os.environ))
-    settings = SpuSettings(1, os.path.abspath(data), listeners, metrics, broker=_broker_settings(merged))
-    return settings, "metrics" not in merged
+    return SpuSettings(1, os.path.abspath(data), listeners, metrics, broker=_broker_settings(merged))
 
 
 def _publics(given: object) -> list[str]:

@@ -67,7 +67,13 @@ class RunningSpu:
 async def running_spu(world: World | None = None, broker: Mapping[str, str] | None = None) -> AsyncIterator[RunningSpu]:
     """Stopped cleanly at the end; cancel the task that holds it to stop it as kill -9 does."""
     world = world or World()
-    settings = SpuSettings(1, "/data/spu-1", (ListenerSettings("PUBLIC", ADDRESS),), METRICS, broker=broker or {})
+    settings = SpuSettings(
+        1,
+        "/data/spu-1",
+        (ListenerSettings("PUBLIC", ADDRESS),),
+        ListenerSettings("METRICS", METRICS),
+        broker=broker or {},
+    )
     spu = Spu(settings, world.seams(), structlog.get_logger())
     async with trio.open_nursery() as nursery:
         await nursery.start(spu.run)
