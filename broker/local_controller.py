@@ -110,7 +110,7 @@ class LocalController:
     # topics
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = 0
     ) -> list[TopicSpec | KafkaError]:
         """For each, in the same order: the topic, or why there is none."""
         async with self._changing:
@@ -135,7 +135,7 @@ class LocalController:
                         await self._apply(topic)
             return results
 
-    async def delete_topics(self, topic_ids: Sequence[TopicId]) -> list[TopicSpec | KafkaError]:
+    async def delete_topics(self, topic_ids: Sequence[TopicId], *, timeout_ms: int = 0) -> list[TopicSpec | KafkaError]:
         """For each, in the same order: the topic as it was, or why it is not deleted."""
         async with self._changing:
             kept = {topic.id: topic for topic in self._state.topics.values()}
@@ -179,7 +179,7 @@ class LocalController:
             return topic
 
     async def create_partitions(
-        self, requests: Sequence[MorePartitions], *, validate_only: bool = False
+        self, requests: Sequence[MorePartitions], *, validate_only: bool = False, timeout_ms: int = 0
     ) -> list[TopicSpec | KafkaError]:
         """For each, in the same order: the topic with its new partitions, or why it has none."""
         async with self._changing:

@@ -1,6 +1,6 @@
 """What a topic that somebody wants would look like, or why it cannot be: no change is made here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -37,7 +37,7 @@ class MorePartitions:
     """Of those that are added."""
 
 
-def plan_topic(new: NewTopic, topic_id: TopicId, topics: Mapping[str, TopicSpec], spus: Sequence[SpuId]) -> TopicSpec:
+def plan_topic(new: NewTopic, topic_id: TopicId, topics: Collection[str], spus: Sequence[SpuId]) -> TopicSpec:
     """Raises KafkaError when the topic cannot be created beside these `topics` on these `spus`."""
     check_topic_name(new.name)
     if new.name in topics:

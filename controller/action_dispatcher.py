@@ -34,7 +34,7 @@ class ActionDispatcher:
     def dispatch(self, actions: Iterable[Action]) -> None:
         handed = []
         for action in actions:
-            if isinstance(action, Delete) and (owner := _owner(action.object)) in self._unreadable:
+            if isinstance(action, Delete) and (owner := self._unreadable_owner(action.object)) is not None:
                 # What looks like an orphan may have an owner, in a value that was damaged: nothing is deleted for that.
                 self._logger.warning("deletion_withheld", owner=owner)
                 continue
@@ -48,13 +48,16 @@ class ActionDispatcher:
         if handed:
             self._logger.debug("actions_dispatched", actions=names_of(handed))
 
+    def _unreadable_owner(self, found: Object) -> str | None:
+        return next((owner for owner in _owners(found) if owner in self._unreadable), None)
 
-def _owner(found: Object) -> str | None:
-    """The key of the object without which this one has no reason to be."""
+
+def _owners(found: Object) -> tuple[str, ...]:
+    """The keys of the objects of which one must be there, or this one has no reason to be."""
     match found:
-        case Partition(topic):
-            return f"topic/{topic}"
+        case Partition(topic, topic_id):
+            return f"topic/{topic}", f"deleted-topic/{topic_id}"
         case Spu(spec) if spec.group is not None:
-            return f"spu-group/{spec.group}"
+            return (f"spu-group/{spec.group}",)
         case _:
-            return None
+            return ()

@@ -9,23 +9,29 @@ from tailrace.cluster.topic_planning import MorePartitions, NewTopic
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import TopicId
 
+TIMEOUT_MS = 30_000
+"""Where the request has none."""
+
 
 class Administration(Protocol):
     """Each call answers for all that it was given, in the same order; what was done is in the mirror by then.
 
-    Raises KafkaError when nothing could be done at all.
+    What has not taken effect when the client's timeout is over is REQUEST_TIMED_OUT: it may still come. Raises
+    KafkaError when nothing could be done at all.
     """
 
     async def create_topics(
-        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
     ) -> list[TopicSpec | KafkaError]:
         """The topic, or why there is none."""
 
-    async def delete_topics(self, topic_ids: Sequence[TopicId]) -> list[TopicSpec | KafkaError]:
+    async def delete_topics(
+        self, topic_ids: Sequence[TopicId], *, timeout_ms: int = TIMEOUT_MS
+    ) -> list[TopicSpec | KafkaError]:
         """The topic as it was, or why it is not deleted."""
 
     async def create_partitions(
-        self, requests: Sequence[MorePartitions], *, validate_only: bool = False
+        self, requests: Sequence[MorePartitions], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
     ) -> list[TopicSpec | KafkaError]:
         """The topic with its new partitions, or why it has none."""
 

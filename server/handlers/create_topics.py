@@ -4,7 +4,7 @@
   request (where Kafka overlooks them).
 - -1 partitions or replicas are `num.partitions` and `default.replication.factor`. A manual assignment excludes both.
 - From v5 on the response lists all configs that apply to the new topic.
-- The timeout plays no part: creating does not wait for other machines.
+- What the SPUs have not taken up within the timeout is REQUEST_TIMED_OUT; it is created all the same.
 """
 
 from collections import Counter
@@ -45,7 +45,9 @@ async def handle(
         except KafkaError as error:
             results[topic.name] = _refused(topic.name, error)
     try:
-        created = await host.administration.create_topics(wanted, validate_only=request.validate_only)
+        created = await host.administration.create_topics(
+            wanted, validate_only=request.validate_only, timeout_ms=request.timeout_ms
+        )
     except KafkaError as error:
         created = [error] * len(wanted)
     for new, outcome in zip(wanted, created, strict=True):

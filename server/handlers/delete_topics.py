@@ -48,13 +48,13 @@ async def handle(
         else:
             answer.name, answer.topic_id = outcome.name, outcome.id
             to_delete[outcome.id] = answer
-    await _delete(host, to_delete)
+    await _delete(host, to_delete, request.timeout_ms)
     return DeleteTopicsResponse(responses=list(answers.values()))
 
 
-async def _delete(host: AdministeringHost, to_delete: dict[TopicId, DeletableTopicResult]) -> None:
+async def _delete(host: AdministeringHost, to_delete: dict[TopicId, DeletableTopicResult], timeout_ms: int) -> None:
     try:
-        results = await host.administration.delete_topics(list(to_delete))
+        results = await host.administration.delete_topics(list(to_delete), timeout_ms=timeout_ms)
     except KafkaError as error:
         results = [error] * len(to_delete)
     for answer, result in zip(to_delete.values(), results, strict=True):

@@ -1,0 +1,24 @@
+"""Ids that this SC gives out: of the cluster, and of topics, one for each that there ever was."""
+
+import base64
+from collections.abc import Callable
+from uuid import UUID
+
+from tailrace.protocol.ids import TopicId
+
+
+def new_cluster_id(uuid: Callable[[], UUID]) -> str:
+    return _base64(new_topic_id(uuid))
+
+
+def new_topic_id(uuid: Callable[[], UUID]) -> TopicId:
+    """An id whose text does not start with a dash, or it would look like an option on a command line."""
+    while True:
+        topic_id = uuid()
+        if topic_id.int > 1 and not _base64(topic_id).startswith("-"):
+            return topic_id
+
+
+def _base64(uuid: UUID) -> str:
+    """The way Kafka writes ids."""
+    return base64.urlsafe_b64encode(uuid.bytes).decode().rstrip("=")

@@ -1,0 +1,132 @@
+"""Writes of objects by whoever must know what became of them, and waiting for what follows from them.
+
+An updater may forget: what it lost is decided again. A person's request is decided once, so whoever carries it out asks
+here, gets told which of its writes counted, and goes on when the Local Store has seen them: the next change is planned
+from what this one made.
+"""
+
+from collections.abc import Callable, Sequence
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .actions import Delete, KvAction
+from .key_value import interface as key_value
+from .key_value.interface import Entry, KeyValueStore, LeadershipLost, StoreUnavailable
+from .local_store import LocalStore
+from .object_codec import encode, key_of
+from .readers import Backoff
+
+
+class OwnWrites:
+    def __init__(
+        self,
+        store: KeyValueStore,
+        local: LocalStore,
+        logger: FilteringBoundLogger,
+        guard: Callable[[], Entry | None] = lambda: None,
+    ) -> None:
+        """`guard` gives the entry by which this SC leads, where there may be others."""
+        self._store = store
+        self._local = local
+        self._logger = logger
+        self._guard = guard
+        self._revision = 0
+        self._changed = trio.Event()
+        self._closing: KafkaError | None = None
+
+    # what happened
+
+    def on_applied(self, revision: int) -> None:
+        """The Local Store has what the KV store reported up to this revision; the mirror has it too."""
+        self._revision = max(self._revision, revision)
+        self._wake()
+
+    def close(self) -> None:
+        """Whoever waits here, and whoever comes, is told to turn to another SC."""
+        self._closing = KafkaError(ErrorCode.NOT_CONTROLLER, "the Streaming Controller is stopping")
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, trio.Event()
+        changed.set()
+
+    # what callers ask
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Waits for something that is looked up in the Local Store or the mirror. Raises KafkaError when closed."""
+        self._check_open()
+        while not reached():
+            await self._changed.wait()
+            self._check_open()
+
+    async def write(self, actions: Sequence[KvAction]) -> list[bool]:
+        """Whether each was written, once the Local Store knows it; for one that was not, it knows why by then.
+
+        Waits for as long as the store does not answer. Raises KafkaError when there is no use in waiting.
+        """
+        self._check_open()
+        if not actions:
+            return []
+        changes = [_change(action) for action in actions]
+        versions = await self._write(changes)
+        self._logger.debug("update_written", updater="administration", changes=len(changes))
+        for change, version in zip(changes, versions, strict=True):
+            await self.until(_seen(self, change, version))
+        return [version is not None for version in versions]
+
+    async def _write(self, changes: Sequence[key_value.Change]) -> list[int | None]:
+        backoff = Backoff()
+        in_doubt = False
+        while True:
+            try:
+                versions = list(await self._store.write(changes, self._guard()))
+                if in_doubt:
+                    versions = [
+                        await self._written_before(change) if version is None else version
+                        for change, version in zip(changes, versions, strict=True)
+                    ]
+                return versions
+            except StoreUnavailable as reason:
+                self._logger.warning("store_unavailable", doing="writing", reason=str(reason))
+                in_doubt = True
+                await backoff.wait()
+                self._check_open()
+            except LeadershipLost as reason:
+                raise KafkaError(ErrorCode.NOT_CONTROLLER, f"another Streaming Controller leads: {reason}") from reason
+
+    async def _written_before(self, change: key_value.Change) -> int | None:
+        """A write that was not answered may have counted; then the store has what it would have written."""
+        entry = await self._store.get(change.key)
+        if isinstance(change, key_value.Delete):
+            return self._revision if entry is None else None
+        return entry.version if entry is not None and entry.value == change.value else None
+
+    def has_seen(self, change: key_value.Change, version: int | None) -> bool:
+        if version is not None:
+            return self._revision >= version
+        known = self._local.objects.get(change.key)
+        return (key_value.NO_VERSION if known is None else known.version) != change.version
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise self._closing
+
+
+def _seen(writes: OwnWrites, change: key_value.Change, version: int | None) -> Callable[[], bool]:
+    return lambda: writes.has_seen(change, version)
+
+
+def _change(action: KvAction) -> key_value.Change:
+    key = key_of(action.object)
+    if isinstance(action, Delete):
+        return key_value.Delete(key, action.object.version)
+    value = encode(action.object)
+    if len(value) > key_value.VALUE_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{key} would take {len(value)} bytes; the store takes {key_value.VALUE_BYTES_MAX} of one object",
+        )
+    return key_value.Put(key, value, action.object.version)
