@@ -1,7 +1,7 @@
 """The Local Store: what is in the KV store, as far as the SC has been told, with the indexes that decisions need.
 
-Only the Metadata Dispatcher changes it, and only by what the KV store reports, so that no decision rests on a write that
-may yet be lost. Everything else that it has is a read-only view.
+Only the Metadata Dispatcher changes it, and only by what the KV store reports: no decision rests on a write that may
+yet be lost. Everything else that it has is a read-only view.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
 """The Partition Controller: tells the Connection Manager what partitions there are, and sees that each has a leader.
 
 It decides from what is, never from what has just changed: whatever event makes it look at a partition, the same state
-gives the same status. So a write that was lost to another one is simply decided again. A partition counts only while its
-topic is there; that of a deleted topic stays in the store as it is, so that its epoch does not fall when the topic is
-brought back.
+gives the same status. So a write that was lost to another one is simply decided again. A partition counts only while
+its topic is there; that of a deleted topic stays in the store as it is, so that its epoch does not fall when the topic
+is brought back.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

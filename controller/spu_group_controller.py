@@ -1,0 +1,183 @@
+"""The SPU Group Controller: makes the managed SPUs of each group what the group's spec wants, and has them run.
+
+A group first reserves its ids, and has its SPUs made when the store has the reservation. SPUs that are no longer wanted
+go one after the other, the highest id first, and only when no topic names them any more.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tailrace.protocol.ids import SpuId
+
+from .actions import Action, Delete, Provision, Put, Terminate
+from .assignments import Assignments
+from .local_store import Change, LocalStore
+from .objects import (
+    Spu,
+    SpuGroup,
+    SpuGroupResolution,
+    SpuGroupSpec,
+    SpuGroupStatus,
+    SpuSpec,
+    SpuType,
+    Topic,
+)
+
+REPLICAS_MAX = 1000
+"""Of one group: each becomes an object, and a process."""
+ID_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SpuGroupController:
+    store: LocalStore
+    assignments: Assignments
+
+    def on_group(self, change: Change[SpuGroup]) -> Iterator[Action]:
+        """What one group does may be, or have been, an obstacle to the others."""
+        yield from self._decide_all()
+        if change.current is None and change.previous is not None:
+            yield from self._retire(change.previous.name)
+
+    def on_spu(self, change: Change[Spu]) -> Iterator[Action]:
+        previous, current = change.previous, change.current
+        before = None if previous is None else previous.spec
+        now = None if current is None else current.spec
+        if before == now:
+            return
+        if current is not None and current.spec.type is SpuType.MANAGED:
+            yield Provision(current)
+        elif previous is not None and previous.spec.type is SpuType.MANAGED:
+            yield Terminate(previous.spec.id)
+        yield from self._decide_all()
+        if current is None:
+            yield from self._retire_orphans()
+
+    def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
+        """An SPU may hold nothing any more."""
+        previous, current = change.previous, change.current
+        if previous is None or not previous.status.replica_map:
+            return
+        if current is None or previous.status.replica_map != current.status.replica_map:
+            yield from self.reconcile()
+
+    def reconcile(self) -> Iterator[Action]:
+        yield from self._decide_all()
+        yield from self._retire_orphans()
+
+    def _decide_all(self) -> Iterator[Action]:
+        for group in self.store.spu_groups.values():
+            yield from self._decide(group)
+
+    def _decide(self, group: SpuGroup) -> Iterator[Action]:
+        fault = _fault(group, self.store)
+        if fault is not None:
+            status = SpuGroupStatus(SpuGroupResolution.INVALID, fault)
+        else:
+            status = SpuGroupStatus(SpuGroupResolution.RESERVED, self._why_waiting(group.name))
+        if status != group.status:
+            yield Put(replace(group, status=status))
+        if fault is None and group.status.resolution is SpuGroupResolution.RESERVED:
+            yield from self._provide(group)
+            yield from self._retire(group.name)
+
+    def _provide(self, group: SpuGroup) -> Iterator[Action]:
+        for spu_id in ids_of(group.spec):
+            spec = _managed(group, SpuId(spu_id))
+            spu = self.store.spus.get(spec.id)
+            if spu is None:
+                yield Put(Spu(spec))
+            elif spu.spec != spec:
+                yield Put(replace(spu, spec=spec))
+
+    def _retire_orphans(self) -> Iterator[Action]:
+        for name in self.store.groups_with_spus:
+            if name not in self.store.spu_groups:
+                yield from self._retire(name)
+
+    def _retire(self, name: str) -> Iterator[Action]:
+        spu = self._next_to_go(name)
+        if spu is not None and not self.assignments.replicas_on(spu.spec.id):
+            yield Delete(spu)
+
+    def _why_waiting(self, name: str) -> str:
+        spu = self._next_to_go(name)
+        held = 0 if spu is None else self.assignments.replicas_on(spu.spec.id)
+        if spu is None or not held:
+            return ""
+        replicas = "1 replica" if held == 1 else f"{held} replicas"
+        return f"SPU {spu.spec.id} is to go, but holds {replicas}: it goes when these are moved or deleted"
+
+    def _next_to_go(self, name: str) -> Spu | None:
+        leaving = (spu for spu in self.store.spus_of(name).values() if is_leaving(spu, self.store))
+        return max(leaving, key=lambda spu: spu.spec.id, default=None)
+
+
+def ids_of(spec: SpuGroupSpec) -> range:
+    return range(spec.min_id, spec.min_id + max(spec.replicas, 0))
+
+
+def group_reserving(spu: SpuId, store: LocalStore) -> str | None:
+    """The group that has this id for one of its SPUs, whether the SPU is there or not."""
+    for group in store.spu_groups.values():
+        if group.status.resolution is SpuGroupResolution.RESERVED and spu in ids_of(group.spec):
+            return group.name
+    return None
+
+
+def is_leaving(spu: Spu, store: LocalStore) -> bool:
+    """Whether its group does not want it any more: it gets no new replicas."""
+    if spu.spec.group is None:
+        return False
+    group = store.spu_groups.get(spu.spec.group)
+    if group is None:
+        return True
+    return group.status.resolution is SpuGroupResolution.RESERVED and spu.spec.id not in ids_of(group.spec)
+
+
+def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:
+    template = group.spec.template
+    return SpuSpec(
+        spu,
+        SpuType.MANAGED,
+        template.rack,
+        template.public,
+        template.private,
+        template.size_bytes,
+        template.log_directory,
+        group.name,
+        template.configs,
+    )
+
+
+def _fault(group: SpuGroup, store: LocalStore) -> str | None:
+    """Why the group cannot have its ids."""
+    ids = ids_of(group.spec)
+    if not 1 <= len(ids) <= REPLICAS_MAX:
+        return f"replicas: {group.spec.replicas} is not between 1 and {REPLICAS_MAX}"
+    if ids[0] < 0 or ids[-1] > ID_MAX:
+        return f"minId: the ids {_shown(ids)} are not all between 0 and {ID_MAX}"
+    for spu_id in ids:
+        spu = store.spus.get(SpuId(spu_id))
+        if spu is not None and spu.spec.group != group.name:
+            owner = "is a custom SPU" if spu.spec.group is None else f"belongs to the group {spu.spec.group}"
+            return f"of the ids {_shown(ids)} one is taken: SPU {spu_id} {owner}"
+    for other in store.spu_groups.values():
+        theirs = ids_of(other.spec)
+        if ids[0] < theirs.stop and theirs.start < ids.stop and _comes_before(other, group):
+            return f"the ids {_shown(ids)} overlap with {_shown(theirs)} of the group {other.name}"
+    return None
+
+
+_RANKS = {SpuGroupResolution.RESERVED: 0, SpuGroupResolution.INIT: 1, SpuGroupResolution.INVALID: 2}
+
+
+def _comes_before(other: SpuGroup, group: SpuGroup) -> bool:
+    """Of two that want the same ids: who has reserved them, else the first by name; who has none is in nobody's way."""
+    if other.status.resolution is SpuGroupResolution.INVALID:
+        return False
+    return (_RANKS[other.status.resolution], other.name) < (_RANKS[group.status.resolution], group.name)
+
+
+def _shown(ids: range) -> str:
+    return str(ids[0]) if len(ids) == 1 else f"{ids[0]}-{ids[-1]}"
