@@ -92,6 +92,7 @@ class Etcd:
         """It stays connected, and answers nobody."""
         assert self._process is not None, "etcd has not been started"
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # until it has stopped
 
     def thaw(self) -> None:
         assert self._process is not None, "etcd has not been started"

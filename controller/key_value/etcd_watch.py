@@ -31,6 +31,7 @@ class EtcdWatch:
         self._events: deque[WatchEvent] = deque()
         self._fragments: list[WatchEvent] = []
         self._stream: EtcdStream | None = None
+        self._heard_at = 0.0
         self._failures = 0
 
     def __aiter__(self) -> "EtcdWatch":
@@ -41,8 +42,9 @@ class EtcdWatch:
         while not self._events:
             self._gateway.check_open()
             try:
-                with trio.move_on_after(SILENCE_SECONDS_MAX) as silence:
-                    await self._receive()
+                stream = self._stream or await self._open()
+                with trio.move_on_at(self._heard_at + SILENCE_SECONDS_MAX) as silence:
+                    self._take_in(await stream.next())
                 if silence.cancelled_caught:
                     self.close()
             except StoreUnavailable:
@@ -58,12 +60,11 @@ class EtcdWatch:
             self._stream.close()
             self._stream = None
 
-    async def _receive(self) -> None:
-        if self._stream is None:
-            request = watch_request(self._space, self._prefix, self._revision)
-            self._stream = await self._gateway.open_stream("/v3/watch", request)
-        self._take_in(await self._stream.next())
-        self._failures = 0
+    async def _open(self) -> EtcdStream:
+        request = watch_request(self._space, self._prefix, self._revision)
+        self._stream = await self._gateway.open_stream("/v3/watch", request)
+        self._heard_at = trio.current_time()
+        return self._stream
 
     def _take_in(self, answer: Any) -> None:
         if "compact_revision" in answer or revision_of(answer) < self._revision:
@@ -71,6 +72,8 @@ class EtcdWatch:
             raise FellBehind(f"etcd no longer has all changes after revision {self._revision}")
         if answer.get("canceled"):
             raise StoreUnavailable(f"etcd has ended a watch: {answer.get('cancel_reason', 'no reason given')}")
+        self._heard_at = trio.current_time()
+        self._failures = 0
         self._fragments += map(self._space.event, answer.get("events", ()))
         if answer.get("fragment"):
             return

@@ -60,8 +60,14 @@ class HttpConnection:
                 await self._connection.wait_writable()
 
     async def _next_event(self) -> h11.Event:
+        at_end = False
         while True:
-            event = self._protocol.next_event()
+            try:
+                event = self._protocol.next_event()
+            except h11.RemoteProtocolError as error:
+                if at_end:
+                    raise ConnectionResetError("the server has closed the connection") from error
+                raise
             if isinstance(event, h11.ConnectionClosed):
                 raise ConnectionResetError("the server has closed the connection")
             if isinstance(event, h11.Event):
@@ -70,6 +76,7 @@ class HttpConnection:
             if count is None:
                 await self._connection.wait_readable()
             else:
+                at_end = count == 0
                 self._protocol.receive_data(bytes(self._buffer[:count]))
 
 
