@@ -1,8 +1,7 @@
 """What an admin request asks for, as writes to the KV store; or why it cannot be. No change is made here."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import replace
 from uuid import UUID
 
 from tailrace.cluster import specs
@@ -25,9 +24,11 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 
 from .actions import Delete, KvAction, Put
+from .changes import Planned, Plans
 from .key_value.interface import NO_VERSION, VALUE_BYTES_MAX
 from .local_store import LocalStore, is_finished
 from .objects import ConfigOverrides, DeletedTopic, ProducerIdBlock, Topic, TopicSpec
+from .spu_group_controller import is_leaving
 
 PRODUCER_IDS_PER_BLOCK = 1000
 DELETED_TOPICS_MAX = 1000
@@ -35,28 +36,16 @@ DELETED_TOPICS_MAX = 1000
 _REPLICA_BYTES_MAX = len("2147483647,")
 _ROW_BYTES_MAX = len('"100000":[],')
 
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Planned(Generic[R]):
-    result: R
-    writes: tuple[KvAction, ...]
-
-
-Plans = list[Planned[R] | KafkaError]
-"""For each thing asked for, in the same order."""
-
 
 def plan_topics(
-    topics: Sequence[NewTopic], local: LocalStore, spus: Sequence[SpuId], new_topic_id: Callable[[], TopicId]
+    topics: Sequence[NewTopic], local: LocalStore, new_topic_id: Callable[[], TopicId]
 ) -> Plans[specs.TopicSpec]:
     taken = set(local.topics)
     plans: Plans[specs.TopicSpec] = []
     added = 0
     for new in topics:
         try:
-            planned = plan_topic(new, new_topic_id(), taken, spus)
+            planned = plan_topic(new, new_topic_id(), taken, _spus_for(new.replica_map, local))
             check_added(added + len(planned.partitions))
             replication_factor = len(planned.partitions[0].replicas)
             _check_size(planned.name, len(planned.partitions), replication_factor)
@@ -114,9 +103,7 @@ def plan_forgetting(local: LocalStore, now_ms: int, retention_ms: int) -> tuple[
     )
 
 
-def plan_more_partitions(
-    requests: Sequence[MorePartitions], local: LocalStore, spus: Sequence[SpuId]
-) -> Plans[specs.TopicSpec]:
+def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) -> Plans[specs.TopicSpec]:
     plans: Plans[specs.TopicSpec] = []
     added = 0
     for request in requests:
@@ -129,7 +116,7 @@ def plan_more_partitions(
                     f"{topic.status.reason or 'they are being made'}",
                 )
             before = spec_of(topic, local)
-            after = plan_partitions(request, before, spus)
+            after = plan_partitions(request, before, _spus_for(request.replica_map, local))
             added += len(after.partitions) - len(before.partitions)
             check_added(added)
             _check_size(topic.name, len(after.partitions), len(after.partitions[0].replicas))
@@ -181,6 +168,16 @@ def spec_of(topic: Topic, local: LocalStore) -> specs.TopicSpec:
         partitions.append(specs.PartitionSpec(topic.id, topic.name, number, leader, epoch, replicas, live))
     internal = topic.name in INTERNAL_TOPICS
     return specs.TopicSpec(topic.id, topic.name, topic.spec.configs, tuple(partitions), internal=internal)
+
+
+def _spus_for(chosen: object | None, local: LocalStore) -> list[SpuId]:
+    """Those that may hold what is new: by choice any that is registered, else those that are there and stay."""
+    taking = (
+        spu.spec.id
+        for spu in local.spus.values()
+        if chosen is not None or (spu.is_online and not is_leaving(spu, local))
+    )
+    return sorted(taking)
 
 
 def _existing(name: str, local: LocalStore) -> Topic:
