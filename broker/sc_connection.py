@@ -1,0 +1,254 @@
+"""The one connection to the Streaming Controller (SC): registers this SPU, renews its lease, comes back when it broke.
+
+The SC may be away at any time. Requests to it wait, within the caller's patience, and clients are served all the while
+from what it said last. Whatever it says after a reconnect begins with everything, so nothing has to be remembered here.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace import __version__
+from tailrace.cluster.specs import Endpoint
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.leave import LeaveRequest
+from tailrace.protocol.internal.register_spu import RegisteredListener, RegisterSpuRequest, RegisterSpuResponse
+from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
+from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
+from tailrace.runtime.chance import Chance
+from tailrace.runtime.network import Address, Connection, Network
+from tailrace.server.private_link import LinkClosed, PrivateLink
+
+from .reconnecting import Reconnecting
+
+CONNECT_SECONDS_MAX = 2.0
+REGISTER_SECONDS_MAX = 5.0
+LEAVE_SECONDS_MAX = 1.0
+"""An SC that does not answer finds out by itself that this SPU has gone."""
+LEASE_MS_ASSUMED = 1500
+"""Where an SC refuses this SPU without saying how long its leases are."""
+WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})
+
+Ask = Callable[[Any], Awaitable[Any]]
+
+
+class DuplicateSpuError(Exception):
+    """One sentence: another process has this SPU's id."""
+
+
+class ScUnreachableError(Exception):
+    """One sentence: why no answer of the SC will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """Who this SPU says it is."""
+
+    spu: SpuId
+    incarnation: str
+    """Another one each time the process starts."""
+    stopped_cleanly: bool
+    """Whether what is on disk is all that was ever acknowledged."""
+    endpoints: tuple[Endpoint, ...]
+    """Where clients connect. A host that stands for all of this machine's is replaced by the one that the SC sees."""
+    private: Endpoint
+
+
+class Receiver(Protocol):
+    """Whoever carries out what the SC says."""
+
+    def on_connecting(self) -> None:
+        """What comes next begins with everything."""
+
+    async def handle(self, api_key: IntEnum, message: Any) -> object:
+        """Answers a request of the SC. One comes after the other, but for those about replicas."""
+
+    async def report(self, ask: Ask) -> None:
+        """Tells the SC what it should know, as long as the connection lasts."""
+
+    def on_end(self) -> None:
+        """Nothing more will come: this SPU is stopping."""
+
+
+class ScConnection:
+    def __init__(
+        self,
+        registration: Registration,
+        addresses: Sequence[Address],
+        network: Network,
+        chance: Chance,
+        receiver: Receiver,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._registration = registration
+        self._network = network
+        self._receiver = receiver
+        self._logger = logger
+        self._reconnecting = Reconnecting(addresses, chance)
+        self._link: PrivateLink | None = None
+        """While this SPU is registered on it."""
+        self._ended = False
+        self._changed = trio.Event()
+        self._said: tuple[str, str] | None = None
+        """What was logged last, as it need not be said again at every try."""
+
+    async def request(self, message: Any) -> Any:
+        """The SC's response; it is waited for until there is an SC, which the caller bounds. Raises ScUnreachableError
+        when the connection breaks meanwhile: what was asked may then have been done or not."""
+        while self._link is None:
+            if self._ended:
+                raise ScUnreachableError("this SPU is stopping")
+            await self._changed.wait()
+        try:
+            return await self._link.ask(message)
+        except LinkClosed as error:
+            raise ScUnreachableError(f"the connection to the Streaming Controller broke: {error}") from error
+
+    async def leave(self) -> None:
+        """Gives the lease back, so that others lead at once."""
+        link = self._link
+        if link is not None:
+            with trio.move_on_after(LEAVE_SECONDS_MAX):
+                try:
+                    await link.ask(LeaveRequest())
+                except LinkClosed as error:
+                    self._logger.debug("lease_not_given_back", reason=str(error))
+
+    async def run(self) -> None:
+        """Until cancelled. Raises DuplicateSpuError."""
+        try:
+            while True:
+                await trio.sleep(self._reconnecting.pause_seconds())
+                address = self._reconnecting.address
+                try:
+                    with trio.fail_after(CONNECT_SECONDS_MAX):
+                        connection = await self._network.connect(address)
+                except (OSError, trio.TooSlowError) as error:
+                    self._say("sc_unreachable", address, str(error) or "it does not answer")
+                    self._reconnecting.on_failed()
+                else:
+                    await self._use(connection, address)
+        finally:
+            self._ended = True
+            self._receiver.on_end()
+            self._wake()
+
+    # one connection
+
+    async def _use(self, connection: Connection, address: Address) -> None:
+        link = PrivateLink(
+            connection,
+            serves=SPU_PRIVATE_APIS,
+            asks=SC_PRIVATE_APIS,
+            handle=self._receiver.handle,
+            concurrent=frozenset({InternalApiKey.DESCRIBE_REPLICAS}),
+            logger=self._logger,
+        )
+        self._receiver.on_connecting()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_run_link, link, nursery.cancel_scope)
+            registered = await self._register(link, connection.local.host, address)
+            if registered is not None:
+                await self._stay(link, registered, address)
+            link.close()
+
+    async def _register(self, link: PrivateLink, local_host: str, address: Address) -> RegisterSpuResponse | None:
+        """The SC's acceptance; None if there is none."""
+        reconnecting = self._reconnecting
+        try:
+            with trio.fail_after(REGISTER_SECONDS_MAX):
+                answer: RegisterSpuResponse = await link.ask(_message(self._registration, local_host))
+        except (LinkClosed, trio.TooSlowError) as error:
+            self._say("sc_unreachable", address, str(error) or "it does not answer")
+            reconnecting.on_failed()
+            return None
+        if answer.error_code == ErrorCode.NONE:
+            return answer
+        reason = answer.error_message or ErrorCode(answer.error_code).name
+        self._say("registration_refused", address, reason)
+        if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            reconnecting.on_failed()
+        elif reconnecting.on_duplicate(trio.current_time(), (answer.lease_ms or LEASE_MS_ASSUMED) / 1000):
+            raise DuplicateSpuError(reason)
+        return None
+
+    async def _stay(self, link: PrivateLink, accepted: RegisterSpuResponse, address: Address) -> None:
+        """Until the connection ends."""
+        since = trio.current_time()
+        self._reconnecting.on_registered()
+        self._link = link
+        self._said = None
+        self._logger.info("sc_connected", address=str(address), cluster_id=accepted.cluster_id)
+        self._wake()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._report, link)
+                await self._renew_lease(link, accepted.lease_ms / 1000, accepted.heartbeat_ms / 1000)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._link = None
+            self._reconnecting.on_lost(trio.current_time() - since)
+            self._logger.warning("sc_lost", address=str(address), reason=link.closed_because)
+
+    async def _report(self, link: PrivateLink) -> None:
+        try:
+            await self._receiver.report(link.ask)
+        except LinkClosed:
+            await trio.sleep_forever()  # whoever runs the link ends this, too
+
+    async def _renew_lease(self, link: PrivateLink, lease_seconds: float, heartbeat_seconds: float) -> None:
+        """Returns when the SC does not confirm in time, or does not know this SPU any more."""
+        renewed = trio.current_time()
+        while True:
+            await trio.sleep_until(renewed + heartbeat_seconds)
+            asked = trio.current_time()
+            answer: RenewLeaseResponse | None = None
+            with trio.move_on_at(renewed + lease_seconds):
+                try:
+                    answer = await link.ask(RenewLeaseRequest())
+                except LinkClosed:
+                    await trio.sleep_forever()
+            if answer is None:
+                self._logger.warning("lease_not_confirmed", seconds=lease_seconds)
+                link.close("the lease was not confirmed in time")
+                return
+            if answer.error_code != ErrorCode.NONE:
+                link.close(f"the lease was refused: {ErrorCode(answer.error_code).name}")
+                return
+            renewed = asked  # counted from the sending, as the SC counts it from the receipt
+
+    # what is said
+
+    def _say(self, event: str, address: Address, reason: str) -> None:
+        if self._said != (event, reason):
+            self._said = (event, reason)
+            self._logger.warning(event, address=str(address), reason=reason)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+async def _run_link(link: PrivateLink, scope: trio.CancelScope) -> None:
+    await link.run()
+    scope.cancel()
+
+
+def _message(registration: Registration, local_host: str) -> RegisterSpuRequest:
+    def reachable(endpoint: Endpoint) -> str:
+        return local_host if endpoint.host in WILDCARD_HOSTS else endpoint.host
+
+    return RegisterSpuRequest(
+        spu_id=registration.spu,
+        incarnation=registration.incarnation,
+        stopped_cleanly=registration.stopped_cleanly,
+        software_version=__version__,
+        listeners=[RegisteredListener(each.listener, reachable(each), each.port) for each in registration.endpoints],
+        private_host=reachable(registration.private),
+        private_port=registration.private.port,
+    )

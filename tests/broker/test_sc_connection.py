@@ -1,0 +1,280 @@
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any
+
+import pytest
+import structlog
+import trio
+from scripted_sc import HEARTBEAT_MS, LEASE_MS, SC_ADDRESS, accepted, scripted_sc
+from simulation.network import MemoryNetwork
+from structlog.testing import capture_logs
+
+from tailrace.broker.sc_connection import Ask, DuplicateSpuError, Registration, ScConnection, ScUnreachableError
+from tailrace.cluster.specs import Endpoint
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest
+from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
+from tailrace.protocol.internal.leave import LeaveRequest
+from tailrace.protocol.internal.register_spu import RegisteredListener, RegisterSpuRequest, RegisterSpuResponse
+from tailrace.protocol.internal.renew_lease import RenewLeaseResponse
+from tailrace.protocol.internal_apis import InternalApiKey
+from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.network import Address
+
+STANDBY = Address("sc-2", 9004)
+REGISTRATION = Registration(
+    SpuId(7), "first", True, (Endpoint("PUBLIC", "0.0.0.0", 9005),), Endpoint("PRIVATE", "spu-7", 9006)
+)
+
+
+@dataclass
+class _Receiver:
+    events: list[object] = field(default_factory=list)
+
+    def on_connecting(self) -> None:
+        self.events.append("connecting")
+
+    async def handle(self, api_key: IntEnum, message: Any) -> object:
+        await trio.lowlevel.checkpoint()
+        self.events.append(message)
+        return ApplyMetadataResponse()
+
+    async def report(self, ask: Ask) -> None:
+        self.events.append("reports")
+        await trio.sleep_forever()
+
+    def on_end(self) -> None:
+        self.events.append("end")
+
+
+@dataclass
+class _Spu:
+    connection: ScConnection
+    receiver: _Receiver
+
+
+@asynccontextmanager
+async def _running(
+    network: MemoryNetwork, addresses: Sequence[Address] = (SC_ADDRESS,), registration: Registration = REGISTRATION
+) -> AsyncIterator[_Spu]:
+    receiver = _Receiver()
+    connection = ScConnection(registration, addresses, network, RandomChance(1), receiver, structlog.get_logger())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connection.run)
+        yield _Spu(connection, receiver)
+        nursery.cancel_scope.cancel()
+
+
+async def test_it_says_who_it_is_and_is_reachable_where_the_controller_sees_it(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network):
+        await sc.registered()
+        (heard,) = sc.heard_of(RegisterSpuRequest)
+        seen = sc.connections[0].remote.host
+    assert (heard.spu_id, heard.incarnation, heard.stopped_cleanly) == (7, "first", True)
+    assert heard.listeners == [RegisteredListener("PUBLIC", seen, 9005)]
+    assert (heard.private_host, heard.private_port) == ("spu-7", 9006)
+
+
+async def test_what_the_controller_asks_is_handed_on(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        message = ApplyMetadataRequest(version=5)
+        assert await sc.ask(message) == ApplyMetadataResponse()
+        await trio.testing.wait_all_tasks_blocked()
+        assert spu.receiver.events[0] == "connecting"
+        assert message in spu.receiver.events
+        assert "reports" in spu.receiver.events
+    assert spu.receiver.events[-1] == "end"
+
+
+async def test_the_lease_is_renewed_as_often_as_told(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network):
+        await sc.registered()
+        await trio.sleep(10 * HEARTBEAT_MS / 1000 + 0.1)
+        assert sc.heartbeats == 10
+
+
+async def test_it_waits_for_a_controller_and_comes_back_when_the_connection_broke(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with _running(network) as spu:
+        await trio.sleep(60)
+        async with scripted_sc(network) as sc:
+            with trio.fail_after(1.1):
+                await sc.registered()
+            await trio.sleep(5)
+            sc.drop()
+            with trio.fail_after(0.1):
+                await sc.registered()
+        incarnations = [each.incarnation for each in sc.heard_of(RegisterSpuRequest)]
+    assert incarnations == ["first", "first"]
+    assert spu.receiver.events.count("reports") == 2
+
+
+async def test_a_standby_is_asked_when_the_first_is_gone(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network, STANDBY) as standby, _running(network, (SC_ADDRESS, STANDBY)):
+        with trio.fail_after(0.1):
+            await standby.registered()
+
+
+async def test_requests_wait_for_a_controller(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with _running(network) as spu, trio.open_nursery() as nursery:
+        answers = []
+
+        async def ask() -> None:
+            answers.append(await spu.connection.request(AllocateProducerIdsRequest()))
+
+        nursery.start_soon(ask)
+        await trio.sleep(5)
+        assert answers == []
+        async with scripted_sc(network):
+            await trio.sleep(2)
+            assert [answer.first_id for answer in answers] == [1000]
+
+
+async def test_a_request_whose_connection_breaks_is_not_asked_again(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        sc.answers[InternalApiKey.ALLOCATE_PRODUCER_IDS] = lambda message: None
+        await sc.registered()
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def ask() -> None:
+                with pytest.raises(ScUnreachableError, match="broke"):
+                    await spu.connection.request(AllocateProducerIdsRequest())
+
+            await trio.testing.wait_all_tasks_blocked()
+            sc.drop()
+        await trio.sleep(2)
+        assert len(sc.heard_of(AllocateProducerIdsRequest)) == 1
+
+
+async def test_nobody_waits_for_a_controller_once_it_ends(autojump_clock: object) -> None:
+    async with trio.open_nursery() as nursery, _running(MemoryNetwork()) as spu:
+
+        @nursery.start_soon
+        async def ask() -> None:
+            with pytest.raises(ScUnreachableError, match="stopping"):
+                await spu.connection.request(AllocateProducerIdsRequest())
+
+        await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_a_clean_stop_gives_the_lease_back(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        await sc.registered()
+        await trio.testing.wait_all_tasks_blocked()
+        await spu.connection.leave()
+        assert len(sc.heard_of(LeaveRequest)) == 1
+
+
+async def test_a_controller_that_does_not_answer_holds_up_no_stop(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        with trio.fail_after(0):
+            await spu.connection.leave()
+        sc.answers[InternalApiKey.LEAVE] = lambda message: None
+        await sc.registered()
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(1.1):
+            await spu.connection.leave()
+
+
+async def test_a_lease_that_is_not_confirmed_is_logged_and_another_connection_made(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network):
+        await sc.registered()
+        sc.answers[InternalApiKey.RENEW_LEASE] = lambda message: None
+        with capture_logs() as logged:
+            await trio.sleep(LEASE_MS / 1000 + 0.1)
+        assert "lease_not_confirmed" in [event["event"] for event in logged]
+        del sc.answers[InternalApiKey.RENEW_LEASE]
+        await trio.sleep(1)
+        assert len(sc.heard_of(RegisterSpuRequest)) == 2
+
+
+async def test_an_spu_that_the_controller_does_not_know_any_more_registers_again(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network):
+        await sc.registered()
+        sc.answers[InternalApiKey.RENEW_LEASE] = lambda message: RenewLeaseResponse(ErrorCode.BROKER_ID_NOT_REGISTERED)
+        await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
+        del sc.answers[InternalApiKey.RENEW_LEASE]
+        await trio.sleep(1)
+        assert len(sc.heard_of(RegisterSpuRequest)) == 2
+
+
+def _refused(code: ErrorCode, sentence: str) -> RegisterSpuResponse:
+    return replace(accepted(), error_code=code, error_message=sentence)
+
+
+async def test_an_unregistered_spu_says_so_once_and_is_let_in_later(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    refusal = _refused(ErrorCode.BROKER_ID_NOT_REGISTERED, "SPU 7 is not registered")
+    async with scripted_sc(network) as sc:
+        sc.answers[InternalApiKey.REGISTER_SPU] = lambda message: refusal
+        with capture_logs() as logged:
+            async with _running(network):
+                await trio.sleep(60)
+                del sc.answers[InternalApiKey.REGISTER_SPU]
+                with trio.fail_after(1.1):
+                    await sc.registered()
+    refusals = [event for event in logged if event["event"] == "registration_refused"]
+    assert [event["reason"] for event in refusals] == ["SPU 7 is not registered"]
+
+
+async def test_a_leftover_of_our_id_is_waited_for(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    refusal = _refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process is SPU 7")
+    async with scripted_sc(network) as sc, _running(network):
+        sc.answers[InternalApiKey.REGISTER_SPU] = lambda message: refusal
+        await trio.sleep(1.5 * LEASE_MS / 1000)
+        del sc.answers[InternalApiKey.REGISTER_SPU]
+        with trio.fail_after(1.1):
+            await sc.registered()
+
+
+async def test_who_is_not_the_only_one_of_its_id_gives_up_with_the_controllers_sentence(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    network = MemoryNetwork()
+    refusal = _refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process is SPU 7")
+    started = trio.current_time()
+    async with scripted_sc(network) as sc:
+        sc.answers[InternalApiKey.REGISTER_SPU] = lambda message: refusal
+        with pytest.raises(BaseExceptionGroup) as raised:
+            async with _running(network):
+                await trio.sleep_forever()
+    assert raised.group_contains(DuplicateSpuError, match="another process is SPU 7")
+    assert 2 * LEASE_MS / 1000 < trio.current_time() - started < 2 * LEASE_MS / 1000 + 1.1
+
+
+async def test_who_has_served_stays_though_its_id_is_taken(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    refusal = _refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process is SPU 7")
+    async with scripted_sc(network) as sc, _running(network):
+        await sc.registered()
+        await trio.testing.wait_all_tasks_blocked()
+        sc.answers[InternalApiKey.REGISTER_SPU] = lambda message: refusal
+        sc.drop()
+        await trio.sleep(60)
+        del sc.answers[InternalApiKey.REGISTER_SPU]
+        with trio.fail_after(1.1):
+            await sc.registered()
+
+
+async def test_a_controller_that_accepts_connections_and_says_nothing_is_left(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as mute, scripted_sc(network, STANDBY) as standby:
+        mute.answers[InternalApiKey.REGISTER_SPU] = lambda message: None
+        async with _running(network, (SC_ADDRESS, STANDBY)):
+            with trio.fail_after(6):
+                await standby.registered()
