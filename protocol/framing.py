@@ -22,7 +22,7 @@ class FrameBuffer:
     """Holds what has arrived of the frames that are not complete: never more than was fed, and refuses large ones."""
 
     def __init__(self, frame_bytes_max: int) -> None:
-        self._frame_bytes_max = frame_bytes_max
+        self.frame_bytes_max = frame_bytes_max
         self._received = bytearray()
         self._position = 0
 
@@ -43,7 +43,7 @@ class FrameBuffer:
         if start > len(self._received):
             return None
         (announced,) = SIZE.unpack_from(self._received, self._position)
-        stop = start + checked_size(announced, self._frame_bytes_max)
+        stop = start + checked_size(announced, self.frame_bytes_max)
         if stop > len(self._received):
             return None
         self._position = stop
