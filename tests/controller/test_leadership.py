@@ -33,6 +33,8 @@ class Link:
         self._store = store
         self.is_broken = False
         self.hangs = False
+        self.answer_seconds = 0.0
+        """How long the answers to renewals are on their way."""
 
     async def _pass(self) -> None:
         if self.hangs:
@@ -62,6 +64,7 @@ class Link:
     async def renew(self, entry: Entry) -> None:
         await self._pass()
         await self._store.renew(entry)
+        await trio.sleep(self.answer_seconds)
 
     async def give_up(self, entry: Entry) -> None:
         await self._pass()
@@ -145,6 +148,23 @@ async def test_who_cannot_renew_stops_before_another_can_begin(
     ((_, ended),), ((began, _),) = one.terms, two.terms
     assert ended <= began
     assert began <= LEASE_SECONDS * 2.5
+
+
+async def test_a_renewal_counts_from_when_it_was_sent(store: MemoryStore, autojump_clock: MockClock) -> None:
+    """Its answer may take long, and the next one may be lost."""
+    one, two = Contender(store, "one"), Contender(store, "two")
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one.run)
+        await wait_all_tasks_blocked()
+        nursery.start_soon(two.run)
+        one.link.answer_seconds = LEASE_SECONDS / 2
+        await trio.sleep(LEASE_SECONDS * 0.9)
+        one.link.hangs = True
+        await trio.sleep(LEASE_SECONDS)
+        assert two.guard is not None
+        two.done.set()
+    ((_, ended),), ((began, _),) = one.terms, two.terms
+    assert ended <= began
 
 
 async def test_a_short_silence_of_the_store_costs_nobody_the_lead(
