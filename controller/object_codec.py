@@ -10,6 +10,7 @@ from dataclasses import replace
 import crc32c
 
 from .document_fields import FieldError
+from .key_value.interface import VALUE_BYTES_MAX
 from .object_documents import DEFAULTS_NAME, document_of, read_document
 from .objects import (
     ClusterIdentity,
@@ -24,7 +25,6 @@ from .objects import (
 )
 
 FORMAT = 1
-VALUE_BYTES_MAX = 16 * 1024 * 1024
 
 _SEAL = b',"crc32c":"%08x"}'
 _SEAL_BYTES = len(_SEAL % 0)

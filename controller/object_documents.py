@@ -5,6 +5,16 @@ accepted again. The fields of each kind stand in `spu_documents` and `topic_docu
 """
 
 import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.replica_assignment import fault_of_rows
+from tailrace.cluster.topic_configs import check_topic_configs
+from tailrace.cluster.topic_names import check_topic_name
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.runtime.settings import SettingsError
 
 from .document_fields import LONG_MAX, FieldError, Fields
 from .objects import (
@@ -31,6 +41,9 @@ from .topic_documents import (
 DEFAULTS_NAME = "default"
 """Of the broker configs for all SPUs."""
 
+A = TypeVar("A")
+R = TypeVar("R")
+
 _SPU_ID = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
@@ -55,11 +68,26 @@ def document_of(found: Object) -> Document:
             return {"kind": "producer-ids", "spec": {"nextId": found.next_id}}
 
 
+def parse(kind: str, document: object, name: str | None = None) -> Object:
+    """The object that someone asks for, after every check that needs nobody else. Raises FieldError.
+
+    `name` is what the object is called where the document does not say it.
+    """
+    found = read_document(kind, document, name)
+    match found:
+        case Topic():
+            return _checked_topic(found)
+        case Spu():
+            _checked("configs", BrokerConfigs, found.spec.configs)
+        case SpuGroup():
+            _checked("template.configs", BrokerConfigs, found.spec.template.configs)
+    return found
+
+
 def read_document(kind: str, document: object, name: str | None = None) -> Object:
     """The object that a document describes, field by field; what is wrong with one raises FieldError.
 
-    `name` is what the object is called where the document does not say it. Whether the fields fit together is not asked
-    here: of what lies in the store, the controllers judge.
+    Whether the fields fit together is not asked here: of what lies in the store, the controllers judge.
     """
     whole = Fields(document)
     stated = whole.text("kind", kind)
@@ -93,6 +121,31 @@ def _read(kind: str, whole: Fields, spec: Fields) -> Object:
         case "producer-ids":
             return ProducerIdBlock(spec.number("nextId", 0, LONG_MAX))
     raise FieldError(f"kind: there is none that is called {kind!r}")
+
+
+def _checked_topic(topic: Topic) -> Topic:
+    spec = topic.spec
+    _checked("name", check_topic_name, topic.name)
+    fault = fault_of_rows(spec.replica_map)
+    if fault is not None:
+        raise FieldError(f"replicaMap: {fault}")
+    for number, row in spec.replica_map.items():
+        if number >= spec.partitions:
+            raise FieldError(f"replicaMap: it has partition {number}, but partitions says {spec.partitions}")
+        if len(row) != spec.replication_factor:
+            raise FieldError(
+                f"replicaMap: partition {number} has not the {spec.replication_factor} of replicationFactor"
+            )
+    return replace(topic, spec=replace(spec, configs=_checked("configs", check_topic_configs, spec.configs)))
+
+
+def _checked(path: str, check: Callable[[A], R], value: A) -> R:
+    try:
+        return check(value)
+    except KafkaError as error:
+        raise FieldError(f"{path}: {error.message}") from error
+    except SettingsError as error:
+        raise FieldError(f"{path}: {error}") from error
 
 
 def _config_owner(whole: Fields) -> str:

@@ -1,8 +1,9 @@
 """Topics and partitions as people write and read them, and the map of replicas, which may be a file of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from uuid import UUID
 
+from tailrace.cluster.replica_assignment import gap_in_rows
 from tailrace.protocol.ids import NO_EPOCH, NO_TOPIC_ID, Epoch, SpuId, TopicId
 
 from .document_fields import INT_MAX, FieldError, Fields, shown
@@ -49,7 +50,7 @@ def read_topic(whole: Fields, spec: Fields) -> Topic:
     topic_id = _topic_id(whole, "id", NO_TOPIC_ID)
     rows = read_rows(spec.raw("replicaMap"), spec.path_of("replicaMap"))
     topic_spec = TopicSpec(
-        spec.number("partitions", 1, PARTITIONS_MAX, default=_partitions_of(rows)),
+        spec.number("partitions", 1, PARTITIONS_MAX, default=_partitions_of(rows, spec)),
         spec.number("replicationFactor", 1, REPLICATION_FACTOR_MAX, default=len(rows.get(0, ())) or 1),
         rows,
         spec.flag("ignoreRackAssignment", False),
@@ -177,7 +178,11 @@ def _rows_document(rows: ReplicaMap) -> dict[int, list[int]]:
     return {number: list(replicas) for number, replicas in rows.items()}
 
 
-def _partitions_of(rows: Mapping[int, object]) -> int:
+def _partitions_of(rows: Collection[int], spec: Fields) -> int:
+    """As many as have rows, where the document does not say it; then none may be left out."""
+    gap = gap_in_rows(rows)
+    if gap is not None and not spec.has("partitions"):
+        raise spec.fault("replicaMap", f"partition {gap} is missing; with partitions given, the SC places the others")
     return max(rows, default=0) + 1
 
 
