@@ -48,7 +48,7 @@ def plan_topics(
             planned = plan_topic(new, new_topic_id(), taken, _spus_for(new.replica_map, local))
             check_added(added + len(planned.partitions))
             replication_factor = len(planned.partitions[0].replicas)
-            _check_size(planned.name, len(planned.partitions), replication_factor)
+            check_size(planned.name, len(planned.partitions), replication_factor)
         except KafkaError as error:
             plans.append(error)
             continue
@@ -78,7 +78,7 @@ def plan_deletions(topic_ids: Sequence[TopicId], local: LocalStore, now_ms: int)
 
 def plan_undeletion(name_or_id: str, local: LocalStore) -> Planned[Topic]:
     """The topic as it was, with its id and its replicas; it stays remembered until it is there. Raises KafkaError."""
-    deleted = _find_deleted(name_or_id, local.deleted_topics.values())
+    deleted = find_deleted(name_or_id, local.deleted_topics.values())
     topic = deleted.topic
     if topic.id in local.topics_by_id:
         return Planned(topic, (Delete(deleted),))  # an SC died between two writes: it was not deleted yet, or is back
@@ -119,7 +119,7 @@ def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) 
             after = plan_partitions(request, before, _spus_for(request.replica_map, local))
             added += len(after.partitions) - len(before.partitions)
             check_added(added)
-            _check_size(topic.name, len(after.partitions), len(after.partitions[0].replicas))
+            check_size(topic.name, len(after.partitions), len(after.partitions[0].replicas))
         except KafkaError as error:
             plans.append(error)
             continue
@@ -187,7 +187,7 @@ def _existing(name: str, local: LocalStore) -> Topic:
     return topic
 
 
-def _find_deleted(name_or_id: str, deleted_topics: Iterable[DeletedTopic]) -> DeletedTopic:
+def find_deleted(name_or_id: str, deleted_topics: Iterable[DeletedTopic]) -> DeletedTopic:
     try:
         topic_id = UUID(name_or_id)
     except ValueError:
@@ -241,7 +241,7 @@ def _first_of(name: str, own: Mapping[str, str], default: ConfigOverrides | None
     return own.get(name) or (None if default is None else default.configs.get(name))
 
 
-def _check_size(topic: str, partitions: int, replication_factor: int) -> None:
+def check_size(topic: str, partitions: int, replication_factor: int) -> None:
     """The map of replicas is one object of the store, and what is drawn up there must fit into it."""
     size_bytes = 2 * partitions * (_ROW_BYTES_MAX + replication_factor * _REPLICA_BYTES_MAX)
     if size_bytes > VALUE_BYTES_MAX:
