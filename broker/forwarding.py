@@ -1,0 +1,95 @@
+"""Hands requests that change the cluster to the Streaming Controller, and answers when this SPU knows the outcome.
+
+Only the controller changes the cluster; clients may ask any SPU. The request goes over in the version that the client
+speaks, so that its answer can be passed on as it comes.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import trio
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_planning import NewTopic
+from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
+from tailrace.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from tailrace.runtime.files import Buffer
+from tailrace.server.request_context import RequestContext
+
+from .mirror_updater import MirrorUpdater
+from .sc_connection import ScUnreachableError
+
+FORWARD_MS_MIN = 1000
+"""Clients that do not want to wait give a timeout of nothing, and still mean to have it done."""
+FORWARD_MS_MAX = 30_000
+UNREACHABLE = "the Streaming Controller cannot be reached"
+AUTO_CREATE_SECONDS_MAX = 2.0
+"""A metadata request holds up all that its client asks next; it will ask again for what is not there yet."""
+
+
+class Sc(Protocol):
+    async def request(self, message: object) -> Any:
+        """The answer of the controller, which is waited for. Raises ScUnreachableError."""
+
+
+class Forwarding:
+    def __init__(self, sc: Sc, cluster: Cluster, mirror: MirrorUpdater) -> None:
+        self._sc = sc
+        self._cluster = cluster
+        self._mirror = mirror
+
+    async def forward(self, context: RequestContext, request: object, timeout_ms: int) -> Any:
+        """The response. Raises KafkaError when the controller did not give one in time; what it was asked may have
+        been done all the same."""
+        try:
+            with trio.fail_after(min(max(timeout_ms, FORWARD_MS_MIN), FORWARD_MS_MAX) / 1000):
+                return await self._forward(context.api_key, context.api_version, request)
+        except (trio.TooSlowError, ScUnreachableError) as error:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error) or UNREACHABLE) from error
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+        """What a metadata request wants created: for each the topic, which the mirror has by now, or why there is
+        none. Raises KafkaError when none could be created."""
+        version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
+        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
+        try:
+            with trio.fail_after(AUTO_CREATE_SECONDS_MAX):
+                response: CreateTopicsResponse = await self._forward(ApiKey.CREATE_TOPICS, version, request)
+        except (trio.TooSlowError, ScUnreachableError) as error:
+            # What Kafka says of a topic that is being created: clients ask again.
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, UNREACHABLE) from error
+        refused = {
+            result.name: KafkaError(ErrorCode(result.error_code), result.error_message or "")
+            for result in response.topics
+            if result.error_code != ErrorCode.NONE
+        }
+        return [refused.get(topic.name) or self._created(topic.name) for topic in topics]
+
+    def _created(self, topic: str) -> TopicSpec | KafkaError:
+        spec = self._cluster.topics.get(topic)
+        return spec or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} was deleted again")
+
+    async def _forward(self, api_key: int, api_version: int, request: object) -> Any:
+        body = b"".join(bytes(part) for part in encode(request, api_version) if isinstance(part, Buffer))
+        answer: ForwardResponse = await self._sc.request(ForwardRequest(api_key, api_version, body))
+        if answer.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode(answer.error_code), answer.error_message or "")
+        response = decode(API_TABLE[api_key].response, api_version, answer.body, elements_max=len(answer.body))
+        await self._mirror.reached(answer.metadata_version)
+        return response
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    configs = [CreatableTopicConfig(name=name, value=value) for name, value in (topic.configs or {}).items()]
+    return CreatableTopic(
+        name=topic.name, num_partitions=topic.partitions, replication_factor=topic.replication_factor, configs=configs
+    )
