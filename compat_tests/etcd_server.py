@@ -16,10 +16,9 @@ import time
 import urllib.request
 from pathlib import Path
 
-from cluster import end
-
 PACKAGE = "etcd-server"
 READY_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
 FETCH_SECONDS_MAX = 300
 STARTS_MAX = 5
 
@@ -83,10 +82,10 @@ class Etcd:
         raise AssertionError(f"etcd did not start in {STARTS_MAX} attempts:\n{self.last_words()}")
 
     def stop(self) -> None:
-        end(self._process, signal.SIGTERM)
+        self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        end(self._process, signal.SIGKILL)
+        self._end(signal.SIGKILL)
 
     def freeze(self) -> None:
         """It stays connected, and answers nobody."""
@@ -100,6 +99,18 @@ class Etcd:
 
     def last_words(self) -> str:
         return "\n".join(self._log.read_text().splitlines()[-20:]) if self._log.exists() else ""
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+        try:
+            self._process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"etcd did not end in {STOP_SECONDS_MAX} s after {how.name}") from None
 
     def _start(self, client_port: int, peer_port: int) -> bool:
         client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"

@@ -151,6 +151,9 @@ class EtcdGateway:
                 reasons.append(error.strerror or str(error))
             else:
                 self._open.add(connection)
+                if self._is_closed:  # meanwhile
+                    self._discard(connection)
+                self.check_open()
                 return connection
             self._turn += 1
         raise StoreUnavailable(f"etcd cannot be reached: {'; '.join(reasons)}")

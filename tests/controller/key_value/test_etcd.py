@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 import trio
 from etcd_server import Etcd
 from key_value_worlds import address_of, compact_etcd
@@ -17,11 +18,13 @@ from tailrace.controller.key_value.interface import (
     Entry,
     EntryPut,
     FellBehind,
+    LeadershipLost,
     Put,
     StoreCorrupt,
     StoreUnavailable,
     WatchEvent,
 )
+from tailrace.controller.leadership import LEADER_KEY, lead
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address, TcpNetwork
 
@@ -163,6 +166,32 @@ async def test_a_key_that_is_no_text_is_somebody_elses(server: Etcd, store: Etcd
     await trio.to_thread.run_sync(lambda: urllib.request.urlopen(request).close())
     with pytest.raises(StoreCorrupt, match="which no SC has written"):
         await store.list("")
+
+
+async def test_an_sc_that_stands_by_leads_when_the_other_is_gone(server: Etcd) -> None:
+    one, two = store_at(address_of(server)), store_at(address_of(server))
+    began: list[bytes] = []
+    first_began = trio.Event()
+
+    async def work(guard: Entry) -> None:
+        began.append(guard.value)
+        first_began.set()
+        if guard.value == b"one":
+            await one.close()  # as a crash: nobody gives the lease up
+            await trio.sleep_forever()
+
+    async def be_first() -> None:
+        with pytest.raises(LeadershipLost):
+            await lead(one, "one", work, structlog.get_logger(), lease_seconds=2)
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(be_first)
+            await first_began.wait()
+            await lead(two, "two", work, structlog.get_logger(), lease_seconds=2)
+    assert began == [b"one", b"two"]
+    assert await two.get(LEADER_KEY) is None
+    await two.close()
 
 
 async def test_leases_outlive_a_restart_of_the_server(server: Etcd, store: EtcdStore) -> None:
