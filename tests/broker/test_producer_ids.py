@@ -1,8 +1,14 @@
 """Ids from blocks: none twice, and no more blocks than needed."""
 
+from functools import partial
+
+import pytest
 import trio
 
-from tailrace.broker.producer_ids import ProducerIds
+from tailrace.broker.producer_ids import WAIT_SECONDS_MAX, ProducerIds, allocate_from
+from tailrace.broker.sc_connection import ScUnreachableError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 
 
 class Blocks:
@@ -29,3 +35,52 @@ async def test_producers_that_come_at_once_get_different_ids() -> None:
             nursery.start_soon(take)
     assert sorted(got) == list(range(10))
     assert blocks.given == 3
+
+
+async def test_a_controller_that_is_away_is_waited_for_once_and_not_by_one_after_the_other(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async def never() -> range:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    producer_ids = ProducerIds(never)
+    refused: list[ErrorCode] = []
+
+    async def take() -> None:
+        with pytest.raises(KafkaError, match="the Streaming Controller cannot be reached") as error:
+            await producer_ids.next()
+        refused.append(error.value.code)
+
+    started = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(take)
+    assert refused == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 3
+    assert trio.current_time() - started == pytest.approx(WAIT_SECONDS_MAX)
+
+
+async def test_a_connection_that_breaks_is_no_reason_to_wait(autojump_clock: object) -> None:
+    async def broken() -> range:
+        raise ScUnreachableError("the connection broke")
+
+    with trio.fail_after(0.1), pytest.raises(KafkaError) as refused:
+        await ProducerIds(broken).next()
+    assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_a_block_is_what_the_controller_gives() -> None:
+    async def ask(message: object) -> AllocateProducerIdsResponse:
+        assert message == AllocateProducerIdsRequest()
+        return AllocateProducerIdsResponse(first_id=3000, count=1000)
+
+    assert await allocate_from(ask) == range(3000, 4000)
+
+
+async def test_a_controller_that_has_no_block_now_may_have_one_later() -> None:
+    async def ask(message: object) -> AllocateProducerIdsResponse:
+        return AllocateProducerIdsResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message="another one acts")
+
+    with pytest.raises(KafkaError, match="another one acts") as refused:
+        await ProducerIds(partial(allocate_from, ask)).next()
+    assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
