@@ -2,13 +2,25 @@
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from tailrace.controller.object_administration import ObjectAdministration
+from tailrace.controller.partition_descriptions import PartitionDescriptions
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
 from tailrace.server.request_context import Reply, RequestContext
 
-Handler = Callable[[ObjectAdministration, RequestContext, Any], Reply]
+
+class ObjectHost(Protocol):
+    """What these handlers need of the SC."""
+
+    @property
+    def objects(self) -> ObjectAdministration: ...
+
+    @property
+    def partitions(self) -> PartitionDescriptions: ...
+
+
+Handler = Callable[[ObjectHost, RequestContext, Any], Reply]
 
 
 def load(api_key: int) -> Handler:

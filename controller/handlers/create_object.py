@@ -3,18 +3,16 @@
 A topic for which there are too few SPUs is created all the same, and waits for them; by Kafka's CreateTopics it is not.
 """
 
-from tailrace.controller.object_administration import ObjectAdministration
+from tailrace.controller.handlers import ObjectHost
 from tailrace.controller.object_planning import write_document
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.create_object import CreateObjectRequest, CreateObjectResponse
 from tailrace.server.request_context import RequestContext
 
 
-async def handle(
-    objects: ObjectAdministration, context: RequestContext, request: CreateObjectRequest
-) -> CreateObjectResponse:
+async def handle(host: ObjectHost, context: RequestContext, request: CreateObjectRequest) -> CreateObjectResponse:
     try:
-        created = await objects.create(request.kind, request.document, request.timeout_ms)
+        created = await host.objects.create(request.kind, request.document, request.timeout_ms)
     except KafkaError as error:
         return CreateObjectResponse(error_code=error.code, error_message=error.message)
     return CreateObjectResponse(document=write_document(created))

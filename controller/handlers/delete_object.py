@@ -3,17 +3,15 @@
 SPUs that hold replicas are only deleted by force.
 """
 
-from tailrace.controller.object_administration import ObjectAdministration
+from tailrace.controller.handlers import ObjectHost
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.delete_object import DeleteObjectRequest, DeleteObjectResponse
 from tailrace.server.request_context import RequestContext
 
 
-async def handle(
-    objects: ObjectAdministration, context: RequestContext, request: DeleteObjectRequest
-) -> DeleteObjectResponse:
+async def handle(host: ObjectHost, context: RequestContext, request: DeleteObjectRequest) -> DeleteObjectResponse:
     try:
-        await objects.delete(request.kind, request.name, force=request.force)
+        await host.objects.delete(request.kind, request.name, force=request.force)
     except KafkaError as error:
         return DeleteObjectResponse(error_code=error.code, error_message=error.message)
     return DeleteObjectResponse()

@@ -1,0 +1,113 @@
+"""What there is to say about partitions: what the store has, and what the SPUs that hold them say of their logs."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+import trio
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
+from tailrace.protocol.internal.describe_replicas import (
+    DescribedReplica,
+    DescribedTopic,
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
+
+from .local_store import LocalStore
+from .objects import Partition
+
+ANSWER_SECONDS_MAX = 2.0
+
+Ask = Callable[[SpuId, DescribeReplicasRequest], Awaitable[DescribeReplicasResponse]]
+"""Raises KafkaError, with a sentence, when the SPU cannot be asked."""
+_ReplicaKey = tuple[SpuId, TopicId, int]
+
+
+class PartitionDescriptions:
+    def __init__(self, local: LocalStore, ask: Ask) -> None:
+        self._local = local
+        self._ask = ask
+
+    async def describe(self, names: Sequence[str] | None) -> list[DescribedPartition]:
+        """Of these topics, or all. An SPU that does not answer soon is described by that. Raises KafkaError."""
+        partitions = self._partitions(names)
+        held: dict[SpuId, list[Partition]] = {}
+        for partition in partitions:
+            for spu in partition.spec.replicas:
+                held.setdefault(spu, []).append(partition)
+        details: dict[_ReplicaKey, ReplicaDetail] = {}
+        silent: dict[SpuId, str] = {}
+        async with trio.open_nursery() as nursery:
+            for spu, its_partitions in held.items():
+                nursery.start_soon(self._ask_one, spu, its_partitions, details, silent)
+        return [_described(partition, details, silent) for partition in partitions]
+
+    def _partitions(self, names: Sequence[str] | None) -> list[Partition]:
+        topics = self._local.topics
+        for name in names or ():
+            if name not in topics:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name:.300}")
+        return [
+            partition
+            for name in sorted(set(topics if names is None else names))
+            for _, partition in sorted(self._local.partitions_of(topics[name].id).items())
+        ]
+
+    async def _ask_one(
+        self,
+        spu: SpuId,
+        partitions: Sequence[Partition],
+        details: dict[_ReplicaKey, ReplicaDetail],
+        silent: dict[SpuId, str],
+    ) -> None:
+        if spu not in self._local.spus or not self._local.spus[spu].is_online:
+            silent[spu] = f"SPU {spu} is not online"
+            return
+        asked: dict[TopicId, list[int]] = {}
+        for partition in partitions:
+            asked.setdefault(partition.topic_id, []).append(partition.number)
+        request = DescribeReplicasRequest([DescribedTopic(topic_id, numbers) for topic_id, numbers in asked.items()])
+        try:
+            with trio.fail_after(ANSWER_SECONDS_MAX):
+                answer = await self._ask(spu, request)
+        except trio.TooSlowError:
+            silent[spu] = f"SPU {spu} did not answer within {ANSWER_SECONDS_MAX:g} s"
+        except KafkaError as error:
+            silent[spu] = error.message
+        else:
+            for replica in answer.replicas:
+                details[spu, replica.topic_id, replica.partition] = _detail(spu, replica)
+
+
+def _detail(spu: SpuId, replica: DescribedReplica) -> ReplicaDetail:
+    return ReplicaDetail(
+        spu,
+        replica.log_start,
+        replica.log_end,
+        replica.high_watermark,
+        replica.size_bytes,
+        replica.error_message,
+    )
+
+
+def _described(
+    partition: Partition, details: dict[_ReplicaKey, ReplicaDetail], silent: dict[SpuId, str]
+) -> DescribedPartition:
+    status = partition.status
+    return DescribedPartition(
+        partition.topic,
+        partition.topic_id,
+        partition.number,
+        status.resolution.value,
+        status.leader,
+        status.epoch,
+        list(partition.spec.replicas),
+        list(status.live_replicas),
+        status.reason,
+        [
+            details.get((spu, partition.topic_id, partition.number))
+            or ReplicaDetail(spu, error_message=silent.get(spu, f"SPU {spu} does not know the partition yet"))
+            for spu in partition.spec.replicas
+        ],
+    )

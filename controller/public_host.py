@@ -1,0 +1,128 @@
+"""The SC as its clients meet it: which requests it answers, and with what.
+
+Kafka's admin clients find all that they need to look around and to change the cluster; producers, consumers and groups
+belong to the SPUs, to whose addresses Metadata leads them. The command line's own requests are answered beside Kafka's,
+but not advertised: Kafka's clients would not know them.
+"""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.client_view import ConnectedListener
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_planning import NewTopic
+from tailrace.protocol.apis import API_TABLE, Api
+from tailrace.protocol.compile import decode, decoder, encode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
+from tailrace.protocol.internal_apis import SC_OBJECT_APIS
+from tailrace.runtime.files import Buffer
+from tailrace.server.client_connection import Route
+from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
+from tailrace.server.host import NO_SPU
+from tailrace.server.request_context import ClientIdentity, RequestContext
+
+from . import handlers
+from .administration import Administration
+from .object_administration import ObjectAdministration
+from .partition_descriptions import PartitionDescriptions
+
+ADVERTISED: Mapping[int, Api] = {key: api for key, api in API_TABLE.items() if key in SHARED | ADMINISTRATIVE}
+KNOWN: Mapping[int, Api] = {**ADVERTISED, **SC_OBJECT_APIS}
+AUTO_CREATE_MS_MAX = 2_000
+"""A metadata request holds up all that its client asks next; it will ask again for what is not there yet."""
+
+
+class PublicHost:
+    def __init__(
+        self,
+        cluster: Cluster,
+        broker_configs: BrokerConfigs,
+        administration: Administration,
+        objects: ObjectAdministration,
+        partitions: PartitionDescriptions,
+    ) -> None:
+        self.id: SpuId = NO_SPU
+        self.cluster = cluster
+        self.broker_configs = broker_configs
+        self.administration = administration
+        self.objects = objects
+        self.partitions = partitions
+        self.apis = ADVERTISED
+        self._routes: dict[tuple[int, int], Route] = {}
+
+    # what clients' connections call
+
+    def route(self, api_key: int, api_version: int) -> Route | None:
+        route = self._routes.get((api_key, api_version))
+        if route is None:
+            api = KNOWN.get(api_key)
+            if api is None or not api.serves(api_version):
+                return None
+            route = self._routes[api_key, api_version] = decoder(api.request, api_version), self._handle(api_key)
+        return route
+
+    def end_turn(self) -> None:
+        """Nobody here waits for what others append."""
+
+    # what handlers call
+
+    async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+        """Those that a metadata request wants; what takes too long is what Kafka says of a topic in the making."""
+        created = await self.administration.create_topics(topics, timeout_ms=AUTO_CREATE_MS_MAX)
+        return [
+            KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, each.message)
+            if isinstance(each, KafkaError) and each.code is ErrorCode.REQUEST_TIMED_OUT
+            else each
+            for each in created
+        ]
+
+    # what SPUs ask for their clients
+
+    async def forward(self, spu: SpuId, asked: ForwardRequest) -> ForwardResponse:
+        """The answer, and the version of the mirror in which all of it has happened."""
+        try:
+            body = await self._answer(spu, asked)
+        except KafkaError as error:
+            return ForwardResponse(error_code=error.code, error_message=error.message)
+        return ForwardResponse(metadata_version=self.cluster.version, body=body)
+
+    async def _answer(self, spu: SpuId, asked: ForwardRequest) -> bytes:
+        api = ADVERTISED.get(asked.api_key)
+        if api is None or asked.api_key not in ADMINISTRATIVE or not api.serves(asked.api_version):
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"API {asked.api_key} in version {asked.api_version} is not handled by the Streaming Controller",
+            )
+        try:
+            request = decode(api.request, asked.api_version, asked.body)
+        except RemoteProtocolError as error:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a forwarded {api.name} cannot be read: {error}") from error
+        context = RequestContext(
+            asked.api_key,
+            asked.api_version,
+            0,
+            None,
+            ConnectedListener("PRIVATE", ("", 0)),
+            ClientIdentity(f"SPU {spu}"),
+            0.0,
+            _ignore,
+        )
+        reply = load_administrative(asked.api_key)(self, context, request)
+        assert isinstance(reply, Coroutine), "what changes the cluster takes its time"
+        response = await reply
+        return b"".join(bytes(part) for part in encode(response, asked.api_version) if isinstance(part, Buffer))
+
+    def _handle(self, api_key: int) -> partial[object]:
+        if api_key in SHARED:
+            return partial(load(api_key), self)
+        if api_key in ADMINISTRATIVE:
+            return partial(load_administrative(api_key), self)
+        return partial(handlers.load(api_key), self)
+
+
+def _ignore(context: RequestContext) -> None:
+    """A forwarded request is answered by its caller."""
