@@ -1,0 +1,316 @@
+"""The whole of the deciding: from events to actions and back, whatever the order in which they come."""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from controller_model import Brain, ModelSc, connected, custom, group, model, topic, topic_id
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tailrace.controller.actions import AddSpu, Delete, Put
+from tailrace.controller.events import LeasesUnknownOver, ReconciliationDue, Removed, Stored
+from tailrace.controller.objects import (
+    NO_LEADER,
+    ConfigOverrides,
+    DeletedTopic,
+    Partition,
+    PartitionResolution,
+    ProducerIdBlock,
+    Spu,
+    SpuGroup,
+    SpuGroupResolution,
+    Topic,
+    TopicResolution,
+)
+from tailrace.protocol.ids import SpuId
+
+CUSTOM = (1, 2, 3)
+TOPICS = (1, 2)
+
+
+class World:
+    """Chooses, by numbers that a test draws, what happens next to a cluster of three custom SPUs and two groups."""
+
+    def __init__(self) -> None:
+        self.sc = ModelSc()
+        self.starts = 0
+
+    def step(self, choice: int) -> None:
+        """Most often something that waits goes on; now and then something happens outside."""
+        steps = self.sc.enabled()
+        if not steps or choice % 4 == 0:
+            steps = self._possible(choice // 4 % 8)
+        if steps:
+            steps[choice // 32 % len(steps)]()
+
+    def _possible(self, kind: int) -> list[Callable[[], None]]:
+        sc, stored = self.sc, self.sc.kv.objects
+        if kind == 0:
+            lose = [sc.lose_a_write] * 2 if sc.writes else []
+            reconcile = [self._reconcile] if sc.listing_left <= 0 else []
+            return [*lose, *reconcile, sc.end_first_lease, sc.crash]
+        if kind == 1:
+            return [lambda key=key: sc.touch(key) for key in stored if key.startswith(("partition", "topic", "spu"))]
+        if kind in (2, 3):
+            return self._of_spus()
+        if kind == 4:
+            return self._of_groups()
+        if kind == 5:
+            return [lambda key=key: self._report(sc.told[key]) for key in sc.told]
+        return self._of_topics()
+
+    def _of_spus(self) -> list[Callable[[], None]]:
+        sc = self.sc
+        steps: list[Callable[[], None]] = []
+        for spu in (*CUSTOM, *(spu for spu in sc.provisioned if spu not in CUSTOM)):
+            if f"spu/{spu}" not in sc.kv.objects:
+                steps += [lambda spu=spu: sc.write(custom(spu))] if spu in CUSTOM else []
+            elif spu in sc.running:
+                steps += [lambda spu=spu: sc.stop_spu(spu), lambda spu=spu: self._start(spu)]
+            else:
+                steps.append(lambda spu=spu: self._start(spu))
+        return steps
+
+    def _of_groups(self) -> list[Callable[[], None]]:
+        sc = self.sc
+        steps: list[Callable[[], None]] = []
+        for name, min_id in (("a", 11), ("b", 12)):
+            if f"spu-group/{name}" not in sc.kv.objects:
+                steps.append(lambda name=name, min_id=min_id: sc.write(group(name, 2, min_id)))
+            else:
+                steps.append(lambda name=name: sc.scale(name, 1 + sc.group(name).spec.replicas % 3))
+                steps.append(lambda name=name: sc.remove(sc.group(name)))
+        return steps
+
+    def _of_topics(self) -> list[Callable[[], None]]:
+        sc = self.sc
+        steps: list[Callable[[], None]] = []
+        for number in TOPICS:
+            name = f"t{number}"
+            if f"topic/{name}" in sc.kv.objects:
+                steps.append(lambda name=name: sc.delete_topic(name))
+                if sc.topic(name).spec.partitions < 5:
+                    steps.append(lambda name=name: sc.grow_topic(name, sc.topic(name).spec.partitions + 1))
+            elif f"deleted-topic/{topic_id(number)}" in sc.kv.objects:
+                steps.append(lambda number=number: sc.undelete_topic(topic_id(number)))
+            else:
+                steps.append(lambda number=number: sc.write(topic(f"t{number}", 3, number, number=number)))
+        return steps
+
+    def _report(self, told: Partition) -> None:
+        """Its leader, if it lives, says that all who live have caught up."""
+        if self.sc.running.get(told.status.leader) == told.status.incarnation:
+            live = tuple(spu for spu in told.spec.replicas if spu in self.sc.running)
+            self.sc.report(told, live)
+
+    def _reconcile(self) -> None:
+        self.sc.reconcile()
+
+    def _start(self, spu: int) -> None:
+        """A new process is admitted as soon as the stream of the one before has ended."""
+        self.starts += 1
+        self.sc.start_spu(spu, f"start {self.starts}")
+
+    def heal(self) -> None:
+        """All SPUs are there and run, and the SC has had the time for all that it began."""
+        sc = self.sc
+        for spu in CUSTOM:
+            if f"spu/{spu}" not in sc.kv.objects:
+                sc.write(custom(spu))
+        for _ in range(30):
+            for found in sc.kv.all_of(Spu):
+                if found.spec.id not in sc.running:
+                    self._start(found.spec.id)
+            sc.settle()
+            sc.end_first_lease()
+            sc.settle()
+            sc.reconcile()
+            if not sc.enabled() and all(found.spec.id in sc.running for found in sc.kv.all_of(Spu)):
+                return
+        raise AssertionError("it does not come to rest")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 2**20), min_size=20, max_size=200))
+def test_whatever_the_order_of_events_all_ends_as_it_should(choices: list[int]) -> None:
+    world = World()
+    for choice in choices:
+        world.step(choice)
+    world.heal()
+    sc = world.sc
+    check_history(sc)
+    assert dict(sc.brain.store.objects) == sc.kv.objects
+    check_topics(sc)
+    check_partitions(sc)
+    check_groups(sc)
+    check_mirror(sc)
+    assert sc.brain.on(ReconciliationDue()) == [], "nothing is left to do"
+
+
+def check_history(sc: ModelSc) -> None:
+    epochs: dict[tuple[UUID, int], int] = {}
+    leaders: dict[tuple[UUID, int, int], tuple[int, str]] = {}
+    for partition in sc.kv.history_of(Partition):
+        key, status = (partition.topic_id, partition.number), partition.status
+        assert status.epoch >= epochs.get(key, -1), "an epoch never falls"
+        epochs[key] = status.epoch
+        if status.epoch >= 0:
+            led = leaders.setdefault((*key, status.epoch), (status.leader, status.incarnation))
+            assert led == (status.leader, status.incarnation), "an epoch is one leader's"
+            assert status.live_replicas
+            assert set(status.live_replicas) <= set(partition.spec.replicas)
+            assert status.leader in status.live_replicas
+
+
+def check_topics(sc: ModelSc) -> None:
+    for found in sc.kv.all_of(Topic):
+        rows = found.status.replica_map
+        assert found.status.resolution is TopicResolution.PROVISIONED
+        assert found.status.reason == ""
+        assert list(rows) == list(range(found.spec.partitions))
+        there = {each.number: each for each in sc.kv.all_of(Partition) if each.topic_id == found.id}
+        assert {number: each.spec.replicas for number, each in there.items()} == rows
+        assert all(each.spec.initial_leader == rows[number][0] for number, each in there.items())
+
+
+def check_partitions(sc: ModelSc) -> None:
+    brought_back = {each.topic.id for each in sc.kv.history_of(DeletedTopic)}
+    topics = {found.id for found in sc.kv.all_of(Topic)}
+    remembered = {found.topic.id for found in sc.kv.all_of(DeletedTopic)}
+    for partition in sc.kv.all_of(Partition):
+        key, status = (partition.topic_id, partition.number), partition.status
+        if partition.topic_id not in topics:
+            assert partition.topic_id in remembered
+            assert key not in sc.told
+            continue
+        if not any(f"spu/{spu}" in sc.kv.objects for spu in status.live_replicas or partition.spec.replicas):
+            assert partition.topic_id in brought_back, "an SPU that topics name is not deleted"
+            assert status.resolution is PartitionResolution.OFFLINE
+            continue
+        assert status.resolution is PartitionResolution.ONLINE
+        assert sc.running[status.leader] == status.incarnation
+        told = sc.told[key].status
+        assert (told.leader, told.epoch, told.live_replicas) == (status.leader, status.epoch, status.live_replicas)
+
+
+def check_groups(sc: ModelSc) -> None:
+    groups = {found.name: found for found in sc.kv.all_of(SpuGroup)}
+    spus = sc.kv.all_of(Spu)
+    for found in groups.values():
+        ids = set(range(found.spec.min_id, found.spec.min_id + found.spec.replicas))
+        own = {spu.spec.id for spu in spus if spu.spec.group == found.name}
+        if found.status.resolution is SpuGroupResolution.RESERVED:
+            assert ids <= own
+            assert found.status.reason or ids == own
+        else:
+            assert found.status.resolution is SpuGroupResolution.INVALID
+            assert found.status.reason
+            strangers = {spu.spec.id for spu in spus if spu.spec.group != found.name}
+            for other in groups.values():
+                if other is not found and other.status.resolution is SpuGroupResolution.RESERVED:
+                    strangers |= set(range(other.spec.min_id, other.spec.min_id + other.spec.replicas))
+            assert ids & strangers, "nobody is in its way"
+    for spu in spus:
+        if spu.spec.group is not None and spu.spec.group not in groups:
+            left = {other.spec.id for other in spus if other.spec.group == spu.spec.group}
+            named = {each for found in sc.kv.all_of(Topic) for row in found.status.replica_map.values() for each in row}
+            assert max(left) in named, "it would have gone otherwise"
+    assert sc.provisioned.keys() >= {spu.spec.id for spu in spus if spu.spec.group is not None}
+
+
+def check_mirror(sc: ModelSc) -> None:
+    brain = sc.brain
+    brain.mirror.publish()
+    assert {name: len(spec.partitions) for name, spec in brain.cluster.topics.items()} == {
+        found.name: found.spec.partitions for found in sc.kv.all_of(Topic)
+    }
+    for name, spec in brain.cluster.topics.items():
+        for mirrored in spec.partitions:
+            partition = sc.kv.get(Partition, f"partition/{sc.topic(name).id}/{mirrored.partition}")
+            is_led = partition.status.resolution is PartitionResolution.ONLINE
+            assert mirrored.leader == (partition.status.leader if is_led else NO_LEADER)
+            assert mirrored.epoch == partition.status.epoch
+    assert brain.cluster.spus.keys() == {spu.spec.id for spu in sc.kv.all_of(Spu)}
+    assert brain.cluster.controller_id == min(brain.cluster.spus)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, 2**20), min_size=20, max_size=100))
+def test_the_same_events_give_the_same_actions_again(choices: list[int]) -> None:
+    world = World()
+    for choice in choices:
+        world.step(choice)
+    assert Brain().on(*world.sc.events) == world.sc.actions
+
+
+def test_one_change_is_told_to_all_whom_it_concerns_in_their_order() -> None:
+    brain = Brain()
+    first = Stored(Spu(custom(1).spec, version=1))
+    brain.on(Stored(topic_version(2, TopicResolution.PENDING)), connected(1))
+    actions = brain.on(first)
+    assert [type(each) for each in actions] == [AddSpu, Put, Put], "the topic learns of the SPU, too"
+    online = actions[1]
+    assert isinstance(online, Put)
+    assert isinstance(online.object, Spu)
+    actions = brain.on(Stored(Spu(online.object.spec, online.object.status, version=3)))
+    assert [
+        each.object.status.resolution for each in actions if isinstance(each, Put) and isinstance(each.object, Topic)
+    ] == [TopicResolution.PROVISIONED]
+
+
+def topic_version(version: int, resolution: TopicResolution) -> Topic:
+    found = topic("t")
+    return Topic(found.name, found.id, found.spec, type(found.status)(resolution), version)
+
+
+def test_what_is_known_already_asks_for_nothing() -> None:
+    brain = Brain()
+    spu = Stored(Spu(custom(1).spec, version=5))
+    assert brain.on(spu) != []
+    assert brain.on(spu, Stored(Spu(custom(1).spec, version=4)), Removed("spu/2", 9), Removed("spu/1", 3)) == []
+
+
+def test_objects_that_concern_no_controller_are_saved() -> None:
+    brain = Brain()
+    overrides, block = ConfigOverrides("", {"a": "b"}, 1), ProducerIdBlock(1000, 2)
+    assert brain.on(Stored(overrides), Stored(block)) == []
+    assert brain.store.config_overrides == {"": overrides}
+    assert brain.store.producer_ids == block
+
+
+def test_partitions_that_nobody_can_bring_back_go_with_the_second_reconciliation() -> None:
+    sc = model(1)
+    sc.write(topic("t", 2))
+    sc.settle()
+    sc.delete_topic("t")
+    sc.settle()
+    sc.remove(sc.kv.get(DeletedTopic, f"deleted-topic/{topic_id(1)}"))
+    sc.settle()
+    assert sc.reconcile() == []
+    assert [type(each) for each in sc.reconcile()] == [Delete, Delete]
+    sc.settle()
+    assert sc.kv.all_of(Partition) == []
+
+
+def test_spus_that_are_not_heard_of_within_a_lease_are_offline() -> None:
+    sc = model(1, 2)
+    sc.running.pop(2)
+    sc.crash()
+    sc.settle()
+    assert sc.spu(2).is_online, "it may be about to come back"
+    sc.deliver(LeasesUnknownOver())
+    sc.settle()
+    assert sc.spu(1).is_online
+    assert not sc.spu(2).is_online
+    assert sc.spu(2).status.reason == "it has not been heard of since the SC started"
+
+
+def test_a_cluster_of_groups_custom_spus_and_topics_comes_up_whole() -> None:
+    sc = model(1, 2)
+    sc.write(group("main", 2, 11))
+    sc.write(topic("t", 8, 4))
+    sc.settle()
+    assert sc.status_of("t").resolution is TopicResolution.PROVISIONED
+    assert {spu for row in sc.status_of("t").replica_map.values() for spu in row} == {1, 2, 11, 12}
+    assert sc.partition(1, 7).status.resolution is PartitionResolution.ONLINE
+    assert {SpuId(spu) for spu in sc.provisioned} == {11, 12}

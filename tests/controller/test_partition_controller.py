@@ -1,0 +1,215 @@
+"""The Partition Controller: which partitions the connections are told of, and who leads each."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from controller_model import Brain, ModelSc, connected, custom, lost, model, topic, topic_id
+
+from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
+from tailrace.controller.events import LiveReplicasReported, ReconciliationDue, Stored
+from tailrace.controller.objects import Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
+
+ONE, TWO, THREE = SpuId(1), SpuId(2), SpuId(3)
+
+
+def with_topic(rows: dict[int, tuple[int, ...]], *spus: int) -> ModelSc:
+    sc = model(*(spus or (1, 2, 3)))
+    sc.write(topic("t", len(rows), len(rows[0]), rows))
+    sc.settle()
+    return sc
+
+
+def set_live(sc: ModelSc, *live: int) -> None:
+    """The leader reports that these have caught up with it."""
+    live_replicas = tuple(map(SpuId, live))
+    sc.report(sc.partition(1), live_replicas)
+    sc.settle()
+    assert sc.partition(1).status.live_replicas == live_replicas
+
+
+def test_a_new_partition_goes_offline_then_to_its_candidate_then_online() -> None:
+    sc = with_topic({0: (2, 1)})
+    seen = [(each.status.resolution, each.status.leader, each.status.epoch) for each in sc.kv.history_of(Partition)]
+    assert seen == [
+        (PartitionResolution.NONE, -1, NO_EPOCH),
+        (PartitionResolution.OFFLINE, -1, NO_EPOCH),
+        (PartitionResolution.CANDIDATE_FOUND, 2, 0),
+        (PartitionResolution.ONLINE, 2, 0),
+    ]
+    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, TWO, Epoch(0), "first", (TWO,))
+
+
+def test_the_connections_are_told_of_what_concerns_spus_and_no_more() -> None:
+    sc = with_topic({0: (2, 1)})
+    told = [each for each in sc.actions if isinstance(each, AddPartition | UpdatePartition)]
+    assert [type(each) for each in told] == [AddPartition, UpdatePartition]
+    assert told[1].partition.status.leader == TWO
+
+
+def test_the_first_leader_is_the_first_replica_that_is_online() -> None:
+    sc = model(2, 3)
+    sc.write(custom(1))
+    sc.write(topic("t", 1, 3, {0: (1, 3, 2)}))
+    sc.settle()
+    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, THREE, Epoch(0), "first", (THREE,))
+
+
+def test_a_partition_without_an_online_replica_says_so_and_is_led_when_one_comes() -> None:
+    sc = model()
+    for spu in (1, 2):
+        sc.write(custom(spu))
+    sc.write(topic("t", 1, 2, {0: (1, 2)}))
+    sc.settle()
+    status = sc.partition(1).status
+    assert (status.resolution, status.epoch) == (PartitionResolution.OFFLINE, NO_EPOCH)
+    assert status.reason == "none of its SPUs is online: 1, 2"
+    sc.start_spu(2)
+    sc.settle()
+    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, TWO, Epoch(0), "first", (TWO,))
+
+
+def test_a_lost_leader_is_followed_by_a_live_replica_at_the_next_epoch() -> None:
+    sc = with_topic({0: (1, 2, 3)})
+    set_live(sc, 1, 3)
+    sc.stop_spu(1)
+    sc.settle()
+    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, THREE, Epoch(1), "first", (THREE,))
+
+
+def test_a_replica_that_is_not_live_is_not_elected() -> None:
+    sc = with_topic({0: (1, 2)})
+    sc.stop_spu(1)
+    sc.settle()
+    status = sc.partition(1).status
+    assert (status.resolution, status.leader, status.epoch) == (PartitionResolution.OFFLINE, 1, 0)
+    assert status.live_replicas == (ONE,)
+    assert status.reason == "none of its live replicas is online: 1"
+
+
+def test_the_last_live_replica_leads_again_when_it_returns() -> None:
+    for incarnation in ("first", "second"):
+        sc = with_topic({0: (1, 2)})
+        sc.stop_spu(1)
+        sc.settle()
+        sc.start_spu(1, incarnation)
+        sc.settle()
+        expected = PartitionStatus(PartitionResolution.ONLINE, ONE, Epoch(1), incarnation, (ONE,))
+        assert sc.partition(1).status == expected
+
+
+def test_an_spu_that_was_never_missed_is_elected_anew_when_its_process_is_another() -> None:
+    sc = with_topic({0: (1, 2)})
+    sc.start_spu(1, "second")
+    sc.settle()
+    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, ONE, Epoch(1), "second", (ONE,))
+
+
+def test_a_live_replica_takes_over_from_a_leader_whose_process_has_started_anew() -> None:
+    sc = with_topic({0: (1, 2)})
+    set_live(sc, 1, 2)
+    sc.start_spu(1, "second")
+    sc.settle()
+    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, TWO, Epoch(1), "first", (TWO,))
+
+
+def test_a_follower_that_goes_or_starts_anew_is_not_live_until_the_leader_says_so_again() -> None:
+    changes: list[Callable[[ModelSc], None]] = [lambda sc: sc.stop_spu(2), lambda sc: sc.start_spu(2, "second")]
+    for change in changes:
+        sc = with_topic({0: (1, 2)})
+        set_live(sc, 1, 2)
+        change(sc)
+        sc.settle()
+        status = sc.partition(1).status
+        assert (status.leader, status.epoch, status.live_replicas) == (1, 0, (1,))
+        sc.start_spu(2, "second")
+        sc.settle()
+        assert sc.partition(1).status.live_replicas == (1,), "what the leader said of the process before counts no more"
+        set_live(sc, 1, 2)
+
+
+def test_reports_of_others_and_of_other_epochs_change_nothing() -> None:
+    sc = with_topic({0: (1, 2, 3)})
+    both = (ONE, TWO)
+    for report in (
+        LiveReplicasReported(TWO, topic_id(1), 0, Epoch(0), both),
+        LiveReplicasReported(ONE, topic_id(1), 0, Epoch(1), both),
+        LiveReplicasReported(ONE, topic_id(1), 0, NO_EPOCH, both),
+        LiveReplicasReported(ONE, topic_id(1), 7, Epoch(0), both),
+        LiveReplicasReported(ONE, topic_id(2), 0, Epoch(0), both),
+        LiveReplicasReported(SpuId(9), topic_id(1), 0, Epoch(0), both),
+    ):
+        assert sc.deliver(report) == [], report
+
+
+def test_a_report_names_replicas_that_are_there_and_always_its_leader() -> None:
+    sc = with_topic({0: (1, 2)}, 1, 2, 3)
+    sc.stop_spu(2)
+    sc.settle()
+    for live in ((ONE, THREE, TWO), (), (TWO,)):
+        assert sc.deliver(LiveReplicasReported(ONE, topic_id(1), 0, Epoch(0), live)) == [], live
+
+
+def test_a_report_that_came_before_its_epoch_was_read_counts_when_it_is() -> None:
+    spu = Spu(custom(1).spec, replace(custom(1).status), version=1)
+    brain = Brain()
+    puts = brain.on(Stored(spu), connected(1))
+    online = next(each.object for each in puts if isinstance(each, Put))
+    assert isinstance(online, Spu)
+    brain.on(Stored(replace(online, version=2)), Stored(replace(topic("t"), version=3)))
+    brain.on(LiveReplicasReported(ONE, topic_id(1), 0, Epoch(4), (ONE,)))
+    found = PartitionStatus(PartitionResolution.CANDIDATE_FOUND, ONE, Epoch(4), "first", (ONE,))
+    partition = Partition("t", topic_id(1), 0, PartitionSpec(ONE, (ONE,)), found, version=5)
+    actions = brain.on(Stored(partition))
+    assert actions == [
+        AddPartition(partition),
+        Put(replace(partition, status=replace(found, resolution=PartitionResolution.ONLINE))),
+    ]
+
+
+def test_a_lost_write_is_decided_again_on_the_newer_version() -> None:
+    sc = with_topic({0: (1, 2)})
+    sc.running.pop(1)
+    sc.deliver(lost(1))
+    sc.carry_out_a_write()  # the SPU is offline
+    sc.deliver_from_store()
+    sc.touch(f"partition/{topic_id(1)}/0")
+    sc.settle()
+    assert sc.partition(1).status.resolution is PartitionResolution.OFFLINE
+
+
+def test_a_deleted_topic_is_told_to_nobody_and_its_epoch_goes_on_when_it_is_brought_back() -> None:
+    sc = with_topic({0: (1, 2)})
+    sc.delete_topic("t")
+    sc.settle()
+    assert sc.actions[-1] == DeletePartition(topic_id(1), 0)
+    sc.start_spu(1, "second")
+    sc.settle()
+    assert sc.partition(1).status.epoch == 0, "nobody is elected for it"
+    sc.undelete_topic(topic_id(1))
+    sc.settle()
+    status = sc.partition(1).status
+    assert (status.resolution, status.leader, status.epoch) == (PartitionResolution.ONLINE, 1, 1)
+    assert (topic_id(1), 0) in sc.told
+
+
+def test_another_sc_tells_its_connections_of_everything_and_elects_nobody_anew() -> None:
+    sc = with_topic({0: (1, 2), 1: (2, 1)})
+    before = dict(sc.kv.objects)
+    sc.crash()
+    sc.settle()
+    sc.end_first_lease()
+    sc.settle()
+    assert sc.kv.objects == before
+    assert len(sc.told) == 2
+
+
+def test_a_removed_partition_is_deleted_from_the_connections() -> None:
+    sc = with_topic({0: (1, 2)})
+    sc.remove(sc.partition(1))
+    assert sc.brain.on(sc.from_store.popleft()) == [DeletePartition(topic_id(1), 0)]
+
+
+def test_nothing_is_left_to_do_at_rest() -> None:
+    sc = with_topic({0: (1, 2), 1: (2, 1)})
+    assert sc.brain.on(ReconciliationDue()) == []

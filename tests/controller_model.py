@@ -1,0 +1,360 @@
+"""A Streaming Controller without waiting: its actions come back as events, in an order that the test chooses.
+
+What is real: the Metadata Dispatcher and all below it. What is a model: a KV store with compare-and-set, the queues
+between, and SPUs that report each partition that they are told to lead. Writes and events of one source keep their order;
+between sources anything goes.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+from uuid import UUID
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.controller.actions import (
+    Action,
+    AddPartition,
+    AddSpu,
+    Delete,
+    DeletePartition,
+    DeleteSpu,
+    Provision,
+    Put,
+    Terminate,
+    UpdatePartition,
+    UpdateSpu,
+)
+from tailrace.controller.cluster_mirror import ClusterMirror
+from tailrace.controller.events import (
+    Event,
+    LeasesUnknownOver,
+    LiveReplicasReported,
+    ReconciliationDue,
+    Removed,
+    SpuConnected,
+    SpuLost,
+    Stored,
+)
+from tailrace.controller.local_store import LocalStore, PartitionKey
+from tailrace.controller.metadata_dispatcher import MetadataDispatcher, controllers_over
+from tailrace.controller.object_codec import key_of
+from tailrace.controller.objects import (
+    DeletedTopic,
+    Listener,
+    Object,
+    Partition,
+    ReplicaMap,
+    Spu,
+    SpuGroup,
+    SpuGroupSpec,
+    SpuSpec,
+    Topic,
+    TopicSpec,
+    TopicStatus,
+)
+from tailrace.controller.observed import Observed
+from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.runtime.network import Address
+
+O = TypeVar("O", bound=Object)  # noqa: E741
+
+
+def address(spu: int, port: int = 9006) -> Address:
+    return Address(f"spu-{spu}", port)
+
+
+def listener(spu: int) -> Listener:
+    return Listener("PUBLIC", f"spu-{spu}", 9005)
+
+
+def custom(spu: int, rack: str | None = None) -> Spu:
+    return Spu(SpuSpec(SpuId(spu), rack=rack))
+
+
+def group(name: str, replicas: int, min_id: int) -> SpuGroup:
+    return SpuGroup(name, SpuGroupSpec(replicas, SpuId(min_id)))
+
+
+def topic_id(number: int) -> TopicId:
+    return UUID(int=number, version=4)
+
+
+def topic(
+    name: str, partitions: int = 1, factor: int = 1, rows: Mapping[int, tuple[int, ...]] | None = None, number: int = 1
+) -> Topic:
+    chosen: ReplicaMap = {key: tuple(map(SpuId, row)) for key, row in (rows or {}).items()}
+    return Topic(name, topic_id(number), TopicSpec(partitions, factor, chosen))
+
+
+def connected(spu: int, incarnation: str = "first") -> SpuConnected:
+    return SpuConnected(SpuId(spu), incarnation, True, (listener(spu),), address(spu))
+
+
+def lost(spu: int, incarnation: str = "first") -> SpuLost:
+    return SpuLost(SpuId(spu), incarnation, "its lease has run out")
+
+
+class Brain:
+    """What an SC process knows and decides; a crash loses it."""
+
+    def __init__(self) -> None:
+        self.store = LocalStore()
+        self.observed = Observed()
+        self.cluster = Cluster()
+        self.mirror = ClusterMirror(self.store, self.cluster)
+        self.dispatcher = MetadataDispatcher(
+            self.store, self.observed, controllers_over(self.store, self.observed), self.mirror
+        )
+
+    def on(self, *events: Event) -> list[Action]:
+        return [action for event in events for action in self.dispatcher.on_event(event)]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """One version of an object, or its removal, as the KV store had it."""
+
+    key: str
+    object: Object | None
+
+
+class ModelStore:
+    def __init__(self) -> None:
+        self.objects: dict[str, Object] = {}
+        self.revision = 0
+        self.history: list[Written] = []
+
+    def put(self, wanted: Object) -> Stored | None:
+        key = key_of(wanted)
+        before = self.objects.get(key)
+        if (0 if before is None else before.version) != wanted.version:
+            return None
+        self.revision += 1
+        now = replace(wanted, version=self.revision)
+        self.objects[key] = now
+        self.history.append(Written(key, now))
+        return Stored(now)
+
+    def delete(self, unwanted: Object) -> Removed | None:
+        key = key_of(unwanted)
+        before = self.objects.get(key)
+        if before is None or before.version != unwanted.version:
+            return None
+        self.revision += 1
+        del self.objects[key]
+        self.history.append(Written(key, None))
+        return Removed(key, self.revision)
+
+    def all_of(self, kind: type[O]) -> list[O]:
+        return [found for found in self.objects.values() if isinstance(found, kind)]
+
+    def get(self, kind: type[O], key: str) -> O:
+        found = self.objects[key]
+        assert isinstance(found, kind)
+        return found
+
+    def history_of(self, kind: type[O]) -> list[O]:
+        return [each.object for each in self.history if isinstance(each.object, kind)]
+
+
+class ModelSc:
+    def __init__(self) -> None:
+        self.kv = ModelStore()
+        self.running: dict[int, str] = {}
+        """The SPUs that live, and the incarnation of each."""
+        self.leading: dict[PartitionKey, LiveReplicasReported] = {}
+        """What each leader last reported, and reports again to another SC."""
+        self.provisioned: dict[int, SpuSpec] = {}
+        self.provisions = 0
+        self.actions: list[Action] = []
+        self.events: list[Event] = []
+        """What the dispatcher was given since the SC began, for a replay."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self.brain = Brain()
+        self.from_store: deque[Event] = deque(Stored(self.kv.objects[key]) for key in sorted(self.kv.objects))
+        self.listing_left = len(self.from_store)
+        """Nothing is reconciled before all that was in the store is known."""
+        self.from_connections: deque[Event] = deque()
+        self.writes: deque[Put | Delete] = deque()
+        self.admitted: set[int] = set()
+        self.told: dict[PartitionKey, Partition] = {}
+        self.events.clear()
+        self.actions.clear()
+
+    # what the world does
+
+    def crash(self) -> None:
+        """Another SC takes over; the SPUs connect to it by themselves."""
+        self._begin()
+        for spu in self.running:
+            self.from_connections.append(self._connected(spu))
+        self.from_connections.extend(report for report in self.leading.values() if report.spu in self.running)
+
+    def write(self, wanted: Object) -> None:
+        """As the Administration does: at once, on the newest version."""
+        before = self.kv.objects.get(key_of(wanted))
+        event = self.kv.put(replace(wanted, version=0 if before is None else before.version))
+        assert event is not None
+        self.from_store.append(event)
+
+    def remove(self, unwanted: Object) -> None:
+        event = self.kv.delete(self.kv.objects[key_of(unwanted)])
+        assert event is not None
+        self.from_store.append(event)
+
+    def touch(self, key: str) -> None:
+        """Somebody else writes the object just before us, so that our compare-and-set is lost."""
+        self.write(self.kv.objects[key])
+
+    def start_spu(self, spu: int, incarnation: str = "first") -> None:
+        self.running[spu] = incarnation
+        self.from_connections.append(self._connected(spu))
+
+    def stop_spu(self, spu: int) -> None:
+        self.from_connections.append(lost(spu, self.running.pop(spu)))
+
+    def delete_topic(self, name: str) -> None:
+        found = self.kv.get(Topic, f"topic/{name}")
+        self.write(DeletedTopic(replace(found, version=0), 0))
+        self.remove(found)
+
+    def undelete_topic(self, found: TopicId) -> None:
+        deleted = self.kv.get(DeletedTopic, f"deleted-topic/{found}")
+        self.write(deleted.topic)
+        self.remove(deleted)
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        found = self.kv.get(Topic, f"topic/{name}")
+        self.write(replace(found, spec=replace(found.spec, partitions=partitions)))
+
+    def scale(self, name: str, replicas: int) -> None:
+        found = self.kv.get(SpuGroup, f"spu-group/{name}")
+        self.write(replace(found, spec=replace(found.spec, replicas=replicas)))
+
+    def _connected(self, spu: int) -> SpuConnected:
+        return connected(spu, self.running[spu])
+
+    # what happens next
+
+    def enabled(self) -> list[Callable[[], None]]:
+        steps: list[tuple[bool, Callable[[], None]]] = [
+            (bool(self.from_store), self.deliver_from_store),
+            (bool(self.from_connections), self.deliver_from_connections),
+            (bool(self.writes), self.carry_out_a_write),
+        ]
+        return [step for is_possible, step in steps if is_possible]
+
+    def deliver_from_store(self) -> None:
+        self.listing_left -= 1
+        self.deliver(self.from_store.popleft())
+
+    def deliver_from_connections(self) -> None:
+        self.deliver(self.from_connections.popleft())
+
+    def carry_out_a_write(self) -> None:
+        write = self.writes.popleft()
+        event = self.kv.put(write.object) if isinstance(write, Put) else self.kv.delete(write.object)
+        if event is not None:
+            self.from_store.append(event)
+
+    def lose_a_write(self) -> None:
+        self.writes.popleft()
+
+    def deliver(self, event: Event) -> list[Action]:
+        self.events.append(event)
+        actions = self.brain.on(event)
+        for action in actions:
+            self._take(action)
+        return actions
+
+    def settle(self) -> None:
+        """Everything that follows, in turn, until nothing does."""
+        for _ in range(100_000):
+            steps = self.enabled()
+            if not steps:
+                return
+            for step in steps:
+                step()
+        raise AssertionError("it does not come to rest")
+
+    def reconcile(self) -> list[Action]:
+        assert self.listing_left <= 0
+        return self.deliver(ReconciliationDue())
+
+    def end_first_lease(self) -> None:
+        self.deliver(LeasesUnknownOver())
+
+    def _take(self, action: Action) -> None:
+        self.actions.append(action)
+        match action:
+            case Put() | Delete():
+                self.writes.append(action)
+            case AddSpu(spu):
+                assert spu.spec.id not in self.admitted
+                self.admitted.add(spu.spec.id)
+            case UpdateSpu(spu):
+                assert spu.spec.id in self.admitted
+            case DeleteSpu(spu_id):
+                self.admitted.remove(spu_id)
+            case AddPartition(partition):
+                assert (partition.topic_id, partition.number) not in self.told
+                self._tell(partition)
+            case UpdatePartition(partition):
+                assert (partition.topic_id, partition.number) in self.told
+                self._tell(partition)
+            case DeletePartition(topic_id, number):
+                del self.told[topic_id, number]
+            case Provision(spu):
+                self.provisioned[spu.spec.id] = spu.spec
+                if spu.spec.id not in self.running:
+                    self.provisions += 1
+                    self.start_spu(spu.spec.id, f"provision {self.provisions}")
+            case Terminate(spu_id):
+                self.provisioned.pop(spu_id, None)
+                if spu_id in self.running:
+                    self.stop_spu(spu_id)
+
+    def _tell(self, partition: Partition) -> None:
+        """A leader that lives reports itself, as soon as it knows."""
+        self.told[partition.topic_id, partition.number] = partition
+        status = partition.status
+        before = self.leading.get((partition.topic_id, partition.number))
+        if status.leader in self.running and self.running[status.leader] == status.incarnation:
+            if before is None or before.epoch < status.epoch:
+                self.report(partition, (status.leader,))
+
+    def report(self, partition: Partition, live: tuple[SpuId, ...]) -> None:
+        status = partition.status
+        report = LiveReplicasReported(status.leader, partition.topic_id, partition.number, status.epoch, live)
+        self.leading[partition.topic_id, partition.number] = report
+        self.from_connections.append(report)
+
+    # what came of it
+
+    def topic(self, name: str) -> Topic:
+        return self.kv.get(Topic, f"topic/{name}")
+
+    def status_of(self, name: str) -> TopicStatus:
+        return self.topic(name).status
+
+    def partition(self, topic_number: int, number: int = 0) -> Partition:
+        return self.kv.get(Partition, f"partition/{topic_id(topic_number)}/{number}")
+
+    def spu(self, spu: int) -> Spu:
+        return self.kv.get(Spu, f"spu/{spu}")
+
+    def group(self, name: str) -> SpuGroup:
+        return self.kv.get(SpuGroup, f"spu-group/{name}")
+
+
+def model(*spus: int) -> ModelSc:
+    """With these custom SPUs registered and online."""
+    sc = ModelSc()
+    for spu in spus:
+        sc.write(custom(spu))
+        sc.start_spu(spu)
+    sc.settle()
+    return sc
