@@ -66,6 +66,7 @@ class LocalStore:
         """Everything, by the store's keys."""
         self.spus: Mapping[SpuId, Spu] = MappingProxyType(self._spus)
         self.spu_groups: Mapping[str, SpuGroup] = MappingProxyType(self._spu_groups)
+        """In the order in which they came."""
         self.topics: Mapping[str, Topic] = MappingProxyType(self._topics)
         self.topics_by_id: Mapping[TopicId, Topic] = MappingProxyType(self._topics_by_id)
         self.unfinished_topics: Mapping[str, Topic] = MappingProxyType(self._unfinished_topics)
@@ -135,7 +136,7 @@ class LocalStore:
                 assert not isinstance(previous, _NOT_PARTITION) and not isinstance(current, _NOT_PARTITION)
                 self._index_partition(previous, current)
             case _:
-                if previous is not None:
+                if previous is not None and not isinstance(current, SpuGroup):  # groups keep their order
                     self._drop(previous)
                 if current is not None:
                     self._add(current)

@@ -162,21 +162,27 @@ def _fault(group: SpuGroup, store: LocalStore) -> str | None:
         if spu is not None and spu.spec.group != group.name:
             owner = "is a custom SPU" if spu.spec.group is None else f"belongs to the group {spu.spec.group}"
             return f"of the ids {_shown(ids)} one is taken: SPU {spu_id} {owner}"
-    for other in store.spu_groups.values():
+    for other in _groups_before(group, store):
         theirs = ids_of(other.spec)
-        if ids[0] < theirs.stop and theirs.start < ids.stop and _comes_before(other, group):
+        if ids.start < theirs.stop and theirs.start < ids.stop:
             return f"the ids {_shown(ids)} overlap with {_shown(theirs)} of the group {other.name}"
     return None
 
 
+def _groups_before(group: SpuGroup, store: LocalStore) -> Iterator[SpuGroup]:
+    """Those that have the ids if both want them: who has reserved them already, else who came first."""
+    rank = _RANKS[group.status.resolution]
+    is_earlier = True
+    for other in store.spu_groups.values():
+        if other.name == group.name:
+            is_earlier = False
+        elif other.status.resolution is not SpuGroupResolution.INVALID:  # such a one has no ids
+            its_rank = _RANKS[other.status.resolution]
+            if its_rank < rank or (its_rank == rank and is_earlier):
+                yield other
+
+
 _RANKS = {SpuGroupResolution.RESERVED: 0, SpuGroupResolution.INIT: 1, SpuGroupResolution.INVALID: 2}
-
-
-def _comes_before(other: SpuGroup, group: SpuGroup) -> bool:
-    """Of two that want the same ids: who has reserved them, else the first by name; who has none is in nobody's way."""
-    if other.status.resolution is SpuGroupResolution.INVALID:
-        return False
-    return (_RANKS[other.status.resolution], other.name) < (_RANKS[group.status.resolution], group.name)
 
 
 def _shown(ids: range) -> str:

@@ -1,8 +1,8 @@
 """A Streaming Controller without waiting: its actions come back as events, in an order that the test chooses.
 
 What is real: the Metadata Dispatcher and all below it. What is a model: a KV store with compare-and-set, the queues
-between, and SPUs that report each partition that they are told to lead. Writes and events of one source keep their order;
-between sources anything goes.
+between, and SPUs that report each partition that they are told to lead. Writes and events of one source keep their
+order; between sources anything goes.
 """
 
 from collections import deque
@@ -322,9 +322,9 @@ class ModelSc:
         self.told[partition.topic_id, partition.number] = partition
         status = partition.status
         before = self.leading.get((partition.topic_id, partition.number))
-        if status.leader in self.running and self.running[status.leader] == status.incarnation:
-            if before is None or before.epoch < status.epoch:
-                self.report(partition, (status.leader,))
+        is_news = before is None or before.epoch < status.epoch
+        if is_news and self.running.get(status.leader) == status.incarnation:
+            self.report(partition, (status.leader,))
 
     def report(self, partition: Partition, live: tuple[SpuId, ...]) -> None:
         status = partition.status
