@@ -77,9 +77,12 @@ class Changes:
                 del waiting[place]
             return not waiting
 
-        with trio.move_on_at(ends.at):
-            await self._writes.until(all_reached)
         late = timed_out("it is stored, but has not taken effect in time; it may still do so")
+        try:
+            with trio.move_on_at(ends.at):
+                await self._writes.until(all_reached)
+        except KafkaError as error:
+            late = error
         return [late if place in waiting else result for place, result in enumerate(results)]
 
     async def _write_once(

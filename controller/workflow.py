@@ -1,0 +1,138 @@
+"""The SC's workflow, Readers, Metadata Dispatcher, Controllers, Action Dispatcher, Updaters: the loop around them.
+
+Everything that the SC knows is made anew when it begins to lead, from the store alone: an SC that was killed and one
+that takes over from another begin alike.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.error_codes import KafkaError
+
+from .action_dispatcher import ActionDispatcher
+from .actions import Action
+from .cluster_mirror import ClusterMirror, MirrorChange
+from .events import Event, Removed, Stored
+from .key_value.interface import Entry, KeyValueStore
+from .leadership import LEADER_KEY
+from .local_store import LocalStore
+from .metadata_dispatcher import MetadataDispatcher, controllers_over
+from .objects import ConfigOverrides
+from .observed import Observed
+from .own_writes import OwnWrites
+from .readers import EVENTS_WAITING_MAX, KvReader
+from .updaters import Connections, ConnectionUpdater, KvUpdater, Provisioner, ProvisionerUpdater, UpdaterCounts
+
+EVENTS_AT_ONCE = 200
+"""Decided about in one turn: their actions go out together, and then clients get theirs."""
+
+
+class PublishingConnections(Connections, Protocol):
+    def publish(self, change: MirrorChange) -> None:
+        """To every SPU that is connected, after what `apply` was given before."""
+
+
+@dataclass(slots=True)
+class WorkflowCounts:
+    events: int = 0
+    actions: int = 0
+    turns: int = 0
+
+
+class Workflow:
+    def __init__(
+        self,
+        store: KeyValueStore,
+        provisioner: Provisioner,
+        broker_configs: BrokerConfigs,
+        logger: FilteringBoundLogger,
+        guard: Entry | None = None,
+    ) -> None:
+        """`guard` is the entry by which this SC leads, where there may be others."""
+        self.local = LocalStore()
+        self.observed = Observed()
+        self.cluster = Cluster()
+        self.mirror = ClusterMirror(self.local, self.cluster)
+        self.counts = WorkflowCounts()
+        self.updater_counts = UpdaterCounts()
+        self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
+        """Where readers, and whoever else has something to report, send it."""
+        guarded: Callable[[], Entry | None] = lambda: guard  # noqa: E731
+        self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}))
+        self.writes = OwnWrites(store, self.local, logger, guarded)
+        self.key_value_updater = KvUpdater(store, self.updater_counts, logger, guarded)
+        self.provisioner_updater = ProvisionerUpdater(provisioner, self.updater_counts, logger)
+        self._dispatcher = MetadataDispatcher(
+            self.local, self.observed, controllers_over(self.local, self.observed), self.mirror
+        )
+        self._broker_configs = broker_configs
+        self._logger = logger
+        self._stored_events = 0
+
+    async def run(
+        self, connections: PublishingConnections, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Until cancelled; started when all that is in the store has been decided about. Raises LeadershipLost."""
+        actions = ActionDispatcher(
+            self.key_value_updater,
+            ConnectionUpdater(connections, self._logger),
+            self.provisioner_updater,
+            self.reader.refused,
+            self._logger,
+        )
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._decide, actions, connections)
+            nursery.start_soon(self.key_value_updater.run)
+            nursery.start_soon(self.provisioner_updater.run)
+            await nursery.start(self.reader.run)
+            to_read = self.reader.counts.read_events
+            await self.writes.until(lambda: self._stored_events >= to_read)
+            task_status.started()
+
+    async def _decide(self, actions: ActionDispatcher, connections: PublishingConnections) -> None:
+        async for first in self._received:
+            events = [first]
+            while len(events) < EVENTS_AT_ONCE:
+                try:
+                    events.append(self._received.receive_nowait())
+                except trio.WouldBlock:
+                    break
+            self._take_turn(events, actions, connections)
+            await trio.lowlevel.checkpoint()
+
+    def _take_turn(self, events: list[Event], actions: ActionDispatcher, connections: PublishingConnections) -> None:
+        """From events to actions, without waiting for anything. Specs leave before the mirror that tells of them."""
+        decided: list[Action] = []
+        revision = 0
+        for event in events:
+            decided += self._dispatcher.on_event(event)
+            if isinstance(event, Stored | Removed):
+                revision = max(revision, event.object.version if isinstance(event, Stored) else event.version)
+                self._stored_events += 1
+                self._use_broker_configs(event)
+        self._logger.debug("controllers_decided", events=len(events), actions=len(decided))
+        actions.dispatch(decided)
+        change = self.mirror.publish()
+        if change:
+            connections.publish(change)
+        self.counts.turns += 1
+        self.counts.events += len(events)
+        self.counts.actions += len(decided)
+        self.writes.on_applied(revision)
+
+    def _use_broker_configs(self, event: Stored | Removed) -> None:
+        """Those set for all SPUs count for what the SC decides, too."""
+        if isinstance(event, Removed) or isinstance(event.object, ConfigOverrides):
+            overrides = self.local.config_overrides.get("")
+            configs = {} if overrides is None else overrides.configs
+            if configs != self._broker_configs.dynamic_default:
+                try:
+                    self._broker_configs.use_dynamic({}, configs)
+                except KafkaError as error:  # written by a version that allows more
+                    self._logger.error("stored_configs_refused", reason=error.message)

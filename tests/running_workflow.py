@@ -1,0 +1,126 @@
+"""The SC's workflow on a store in memory, with SPUs that do at once what they are told and nothing else."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import structlog
+import trio
+from spus import SteadyClock
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.controller.actions import AddPartition, ConnectionAction, UpdatePartition
+from tailrace.controller.administration import Administration
+from tailrace.controller.changes import Changes
+from tailrace.controller.cluster_mirror import MirrorChange
+from tailrace.controller.effects import Effects
+from tailrace.controller.events import Event, LiveReplicasReported, SpuConnected, SpuLost
+from tailrace.controller.key_value import interface as key_value
+from tailrace.controller.key_value.interface import KeyValueStore
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.object_administration import ObjectAdministration
+from tailrace.controller.object_codec import encode, key_of
+from tailrace.controller.objects import Listener, Object, Partition, Spu, SpuSpec
+from tailrace.controller.updaters import NoProvisioner, Provisioner
+from tailrace.controller.workflow import Workflow
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.network import Address
+
+
+@dataclass
+class ObedientSpus:
+    """Leaders report in as soon as they are told that they lead; silent ones never do."""
+
+    silent: set[int] = field(default_factory=set)
+    applied: list[ConnectionAction] = field(default_factory=list)
+    published: list[MirrorChange] = field(default_factory=list)
+    reports: list[Event] = field(default_factory=list)
+    reporting: trio.Event = field(default_factory=trio.Event)
+
+    def apply(self, action: ConnectionAction) -> None:
+        self.applied.append(action)
+        if isinstance(action, AddPartition | UpdatePartition):
+            partition = action.partition
+            if partition.status.leader >= 0 and partition.status.leader not in self.silent:
+                self.reports.append(_report(partition))
+                self.reporting.set()
+
+    def publish(self, change: MirrorChange) -> None:
+        self.published.append(change)
+
+
+def _report(partition: Partition) -> LiveReplicasReported:
+    status = partition.status
+    return LiveReplicasReported(status.leader, partition.topic_id, partition.number, status.epoch, status.live_replicas)
+
+
+@dataclass
+class RunningWorkflow:
+    workflow: Workflow
+    spus: ObedientSpus
+    administration: Administration
+    objects: ObjectAdministration
+    broker_configs: BrokerConfigs
+    clock: SteadyClock
+
+    async def connect(self, *spus: int) -> None:
+        """Returns when the store has them online."""
+        for spu in spus:
+            await self.workflow.events.send(
+                SpuConnected(
+                    SpuId(spu),
+                    f"incarnation-{spu}",
+                    True,
+                    (Listener("PUBLIC", f"spu-{spu}", 9005),),
+                    Address(f"spu-{spu}", 9006),
+                )
+            )
+        local = self.workflow.local
+        await self.workflow.writes.until(
+            lambda: all(spu in local.spus and local.spus[SpuId(spu)].is_online for spu in map(SpuId, spus))
+        )
+
+    async def lose(self, spu: int) -> None:
+        await self.workflow.events.send(SpuLost(SpuId(spu), f"incarnation-{spu}", "its lease has run out"))
+        await self.workflow.writes.until(lambda: not self.workflow.local.spus[SpuId(spu)].is_online)
+
+
+async def put(store: KeyValueStore, *objects: Object) -> None:
+    written = await store.write([key_value.Put(key_of(each), encode(each), each.version) for each in objects])
+    assert None not in written
+
+
+def registered(*spus: int) -> list[Spu]:
+    return [Spu(SpuSpec(SpuId(spu))) for spu in spus]
+
+
+@asynccontextmanager
+async def running_workflow(
+    store: KeyValueStore | None = None,
+    provisioner: Provisioner | None = None,
+    broker: Mapping[str, str] | None = None,
+    chance_seed: int = 1,
+) -> AsyncIterator[RunningWorkflow]:
+    logger = structlog.get_logger()
+    broker_configs = BrokerConfigs(broker or {})
+    workflow = Workflow(store or MemoryStore(), provisioner or NoProvisioner(logger), broker_configs, logger)
+    changes = Changes(workflow.writes)
+    effects = Effects(workflow.local, workflow.cluster)
+    clock, chance = SteadyClock(), RandomChance(chance_seed)
+    administration = Administration(changes, effects, workflow.local, broker_configs, clock, chance, logger)
+    objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, logger)
+    spus = ObedientSpus()
+
+    async def report() -> None:
+        while True:
+            await spus.reporting.wait()
+            spus.reporting = trio.Event()
+            while spus.reports:
+                await workflow.events.send(spus.reports.pop(0))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(report)
+        await nursery.start(workflow.run, spus)
+        yield RunningWorkflow(workflow, spus, administration, objects, broker_configs, clock)
+        nursery.cancel_scope.cancel()
