@@ -1,4 +1,4 @@
-"""What a program asks of its own process: how long it has run, how many files it may open, and signals to stop."""
+"""What a program asks of its own process: how long it has run, how many files it may open, and when it is to stop."""
 
 import os
 import resource
@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
+STANDARD_INPUT = 0
+INPUT_BYTES_AT_ONCE = 4096
 _IMPORTED = time.monotonic()
 
 
@@ -38,3 +40,13 @@ async def stop_signals() -> AsyncIterator[AsyncIterator[int]]:
     """The signals that ask for a clean stop, as they come."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         yield signals
+
+
+async def end_of_input() -> None:
+    """Returns when nobody holds the other end of standard input any more: whoever started this process has gone.
+
+    The system closes that end however its holder dies, so this needs nobody's last word.
+    """
+    async with trio.lowlevel.FdStream(os.dup(STANDARD_INPUT)) as stream:
+        while await stream.receive_some(INPUT_BYTES_AT_ONCE):
+            pass

@@ -1,0 +1,125 @@
+"""What a person gave a server to start with: flags, environment and file together, read into typed values.
+
+Each reading names the setting in what it refuses, so that a command never has to.
+"""
+
+import argparse
+import math
+import os
+from collections.abc import Collection, Mapping
+
+from tailrace.runtime.files import RealFiles
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import ListenerSettings, SettingsError, parse_address
+from tailrace.runtime.settings_sources import default_data_directory, merge, read_file
+
+OFF = "off"
+
+
+class GivenSettings:
+    def __init__(self, merged: Mapping[str, object], pairs: list[str]) -> None:
+        """`pairs` are Kafka's settings from the command line, as NAME=VALUE."""
+        self._merged = merged
+        self._pairs = pairs
+
+    def has(self, name: str) -> bool:
+        return name in self._merged
+
+    def text(self, name: str) -> str | None:
+        value = self._merged.get(name)
+        return None if value is None else str(value)
+
+    def required(self, name: str, example: str) -> str:
+        value = self.text(name)
+        if value is None:
+            raise SettingsError(f"--{name} is missing: it takes {example}")
+        return value
+
+    def one_of(self, name: str, allowed: Collection[str]) -> str | None:
+        """The flag is checked by its parser; a file and the environment may say anything."""
+        value = self.text(name)
+        if value is not None and value not in allowed:
+            raise SettingsError(f"--{name} {value}: it is one of {', '.join(sorted(allowed))}")
+        return value
+
+    def whole_number(self, name: str, minimum: int, maximum: int) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not (value.isascii() and value.isdecimal() and len(value) <= 10 and minimum <= int(value) <= maximum):
+            raise SettingsError(f"--{name} {value}: it is a number from {minimum} to {maximum}")
+        return int(value)
+
+    def seconds(self, name: str, default: float) -> float:
+        value = self.text(name)
+        if value is None:
+            return default
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            raise SettingsError(f"--{name} {value}: it is a number of seconds above 0")
+        return seconds
+
+    def texts(self, name: str) -> list[str]:
+        """A flag may be repeated, a file may hold a list, and the environment has one line: commas stand between."""
+        given = self._merged.get(name, [])
+        each = given if isinstance(given, list) else [given]
+        return [text.strip() for entry in each for text in str(entry).split(",")]
+
+    def addresses(self, name: str) -> tuple[Address, ...]:
+        return tuple(parse_address(text, f"--{name}") for text in self.texts(name))
+
+    def listeners(self) -> tuple[ListenerSettings, ...]:
+        """Those for clients; the first is PUBLIC, the others count on from there."""
+        return tuple(
+            _listener(f"PUBLIC_{number}" if number else "PUBLIC", text, "--public")
+            for number, text in enumerate(self.texts("public"))
+        )
+
+    def listener(self, name: str, default: ListenerSettings) -> ListenerSettings:
+        """Another one; its name among the server's listeners is the default's."""
+        text = self.text(name)
+        return default if text is None else _listener(default.name, text, f"--{name}")
+
+    def metrics_listener(self, default: Address) -> ListenerSettings | None:
+        if self.text("metrics") == OFF:
+            return None
+        return self.listener("metrics", ListenerSettings("METRICS", default, may_move=True))
+
+    def data_directory(self) -> str:
+        return os.path.abspath(self.text("data") or default_data_directory(os.environ))
+
+    def broker_settings(self) -> dict[str, str]:
+        table = self._merged.get("broker", {})
+        if not isinstance(table, dict):
+            raise SettingsError("the settings file: [broker] must be a table of Kafka's broker settings")
+        broker = {
+            str(name): str(value).lower() if isinstance(value, bool) else str(value) for name, value in table.items()
+        }
+        for entry in self._pairs:
+            name, equals, value = entry.partition("=")
+            if not equals:
+                raise SettingsError(f"--set {entry}: it takes NAME=VALUE, such as num.partitions=3")
+            broker[name.strip()] = value.strip()
+        return broker
+
+
+def given_settings(names: Collection[str], arguments: argparse.Namespace) -> GivenSettings:
+    """From the parsed flags, the process's environment, and the file that `--config` names."""
+    known = frozenset(names) | {"broker"}
+    file: dict[str, object] = {}
+    if arguments.config:
+        try:
+            content = RealFiles(read_only=True).read(arguments.config)
+        except OSError as error:
+            raise SettingsError(f"--config {arguments.config}: {error.strerror}") from error
+        file = read_file(arguments.config, content)
+    flags = {name: getattr(arguments, name.replace("-", "_"), None) for name in names}
+    return GivenSettings(merge(known, file, os.environ, flags), arguments.set)
+
+
+def _listener(name: str, text: str, where: str) -> ListenerSettings:
+    address, equals, advertised = text.partition("=")
+    return ListenerSettings(name, parse_address(address, where), parse_address(advertised, where) if equals else None)

@@ -1,0 +1,105 @@
+"""What `tailrace up` starts a managed SPU with: its settings, and the command line of one that is a child process.
+
+Ports keep a distance of ten from SPU to SPU, as each has a few. That goes by the SPU's id, which is one of its kind in
+the cluster: so groups with the same template do not meet, and the ports are the same at each start.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from tailrace.controller.objects import Spu
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import ListenerSettings, SpuSettings
+
+from .serving import LogSettings
+
+GROUP = "main"
+"""The SPU group of `up` itself; others may be added while it runs."""
+FIRST_ID = SpuId(1)
+PORTS_APART = 10
+PORT_MAX = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedSpus:
+    data_directory: str
+    """Each SPU has a directory of its own below it."""
+    listeners: tuple[ListenerSettings, ...]
+    """Of the first SPU of our group."""
+    private: ListenerSettings
+    metrics: ListenerSettings | None
+    broker: Mapping[str, str]
+    are_listeners_chosen: bool
+    """By a person: then no SPU takes another port than it should."""
+
+    def settings_of(self, spu: Spu, controller: Address) -> SpuSettings:
+        """`controller` is the private address of the SC."""
+        spec = spu.spec
+        listeners: tuple[ListenerSettings, ...] = (
+            ListenerSettings("PUBLIC", Address(self._host, spec.public.port), may_move=True),
+        )
+        private = ListenerSettings("PRIVATE", Address(self._host, spec.private.port), may_move=True)
+        if spec.group == GROUP:
+            listeners, private = self._listeners_of(spec.id), self.private
+        return SpuSettings(
+            spec.id,
+            f"{spec.log_directory or self.data_directory}/spu-{spec.id}",
+            tuple(_moved(each, spec.id) for each in listeners),
+            None if self.metrics is None else _moved(self.metrics, spec.id),
+            spec.rack,
+            {**self.broker, **spec.configs},
+            controllers=(controller,),
+            private=_moved(private, spec.id),
+        )
+
+    @property
+    def _host(self) -> str:
+        return self.listeners[0].address.host
+
+    def _listeners_of(self, spu: SpuId) -> tuple[ListenerSettings, ...]:
+        if spu == FIRST_ID or self.are_listeners_chosen:
+            return self.listeners
+        # The first SPU's second listener is on the port that Kafka's users expect, and there is one such port.
+        return (replace(self.listeners[0], may_move=True),)
+
+
+def child_command(settings: SpuSettings, log: LogSettings) -> list[str]:
+    """The SPU as a program of its own, which stops when we do."""
+    command = [sys.executable, "-P", "-m", "tailrace", "serve", "spu", "--until-input-ends"]
+    command += ["--id", str(settings.id), "--data", settings.data_directory]
+    command += ["--sc", ",".join(map(str, settings.controllers))]
+    for listener in settings.listeners:
+        command += ["--public", _text(listener)]
+    command += ["--private", _text(settings.private)]
+    command += ["--metrics", "off" if settings.metrics is None else _text(settings.metrics)]
+    if settings.rack is not None:
+        command += ["--rack", settings.rack]
+    for name, value in settings.broker.items():
+        command += ["--set", f"{name}={value}"]
+    command += ["--log-level", log.level]
+    if log.format is not None:
+        command += ["--log-format", log.format]
+    return command
+
+
+def _moved(listener: ListenerSettings, spu: SpuId) -> ListenerSettings:
+    """Where the listener of the first SPU is on this one."""
+    advertised = listener.advertised
+    return replace(
+        listener,
+        address=_moved_address(listener.address, spu),
+        advertised=None if advertised is None else _moved_address(advertised, spu),
+    )
+
+
+def _moved_address(address: Address, spu: SpuId) -> Address:
+    port = address.port + PORTS_APART * (spu - FIRST_ID)
+    if address.port == 0 or not 0 < port <= PORT_MAX:
+        return Address(address.host, 0)
+    return Address(address.host, port)
+
+
+def _text(listener: ListenerSettings) -> str:
+    return f"{listener.address}={listener.advertised}" if listener.advertised else str(listener.address)

@@ -1,0 +1,126 @@
+"""What the commands that serve have in common: flags, logs, how they stop, and how they say that they cannot start.
+
+Each prints one line on standard output when it serves, and nothing after it. SIGTERM or SIGINT stop it cleanly, a
+second one at once. What cannot start says why in one sentence on standard error, and exits with status 1.
+"""
+
+import argparse
+import gc
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import trio
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.runtime import logs
+from tailrace.runtime.error_groups import first_error
+from tailrace.runtime.network import CannotListenError
+from tailrace.runtime.process import allow_many_files, running_ms, stop_signals
+from tailrace.runtime.seams import Seams, real_seams
+from tailrace.runtime.settings import SettingsError
+
+from .given_settings import GivenSettings, given_settings
+
+LOG_FORMATS = ("text", "json")
+COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format"})
+
+Settings = TypeVar("Settings")
+
+
+class CannotServeError(Exception):
+    """One sentence for the person who started the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    level: str
+    format: str | None
+    """None: text for a person, JSON for a machine."""
+
+
+def add_common_flags(parser: argparse.ArgumentParser, *, public: str, metrics: str) -> None:
+    """`public` and `metrics` say what the defaults are."""
+    parser.add_argument("--data", metavar="DIR", help="where the data lives (default: under the user's data directory)")
+    parser.add_argument(
+        "--public",
+        metavar="HOST:PORT[=HOST:PORT]",
+        action="append",
+        help="where clients connect, and what they are told to connect to if that is another address (default: "
+        f"{public}); port 0 picks a free one; may be repeated",
+    )
+    parser.add_argument(
+        "--metrics", metavar="HOST:PORT", help=f"where Prometheus scrapes (default: {metrics}, or a free port); or: off"
+    )
+    parser.add_argument("--config", metavar="FILE", help="a TOML file with these settings and a table [broker]")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="one of Kafka's broker settings, such as num.partitions=3",
+    )
+    parser.add_argument("--log-level", choices=sorted(logs.LEVELS), help="default: info")
+    parser.add_argument("--log-format", choices=LOG_FORMATS, help="default: text on a terminal, else json")
+
+
+def log_settings(given: GivenSettings) -> LogSettings:
+    return LogSettings(given.one_of("log-level", logs.LEVELS) or "info", given.one_of("log-format", LOG_FORMATS))
+
+
+def run_server(
+    command: str,
+    arguments: argparse.Namespace,
+    names: frozenset[str],
+    read: Callable[[GivenSettings], Settings],
+    serve: Callable[[Settings, Seams], Awaitable[None]],
+    refusals: tuple[type[Exception], ...] = (),
+) -> int:
+    """Reads the settings and serves until the end; the exit status.
+
+    `refusals` are the errors whose text is a sentence for the person, beside those that every server may meet.
+    """
+    try:
+        given = given_settings(names, arguments)
+        settings = read(given)
+        log = log_settings(given)
+        send_buffer_bytes = BrokerConfigs(given.broker_settings()).value("socket.send.buffer.bytes")
+    except SettingsError as error:
+        return _refuse(command, error)
+    logs.configure(log.level, json=None if log.format is None else log.format == "json")
+    allow_many_files()
+    assert isinstance(send_buffer_bytes, int)
+    seams = real_seams(send_buffer_bytes=send_buffer_bytes)
+    sentences: tuple[type[Exception], ...] = (CannotServeError, CannotListenError, SettingsError, *refusals)
+    refused: BaseException | None = None
+    try:
+        trio.run(serve, settings, seams)
+    except* sentences as errors:
+        refused = first_error(errors)
+    return 0 if refused is None else _refuse(command, refused)
+
+
+def announce(serving: str) -> None:
+    """The one line on standard output: `serving` says who serves, and where."""
+    gc.collect()
+    gc.freeze()  # what start-up made lives on: the collector need not look at it again
+    print(f"ready {serving} in {running_ms()} ms", flush=True)
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None: ...
+
+
+async def stop_when_asked(server: Stoppable, scope: trio.CancelScope) -> None:
+    """The first signal asks for a clean stop; a second one does not wait for it."""
+    async with stop_signals() as signals:
+        await anext(signals)
+        server.stop()
+        await anext(signals)
+        scope.cancel()
+
+
+def _refuse(command: str, reason: BaseException) -> int:
+    print(f"tailrace {command}: {reason}", file=sys.stderr)
+    return 1

@@ -1,0 +1,107 @@
+import dataclasses
+import shlex
+
+import pytest
+
+from tailrace.cli.given_settings import given_settings
+from tailrace.cli.main import parse
+from tailrace.cli.managed_spus import ManagedSpus, child_command
+from tailrace.cli.serve_spu import NAMES, read_settings
+from tailrace.cli.serving import LogSettings, log_settings
+from tailrace.controller.objects import PrivateEndpoint, PublicEndpoint, Spu, SpuSpec, SpuType
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import ListenerSettings
+
+SC = Address("127.0.0.1", 9004)
+DEFAULTS = ManagedSpus(
+    "/data",
+    (
+        ListenerSettings("PUBLIC", Address("127.0.0.1", 9005)),
+        ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092)),
+    ),
+    ListenerSettings("PRIVATE", Address("127.0.0.1", 9006), may_move=True),
+    ListenerSettings("METRICS", Address("127.0.0.1", 9008), may_move=True),
+    {"num.partitions": "3"},
+    are_listeners_chosen=False,
+)
+
+
+def _spu(number: int, group: str = "main", **spec: object) -> Spu:
+    return Spu(dataclasses.replace(SpuSpec(SpuId(number), SpuType.MANAGED, group=group), **spec))  # type: ignore[arg-type]
+
+
+def _ports(managed: ManagedSpus, spu: Spu) -> list[int]:
+    settings = managed.settings_of(spu, SC)
+    assert settings.metrics is not None
+    return [each.address.port for each in (*settings.listeners, settings.private, settings.metrics)]
+
+
+def test_the_first_spu_has_the_port_of_kafka_too_and_the_others_stand_ten_ports_apart() -> None:
+    assert _ports(DEFAULTS, _spu(1)) == [9005, 9092, 9006, 9008]
+    assert _ports(DEFAULTS, _spu(2)) == [9015, 9016, 9018]
+    assert _ports(DEFAULTS, _spu(3)) == [9025, 9026, 9028]
+
+
+def test_only_ports_that_nobody_expects_may_move() -> None:
+    assert [each.may_move for each in DEFAULTS.settings_of(_spu(1), SC).listeners] == [False, False]
+    assert [each.may_move for each in DEFAULTS.settings_of(_spu(2), SC).listeners] == [True]
+
+
+def test_chosen_listeners_and_what_clients_are_told_move_together_and_stay_put() -> None:
+    chosen = ListenerSettings("PUBLIC", Address("0.0.0.0", 9092), Address("broker.example", 19092))
+    managed = dataclasses.replace(DEFAULTS, listeners=(chosen,), are_listeners_chosen=True)
+    assert managed.settings_of(_spu(3), SC).listeners == (
+        ListenerSettings("PUBLIC", Address("0.0.0.0", 9112), Address("broker.example", 19112)),
+    )
+
+
+def test_a_free_port_stays_one_and_no_port_is_too_high() -> None:
+    free = dataclasses.replace(DEFAULTS, listeners=(ListenerSettings("PUBLIC", Address("h", 0)),))
+    assert _ports(free, _spu(5))[0] == 0
+    assert _ports(DEFAULTS, _spu(10_000, "main"))[0] == 0
+
+
+def test_other_groups_take_the_ports_of_their_template_and_do_not_meet() -> None:
+    endpoints = {"public": PublicEndpoint(9005), "private": PrivateEndpoint(9006)}
+    assert _ports(DEFAULTS, _spu(11, "more", **endpoints))[:2] == [9105, 9106]
+    assert _ports(DEFAULTS, _spu(12, "more", **endpoints))[:2] == [9115, 9116]
+    settings = DEFAULTS.settings_of(_spu(11, "more"), SC)
+    assert all(each.may_move for each in (*settings.listeners, settings.private))
+
+
+def test_an_spu_has_its_own_directory_and_its_groups_configs() -> None:
+    settings = DEFAULTS.settings_of(_spu(2, rack="a", configs={"num.partitions": "4", "x": "y"}), SC)
+    assert settings.data_directory == "/data/spu-2"
+    assert settings.rack == "a"
+    assert settings.broker == {"num.partitions": "4", "x": "y"}
+    assert settings.controllers == (SC,)
+    elsewhere = DEFAULTS.settings_of(_spu(2, log_directory="/disk"), SC)
+    assert elsewhere.data_directory == "/disk/spu-2"
+
+
+@pytest.mark.parametrize("metrics", [None, ListenerSettings("METRICS", Address("127.0.0.1", 1))])
+@pytest.mark.parametrize("rack", [None, "rack a"])
+def test_a_child_reads_from_its_command_line_what_it_was_to_have(
+    metrics: ListenerSettings | None, rack: str | None
+) -> None:
+    managed = dataclasses.replace(
+        DEFAULTS,
+        listeners=(
+            ListenerSettings("PUBLIC", Address("::1", 1)),
+            ListenerSettings("PUBLIC_1", Address("h", 0), Address("g", 7)),
+        ),
+        private=ListenerSettings("PRIVATE", Address("h", 2)),
+        metrics=metrics,
+        are_listeners_chosen=True,
+    )
+    settings = managed.settings_of(_spu(4, rack=rack), SC)
+    log = LogSettings("debug", "json")
+    command = child_command(settings, log)
+    words = command[command.index("tailrace") + 1 :]
+    arguments = parse(words)
+    given = given_settings(NAMES, arguments)
+    assert read_settings(given) == settings
+    assert log_settings(given) == log
+    assert arguments.until_input_ends
+    assert shlex.join(words).startswith("serve spu ")

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+
+from tailrace.cli.sc_store import opened_store
+from tailrace.cli.serving import CannotServeError
+from tailrace.controller.key_value.interface import Put
+from tailrace.runtime.seams import Seams, real_seams
+
+
+@pytest.fixture
+def seams() -> Seams:
+    return real_seams(send_buffer_bytes=0)
+
+
+async def test_a_store_is_made_and_found_again(tmp_path: Path, seams: Seams) -> None:
+    directory = str(tmp_path / "new" / "sc")
+    async with opened_store("sqlite", directory, seams) as store:
+        assert await store.write([Put("key", b"value", 0)]) != [None]
+    async with opened_store("sqlite", directory, seams) as store:
+        found = await store.get("key")
+    assert found is not None
+    assert found.value == b"value"
+
+
+async def test_nobody_else_serves_the_directory_meanwhile(tmp_path: Path, seams: Seams) -> None:
+    async with opened_store("memory", str(tmp_path), seams):
+        with pytest.raises(CannotServeError, match=r"is in use by another tailrace process$"):
+            async with opened_store("memory", str(tmp_path), seams):
+                pass
+
+
+async def test_what_is_no_directory_and_what_is_no_store_are_named(tmp_path: Path, seams: Seams) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CannotServeError, match=r"/file/sc: Not a directory$"):
+        async with opened_store("memory", str(tmp_path / "file" / "sc"), seams):
+            pass
+    (tmp_path / "store.sqlite").write_text("nothing that SQLite wrote, and long enough to be looked at" * 10)
+    with pytest.raises(CannotServeError, match=r"store\.sqlite"):
+        async with opened_store("sqlite", str(tmp_path), seams):
+            pass

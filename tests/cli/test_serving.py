@@ -1,0 +1,120 @@
+import argparse
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import structlog
+import trio
+
+from tailrace.cli.given_settings import GivenSettings
+from tailrace.cli.serving import (
+    COMMON_NAMES,
+    CannotServeError,
+    LogSettings,
+    add_common_flags,
+    announce,
+    log_settings,
+    run_server,
+    stop_when_asked,
+)
+from tailrace.runtime.network import Address
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import SettingsError
+
+
+def _arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_common_flags(parser, public="h:1", metrics="h:2")
+    return parser.parse_args(words)
+
+
+async def _serve(settings: str, seams: Seams) -> None:
+    structlog.get_logger().info("server_started", settings=settings)
+    announce(f"server={settings}")
+    await trio.lowlevel.checkpoint()
+
+
+def test_a_server_says_one_line_on_standard_output_and_logs_on_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = _arguments("--data", "here", "--log-format", "json")
+    assert run_server("serve", arguments, COMMON_NAMES, lambda given: given.required("data", ""), _serve) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("ready server=here in ")
+    assert captured.out.endswith(" ms\n")
+    assert '"event": "server_started"' in captured.err
+
+
+def test_the_log_level_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = _arguments("--log-level", "error")
+    assert run_server("serve", arguments, COMMON_NAMES, lambda given: "x", _serve) == 0
+    assert capsys.readouterr().err == ""
+
+
+class OddError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kind", [SettingsError, CannotServeError, OddError])
+def test_what_cannot_start_says_so_in_one_sentence(kind: type[Exception], capsys: pytest.CaptureFixture[str]) -> None:
+    async def refuse(settings: str, seams: Seams) -> None:
+        async with trio.open_nursery():
+            raise kind("there is a reason")
+
+    assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", refuse, (OddError,)) == 1
+    assert capsys.readouterr() == ("", "tailrace serve: there is a reason\n")
+
+
+async def _taken_port(settings: str, seams: Seams) -> None:
+    first = await seams.network.listen(Address("127.0.0.1", 0))
+    try:
+        await seams.network.listen(first.address)
+    finally:
+        first.close()
+
+
+def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", _taken_port) == 1
+    assert capsys.readouterr().err.startswith("tailrace serve: cannot listen on 127.0.0.1:")
+
+
+def test_settings_are_refused_before_anything_starts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for words in (["--config", "/nowhere"], ["--set", "num.partitions"], ["--set", "no.such.setting=1"]):
+        assert run_server("serve", _arguments(*words), COMMON_NAMES, lambda given: "x", _serve) == 1
+        (sentence,) = capsys.readouterr().err.splitlines()
+        assert sentence.startswith("tailrace serve: ")
+
+
+def test_an_error_of_ours_is_no_sentence() -> None:
+    async def fail(settings: str, seams: Seams) -> None:
+        raise OddError("a bug")
+
+    with pytest.raises(OddError):
+        run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", fail)
+
+
+def test_log_settings() -> None:
+    assert log_settings(GivenSettings({}, [])) == LogSettings("info", None)
+    assert log_settings(GivenSettings({"log-level": "debug", "log-format": "json"}, [])) == LogSettings("debug", "json")
+    with pytest.raises(SettingsError, match="--log-format yaml"):
+        log_settings(GivenSettings({"log-format": "yaml"}, []))
+
+
+class StoppableServer:
+    def __init__(self) -> None:
+        self.stopped = trio.Event()
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+
+async def test_the_first_signal_asks_and_the_second_does_not_wait() -> None:
+    server = StoppableServer()
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stop_when_asked, server, nursery.cancel_scope)
+            await trio.testing.wait_all_tasks_blocked()
+            os.kill(os.getpid(), signal.SIGTERM)
+            await server.stopped.wait()
+            assert not nursery.cancel_scope.cancel_called
+            os.kill(os.getpid(), signal.SIGINT)
+    assert nursery.cancel_scope.cancel_called
