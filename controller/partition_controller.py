@@ -15,7 +15,7 @@ from .actions import Action, AddPartition, DeletePartition, Put, UpdatePartition
 from .election import elected, has_leader, is_current, live_replicas
 from .events import LiveReplicasReported
 from .local_store import Change, LocalStore
-from .objects import Partition, PartitionResolution, PartitionStatus, Spu, Topic
+from .objects import NO_LEADER, Partition, PartitionResolution, PartitionStatus, Spu, Topic
 from .observed import LiveReplicasReport, Observed
 
 
@@ -102,10 +102,15 @@ def _concerns_spus(previous: Partition, current: Partition) -> bool:
     before, now = previous.status, current.status
     return (
         previous.spec != current.spec
-        or before.leader != now.leader
+        or _leader_told(before) != _leader_told(now)
         or before.epoch != now.epoch
         or before.live_replicas != now.live_replicas
     )
+
+
+def _leader_told(status: PartitionStatus) -> SpuId:
+    """One that is offline stays named in the store for its return, but leads nothing now."""
+    return NO_LEADER if status.resolution is PartitionResolution.OFFLINE else status.leader
 
 
 def _process(spu: Spu | None) -> str | None:

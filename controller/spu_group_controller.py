@@ -117,14 +117,6 @@ def ids_of(spec: SpuGroupSpec) -> range:
     return range(spec.min_id, spec.min_id + max(spec.replicas, 0))
 
 
-def group_reserving(spu: SpuId, store: LocalStore) -> str | None:
-    """The group that has this id for one of its SPUs, whether the SPU is there or not."""
-    for group in store.spu_groups.values():
-        if group.status.resolution is SpuGroupResolution.RESERVED and spu in ids_of(group.spec):
-            return group.name
-    return None
-
-
 def is_leaving(spu: Spu, store: LocalStore) -> bool:
     """Whether its group does not want it any more: it gets no new replicas."""
     if spu.spec.group is None:

@@ -77,6 +77,15 @@ def test_a_lost_leader_is_followed_by_a_live_replica_at_the_next_epoch() -> None
     assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, THREE, Epoch(1), "first", (THREE,))
 
 
+def test_spus_are_told_that_a_partition_has_no_leader_any_more() -> None:
+    sc = with_topic({0: (1, 2)})
+    sc.actions.clear()
+    sc.stop_spu(1)
+    sc.settle()
+    told = [each.partition.status for each in sc.actions if isinstance(each, UpdatePartition)]
+    assert [(status.resolution, status.epoch) for status in told] == [(PartitionResolution.OFFLINE, 0)]
+
+
 def test_a_replica_that_is_not_live_is_not_elected() -> None:
     sc = with_topic({0: (1, 2)})
     sc.stop_spu(1)

@@ -3,11 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from controller_model import ModelSc, custom, group, model, topic, topic_id
+from controller_model import ModelSc, custom, group, model, topic
 
 from tailrace.controller.actions import Delete, Provision, Put, Terminate, UpdateSpu
 from tailrace.controller.objects import (
-    DeletedTopic,
     PublicEndpoint,
     Spu,
     SpuGroup,
@@ -18,7 +17,6 @@ from tailrace.controller.objects import (
     SpuType,
     TopicResolution,
 )
-from tailrace.controller.spu_group_controller import group_reserving
 from tailrace.protocol.ids import SpuId
 
 RESERVED = SpuGroupStatus(SpuGroupResolution.RESERVED)
@@ -222,12 +220,6 @@ def test_a_group_that_cannot_grow_keeps_what_it_has_and_says_why() -> None:
     assert sc.group("main").status == RESERVED
 
 
-def test_the_group_that_reserves_an_id_is_known() -> None:
-    sc = with_group(2, 11)
-    store = sc.brain.store
-    assert [group_reserving(SpuId(spu), store) for spu in (10, 11, 12, 13)] == [None, "main", "main", None]
-
-
 def test_two_groups_scale_independently() -> None:
     sc = with_group(2, 11)
     sc.write(group("edge", 1, 100))
@@ -244,4 +236,3 @@ def test_another_sc_provisions_what_is_managed_and_changes_nothing() -> None:
     sc.settle()
     assert [each.spu.spec.id for each in sc.actions if isinstance(each, Provision)] == [11, 12]
     assert sc.kv.objects == before
-    assert not [each for each in sc.kv.all_of(DeletedTopic) if each.topic.id == topic_id(1)]
