@@ -9,7 +9,7 @@ import trio
 from spus import SteadyClock
 
 from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.controller.actions import AddPartition, ConnectionAction, UpdatePartition
+from tailrace.controller.actions import AddPartition, ConnectionAction, DeletePartition, UpdatePartition
 from tailrace.controller.administration import Administration
 from tailrace.controller.changes import Changes
 from tailrace.controller.cluster_mirror import MirrorChange
@@ -23,16 +23,18 @@ from tailrace.controller.object_codec import encode, key_of
 from tailrace.controller.objects import Listener, Object, Partition, Spu, SpuSpec
 from tailrace.controller.updaters import NoProvisioner, Provisioner
 from tailrace.controller.workflow import Workflow
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 
 
 @dataclass
 class ObedientSpus:
-    """Leaders report in as soon as they are told that they lead; silent ones never do."""
+    """Leaders that are connected report in as soon as they are told that they lead; silent ones never do."""
 
     silent: set[int] = field(default_factory=set)
+    connected: set[int] = field(default_factory=set)
+    partitions: dict[tuple[TopicId, int], Partition] = field(default_factory=dict)
     applied: list[ConnectionAction] = field(default_factory=list)
     published: list[MirrorChange] = field(default_factory=list)
     reports: list[Event] = field(default_factory=list)
@@ -42,12 +44,24 @@ class ObedientSpus:
         self.applied.append(action)
         if isinstance(action, AddPartition | UpdatePartition):
             partition = action.partition
-            if partition.status.leader >= 0 and partition.status.leader not in self.silent:
-                self.reports.append(_report(partition))
-                self.reporting.set()
+            self.partitions[partition.topic_id, partition.number] = partition
+            self._report(partition)
+        elif isinstance(action, DeletePartition):
+            self.partitions.pop((action.topic_id, action.number), None)
 
     def publish(self, change: MirrorChange) -> None:
         self.published.append(change)
+
+    def on_connected(self, spu: int) -> None:
+        self.connected.add(spu)
+        for partition in self.partitions.values():
+            self._report(partition)
+
+    def _report(self, partition: Partition) -> None:
+        leader = partition.status.leader
+        if leader in self.connected and leader not in self.silent:
+            self.reports.append(_report(partition))
+            self.reporting.set()
 
 
 def _report(partition: Partition) -> LiveReplicasReported:
@@ -76,12 +90,14 @@ class RunningWorkflow:
                     Address(f"spu-{spu}", 9006),
                 )
             )
+            self.spus.on_connected(spu)
         local = self.workflow.local
         await self.workflow.writes.until(
             lambda: all(spu in local.spus and local.spus[SpuId(spu)].is_online for spu in map(SpuId, spus))
         )
 
     async def lose(self, spu: int) -> None:
+        self.spus.connected.discard(spu)
         await self.workflow.events.send(SpuLost(SpuId(spu), f"incarnation-{spu}", "its lease has run out"))
         await self.workflow.writes.until(lambda: not self.workflow.local.spus[SpuId(spu)].is_online)
 

@@ -1,0 +1,138 @@
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+import structlog
+import trio
+import trio.testing
+from running_workflow import ObedientSpus, put, registered, running_workflow
+from structlog.testing import capture_logs
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.topic_planning import NewTopic
+from tailrace.controller.key_value.interface import Change, Entry, LeadershipLost
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.local_store import LocalStore
+from tailrace.controller.objects import (
+    ConfigOverrides,
+    PartitionResolution,
+    SpuGroup,
+    SpuGroupSpec,
+    Topic,
+    TopicResolution,
+)
+from tailrace.controller.updaters import NoProvisioner
+from tailrace.controller.workflow import Workflow
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import SpuId
+
+
+async def test_it_has_started_when_all_that_is_in_the_store_has_been_decided_about() -> None:
+    store = MemoryStore()
+    await put(store, *registered(*range(2500)))
+    async with running_workflow(store) as running:
+        assert len(running.workflow.local.spus) == 2500
+        assert len(running.workflow.cluster.spus) == 2500
+        assert running.workflow.counts.turns < 2500, "many events are decided about in one turn"
+
+
+async def test_the_log_shows_each_stage_of_the_workflow() -> None:
+    store = MemoryStore()
+    await put(store, *registered(1))
+    with capture_logs() as logs:
+        async with running_workflow(store) as running:
+            await running.connect(1)
+    stages = [log["event"] for log in logs]
+    for stage in ("event_read", "controllers_decided", "actions_dispatched", "update_written"):
+        assert stage in stages
+
+
+async def test_configs_that_this_version_does_not_know_stop_nobody() -> None:
+    store = MemoryStore()
+    await put(store, ConfigOverrides("", {"num.partitions": "plenty"}))
+    with capture_logs() as logs:
+        async with running_workflow(store):
+            pass
+    assert [log["event"] for log in logs if log["log_level"] == "error"] == ["stored_configs_refused"]
+
+
+async def test_who_has_lost_the_lead_decides_nothing_more() -> None:
+    store = MemoryStore()
+    lease = await store.take("leader", b"sc-1", 10)
+    assert lease is not None
+    await store.give_up(lease)
+    await put(store, SpuGroup("main", SpuGroupSpec(1)))
+    before = (await store.list("")).entries
+    logger = structlog.get_logger()
+    workflow = Workflow(store, NoProvisioner(logger), BrokerConfigs({}), logger, lease)
+    with pytest.RaisesGroup(LeadershipLost, flatten_subgroups=True):
+        await workflow.run(ObedientSpus())
+    assert (await store.list("")).entries == before
+
+
+class MortalStore(MemoryStore):
+    """Ends its user at one of the writes: before it, or when it is done but nobody was told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes_left = -1
+        self.does_the_last = False
+        self.killed = trio.CancelScope()
+
+    async def write(self, changes: Sequence[Change], guard: Entry | None = None) -> Sequence[int | None]:
+        if self.writes_left == 0:
+            if self.does_the_last:
+                await super().write(changes[: max(len(changes) // 2, 1)], guard)
+            self.killed.cancel()
+            await trio.sleep_forever()
+        self.writes_left -= 1
+        return await super().write(changes, guard)
+
+
+def is_finished(local: LocalStore, topic: Topic) -> bool:
+    held = local.partitions_of(topic.id).values()
+    return len(held) == 6 and all(each.status.resolution is PartitionResolution.ONLINE for each in held)
+
+
+async def create_six_by_three(store: MortalStore) -> None:
+    async with running_workflow(store) as running:
+        await running.connect(0, 1, 2)
+        await running.administration.create_topics([NewTopic("orders", 6, 3)])
+
+
+@pytest.mark.parametrize("does_the_last", [False, True])
+async def test_an_sc_that_is_killed_at_any_write_leaves_what_the_next_one_finishes(
+    does_the_last: bool, autojump_clock: trio.testing.MockClock
+) -> None:
+    write = 0
+    while True:
+        store = MortalStore()
+        await put(store, *registered(0, 1, 2))
+        store.writes_left, store.does_the_last = write, does_the_last
+        with store.killed:
+            await create_six_by_three(store)
+        store.writes_left = -1
+        if not store.killed.cancelled_caught:
+            break
+
+        async with running_workflow(store, chance_seed=2) as running:
+            await running.connect(0, 1, 2)
+            local = running.workflow.local
+            if "orders" not in local.topics:
+                await running.administration.create_topics([NewTopic("orders", 6, 3)])
+            topic = local.topics["orders"]
+            (again,) = await running.administration.create_topics([NewTopic("orders", 6, 3)])
+            assert isinstance(again, KafkaError)
+
+            await running.workflow.writes.until(partial(is_finished, local, topic))
+            topic = local.topics["orders"]
+            assert topic.status.resolution is TopicResolution.PROVISIONED
+            assert len(local.partitions) == 6, "no partition is there twice"
+            for number, partition in local.partitions_of(topic.id).items():
+                assert partition.spec.replicas == topic.status.replica_map[number]
+                assert partition.status.leader in partition.spec.replicas
+                assert partition.status.epoch in (0, 1)
+            leaders = [partition.status.leader for partition in local.partitions.values()]
+            assert {leaders.count(SpuId(spu)) for spu in (0, 1, 2)} == {2}
+        write += 1
+    assert write > 5, "it was killed at every write, until none was left"
