@@ -18,6 +18,7 @@ from .local_store import Change, LocalStore
 from .objects import (
     NO_LEADER,
     ClusterIdentity,
+    ConfigOverrides,
     Object,
     Partition,
     PartitionResolution,
@@ -41,6 +42,9 @@ class MirrorChange:
     removed_topics: tuple[TopicId, ...] = ()
     is_identity_changed: bool = False
     """The cluster's id, or the SPU that clients send admin requests to."""
+    are_overrides_changed: bool = False
+    """Broker configs set at run time. They are no part of the mirror, but its version rises with them, too: whoever
+    waits for a version has them."""
 
     def __bool__(self) -> bool:
         return self != NO_CHANGE
@@ -58,6 +62,7 @@ class ClusterMirror:
         self._changed_spus: dict[SpuId, None] = {}
         self._changed_topics: dict[TopicId, None] = {}
         self._is_identity_changed = False
+        self._are_overrides_changed = False
 
     def on_change(self, change: Change[Object]) -> None:
         """Takes note of what the store has just been told; the mirror changes when it is published."""
@@ -75,15 +80,28 @@ class ClusterMirror:
                     self._changed_topics[topic_id] = None
             case ClusterIdentity():
                 self._is_identity_changed = True
+            case ConfigOverrides():
+                self._are_overrides_changed = True
 
     def publish(self) -> MirrorChange:
         spus, removed_spus = self._publish_spus()
         topics, removed_topics = self._publish_topics()
         is_identity_changed = self._is_identity_changed and self._publish_identity()
+        are_overrides_changed = self._are_overrides_changed
+        if are_overrides_changed:
+            self._cluster.identify(self._cluster.cluster_id, self._cluster.controller_id)
         self._changed_spus.clear()
         self._changed_topics.clear()
         self._is_identity_changed = False
-        return MirrorChange(tuple(spus), tuple(removed_spus), tuple(topics), tuple(removed_topics), is_identity_changed)
+        self._are_overrides_changed = False
+        return MirrorChange(
+            tuple(spus),
+            tuple(removed_spus),
+            tuple(topics),
+            tuple(removed_topics),
+            is_identity_changed,
+            are_overrides_changed,
+        )
 
     def _note_partition(self, partition: Partition, *, is_there: bool) -> None:
         topic_id, number = partition.topic_id, partition.number

@@ -279,6 +279,8 @@ class PrivateLink:
             await self._enqueue(_frame(RESPONSE, parts))
         except LinkClosed:
             return
+        except RemoteProtocolError:
+            raise
         except AssertionError:
             raise  # what must not be is: nothing here can be trusted any more
         except Exception as mistake:

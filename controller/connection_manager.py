@@ -1,0 +1,433 @@
+"""The Connection Manager: knows which SPUs may connect and what each is to hold, and keeps the streams to those here.
+
+Setting up a stream goes in the same order each time: the SPU asks to be let in, is looked up, accepted, its stream is
+kept, the controllers hear that it is there, and then it is told everything. What changes later is told as it changes.
+Who is here at all is a matter of leases, see `leases`.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
+from tailrace.protocol.internal.leave import LeaveRequest, LeaveResponse
+from tailrace.protocol.internal.register_spu import RegisterSpuRequest, RegisterSpuResponse
+from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
+from tailrace.protocol.internal.report_live_replicas import (
+    ReportedPartition,
+    ReportLiveReplicasRequest,
+    ReportLiveReplicasResponse,
+)
+from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
+from tailrace.runtime.network import Address, Connection
+from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
+
+from .actions import AddPartition, AddSpu, ConnectionAction, DeletePartition, DeleteSpu, UpdatePartition, UpdateSpu
+from .cluster_mirror import MirrorChange
+from .events import Event, LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost
+from .leases import Leases
+from .local_store import LocalStore, PartitionKey
+from .metrics import ScMetrics
+from .objects import Listener, Spu
+from .spu_stream import Registered, SpecCache, SpuStream
+
+LEASE_SECONDS = 1.5
+HEARTBEAT_SECONDS = 0.5
+STALL_SECONDS_MIN = 0.1
+"""Looking after the leases so much too late means that we did not look at the network either."""
+REGISTER_SECONDS_MAX = 5.0
+STRANGER_BYTES_MAX = 64 * 1024
+"""Of a frame, until the SPU has said who it is."""
+FORWARDS_MAX = 128
+FORWARDED_BYTES_MAX = 8 * 1024 * 1024
+"""Of one SPU at once; well below what makes its link stop reading."""
+EVENTS_WAITING_MAX = 1000
+PORT_MAX = 65535
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
+CONCURRENT = frozenset({InternalApiKey.RENEW_LEASE, InternalApiKey.ALLOCATE_PRODUCER_IDS, InternalApiKey.FORWARD})
+"""Those that take long, and the renewal of the lease: being alive must not wait for anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRow:
+    """One stream, as a person is shown it."""
+
+    spu: SpuId
+    incarnation: str
+    software_version: str
+    address: str
+    connected_seconds: float
+    lease_seconds_left: float
+    metadata_version: int
+    """The newest that the SPU has confirmed."""
+    is_up_to_date: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Peer:
+    """Whoever is at the other end of one connection."""
+
+    address: Address
+    stream: SpuStream
+    link: PrivateLink = field(init=False)
+    forwards: int = 0
+    """Passed on by it and not answered yet."""
+    forwarded_bytes: int = 0
+
+
+class ConnectionManager:
+    def __init__(
+        self,
+        store: LocalStore,
+        cluster: Cluster,
+        *,
+        events: Callable[[Event], Awaitable[None]],
+        allocate_producer_ids: Callable[[], Awaitable[range]],
+        forward: Callable[[ForwardRequest], Awaitable[ForwardResponse]],
+        metrics: ScMetrics,
+        logger: FilteringBoundLogger,
+        unreadable: Mapping[str, int] = NOTHING,
+        lease_seconds: float = LEASE_SECONDS,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        """`events` takes what the controllers should know, in order; it may wait. The two other callables may raise
+        KafkaError, which the SPU is told. `unreadable`: keys of the store under which something lies that cannot be
+        read now; while there are any, no SPU is told that what is not named is gone."""
+        self._store = store
+        self._cluster = cluster
+        self._events = events
+        self._allocate_producer_ids = allocate_producer_ids
+        self._forward = forward
+        self._metrics = metrics
+        self._logger = logger
+        self._unreadable = unreadable
+        self._heartbeat_seconds = heartbeat_seconds
+        self._leases = Leases(lease_seconds)
+        self._cache = SpecCache()
+        self._connected: dict[SpuId, _Peer] = {}
+        self._told_configs: dict[TopicId, Mapping[str, str]] = {}
+        """Of each topic, those that the SPUs that hold it have been told, or are about to be."""
+        self._waiting_events: deque[Event] = deque()
+        self._events_changed = trio.Event()
+
+    async def run(self) -> None:
+        """Until cancelled. SPUs that have not come within a lease from now on are offline."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hand_over_events)
+            nursery.start_soon(self._watch_leases)
+            await trio.sleep(self._leases.seconds)
+            self._report(LeasesUnknownOver())
+
+    # what the controllers say
+
+    def apply(self, action: ConnectionAction) -> None:
+        match action:
+            case AddSpu(spu) | UpdateSpu(spu):
+                self._put_spu(spu)
+            case DeleteSpu(spu_id):
+                self._drop_spu(spu_id)
+            case AddPartition(partition) | UpdatePartition(partition):
+                self._tell_partition((partition.topic_id, partition.number), self._cache.put_partition(partition))
+            case DeletePartition(topic_id, number):
+                self._tell_partition((topic_id, number), self._cache.drop_partition((topic_id, number)))
+
+    def publish(self, change: MirrorChange) -> None:
+        """To every SPU that is connected, after what `apply` was given before."""
+        for topic in change.topics:
+            if self._told_configs.get(topic.id) != topic.configs:
+                self._told_configs[topic.id] = topic.configs
+                for partition in topic.partitions:
+                    self._tell_partition((topic.id, partition.partition), partition.replicas)
+        for topic_id in change.removed_topics:
+            self._told_configs.pop(topic_id, None)
+        for connected in self._connected.values():
+            connected.stream.tell_cluster(change)
+            if change.are_overrides_changed:
+                connected.stream.tell_configs()
+
+    def reconcile(self) -> None:
+        """Tells everyone everything again."""
+        for connected in self._connected.values():
+            connected.stream.tell_everything()
+
+    # what others ask
+
+    async def ask_spu(self, spu: SpuId, message: Any) -> Any:
+        """The SPU's response, how long to wait for which is the caller's to bound. Raises LinkClosed."""
+        connected = self._connected.get(spu)
+        if connected is None:
+            raise LinkClosed(f"SPU {spu} is not connected")
+        return await connected.link.ask(message)
+
+    def connections(self) -> list[ConnectionRow]:
+        now = trio.current_time()
+        rows = []
+        for spu, connected in sorted(self._connected.items()):
+            registered = connected.stream.registered
+            assert registered is not None
+            rows.append(
+                ConnectionRow(
+                    spu,
+                    registered.incarnation,
+                    registered.software_version,
+                    str(connected.address),
+                    now - registered.since,
+                    self._leases.seconds_left(spu, now),
+                    connected.stream.sent_version,
+                    connected.stream.is_up_to_date,
+                )
+            )
+        return rows
+
+    # one connection
+
+    async def serve(self, connection: Connection) -> None:
+        """Until it has ended."""
+        stream = SpuStream(self._cache, self._store, self._cluster, self._unreadable, self._metrics, self._logger)
+        peer = _Peer(connection.remote, stream)
+        peer.link = PrivateLink(
+            connection,
+            serves=SC_PRIVATE_APIS,
+            asks=SPU_PRIVATE_APIS,
+            handle=partial(self._handle, peer),
+            concurrent=CONCURRENT,
+            logger=self._logger,
+            frame_bytes_max=STRANGER_BYTES_MAX,
+        )
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_expect_registration, peer)
+                nursery.start_soon(stream.push, peer.link)
+                await peer.link.run()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._on_end(peer)
+
+    def _on_end(self, peer: _Peer) -> None:
+        registered = peer.stream.registered
+        if registered is None:
+            return
+        self._logger.info("spu_disconnected", spu=registered.spu, reason=peer.link.closed_because)
+        if self._connected.get(registered.spu) is peer:
+            del self._connected[registered.spu]
+            self._leases.stream_ended(registered.spu)
+
+    async def _handle(self, peer: _Peer, _: IntEnum, message: Any) -> object:
+        if isinstance(message, RegisterSpuRequest):
+            return await self._register(peer, message)
+        registered = peer.stream.registered
+        if registered is None:
+            raise RemoteProtocolError(f"{type(message).__name__} from who has not registered")
+        match message:
+            case RenewLeaseRequest():
+                renewed = self._leases.renew(registered.spu, registered.incarnation, trio.current_time())
+                return RenewLeaseResponse(ErrorCode.NONE if renewed else ErrorCode.STALE_BROKER_EPOCH)
+            case LeaveRequest():
+                self._leave(peer, registered)
+                return LeaveResponse()
+            case ReportLiveReplicasRequest(partitions):
+                return await self._take_report(registered, partitions)
+            case AllocateProducerIdsRequest():
+                return await self._answer_with_producer_ids()
+            case ForwardRequest():
+                return await self._answer_forwarded(peer, message)
+        raise AssertionError(f"{type(message).__name__} is in the table and not answered")
+
+    # who is here
+
+    async def _register(self, peer: _Peer, message: RegisterSpuRequest) -> RegisterSpuResponse:
+        if peer.stream.registered is not None:
+            raise RemoteProtocolError("registered for the second time on one connection")
+        await self._room_for_events()
+        spu = SpuId(message.spu_id)
+        refusal = self._refusal(message)
+        if refusal is not None:
+            self._metrics.cm_rejected += 1
+            self._logger.warning("spu_rejected", spu=spu, address=str(peer.address), reason=refusal.message)
+            peer.link.finish(refusal.message)
+            return self._registration_answer(refusal.code, refusal.message)
+        now = trio.current_time()
+        before = self._connected.get(spu)
+        self._connected[spu] = peer
+        self._leases.grant(spu, message.incarnation, now)
+        peer.stream.accept(Registered(spu, message.incarnation, message.software_version, now))
+        peer.link.accept_frames_up_to(FRAME_BYTES_MAX)
+        if before is not None:
+            before.link.close("the SPU has connected anew")
+        self._metrics.cm_accepted += 1
+        self._logger.info("spu_connected", spu=spu, address=str(peer.address), version=message.software_version)
+        self._report(
+            SpuConnected(
+                spu,
+                message.incarnation,
+                message.stopped_cleanly,
+                tuple(Listener(each.name, each.host, each.port) for each in message.listeners),
+                Address(message.private_host, message.private_port),
+            )
+        )
+        return self._registration_answer(ErrorCode.NONE, None)
+
+    def _refusal(self, message: RegisterSpuRequest) -> KafkaError | None:
+        spu = SpuId(message.spu_id)
+        if spu not in self._cache.spus:
+            return KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"SPU {spu} is not registered")
+        ports = [message.private_port, *(listener.port for listener in message.listeners)]
+        if not message.incarnation or not all(0 < port <= PORT_MAX for port in ports):
+            return KafkaError(ErrorCode.INVALID_REGISTRATION, "an SPU needs an incarnation, and ports that there are")
+        taken = self._leases.refusal(spu, message.incarnation, trio.current_time())
+        return None if taken is None else KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, taken)
+
+    def _registration_answer(self, code: ErrorCode, reason: str | None) -> RegisterSpuResponse:
+        return RegisterSpuResponse(
+            error_code=code,
+            error_message=reason,
+            cluster_id=self._cluster.cluster_id,
+            lease_ms=round(self._leases.seconds * 1000),
+            heartbeat_ms=round(self._heartbeat_seconds * 1000),
+        )
+
+    def _leave(self, peer: _Peer, registered: Registered) -> None:
+        if self._connected.get(registered.spu) is peer:
+            self._lose(registered.spu, "it stopped")
+        peer.link.finish("it stopped")
+
+    def _lose(self, spu: SpuId, reason: str) -> None:
+        """Its lease is over, and with it its stream."""
+        lease = self._leases.end(spu)
+        self._connected.pop(spu, None)
+        if lease is not None:
+            self._metrics.cm_lost += 1
+            self._logger.warning("spu_lost", spu=spu, reason=reason)
+            self._report(SpuLost(spu, lease.incarnation, reason))
+
+    async def _watch_leases(self) -> None:
+        while True:
+            # A lease that begins while this sleeps ends later than this wakes.
+            now = trio.current_time()
+            wake_at = min(self._leases.next_end, now + self._leases.seconds)
+            await trio.sleep_until(wake_at)
+            late_seconds = trio.current_time() - wake_at
+            if late_seconds > STALL_SECONDS_MIN:
+                self._logger.warning("sc_stalled", seconds=round(late_seconds, 3))
+                self._leases.extend(late_seconds)
+            for spu in self._leases.ended(trio.current_time()):
+                connected = self._connected.get(spu)
+                self._lose(spu, "its lease has run out")
+                if connected is not None:
+                    connected.link.close("its lease has run out")
+
+    # what SPUs ask
+
+    async def _take_report(
+        self, registered: Registered, partitions: list[ReportedPartition]
+    ) -> ReportLiveReplicasResponse:
+        refused = 0
+        for reported in partitions:
+            await self._room_for_events()
+            if self._is_leader(registered.spu, reported):
+                self._report(
+                    LiveReplicasReported(
+                        registered.spu,
+                        reported.topic_id,
+                        reported.partition,
+                        Epoch(reported.epoch),
+                        tuple(map(SpuId, reported.live_replicas)),
+                    )
+                )
+            else:
+                refused += 1
+        self._metrics.live_replica_reports += len(partitions) - refused
+        self._metrics.refused_live_replica_reports += refused
+        return ReportLiveReplicasResponse(ErrorCode.FENCED_LEADER_EPOCH if refused else ErrorCode.NONE)
+
+    def _is_leader(self, spu: SpuId, reported: ReportedPartition) -> bool:
+        """And says what can be: of a replica that is none, or without itself, it cannot speak."""
+        partition = self._cache.partitions.get((reported.topic_id, reported.partition))
+        if partition is None or (partition.status.leader, partition.status.epoch) != (spu, reported.epoch):
+            return False
+        return spu in reported.live_replicas and set(reported.live_replicas) <= set(partition.spec.replicas)
+
+    async def _answer_with_producer_ids(self) -> AllocateProducerIdsResponse:
+        try:
+            block = await self._allocate_producer_ids()
+        except KafkaError as error:
+            return AllocateProducerIdsResponse(error.code, error.message)
+        return AllocateProducerIdsResponse(first_id=block.start, count=len(block))
+
+    async def _answer_forwarded(self, peer: _Peer, message: ForwardRequest) -> ForwardResponse:
+        """Too many at once are refused rather than left unread: the renewals of the lease are behind them."""
+        size_bytes = len(message.body)
+        if peer.forwards >= FORWARDS_MAX or peer.forwarded_bytes + size_bytes > FORWARDED_BYTES_MAX:
+            return ForwardResponse(ErrorCode.REQUEST_TIMED_OUT, "too many changes are being made already")
+        self._metrics.forwarded_requests += 1
+        peer.forwards += 1
+        peer.forwarded_bytes += size_bytes
+        try:
+            return await self._forward(message)
+        except KafkaError as error:
+            return ForwardResponse(error.code, error.message)
+        finally:
+            peer.forwards -= 1
+            peer.forwarded_bytes -= size_bytes
+
+    # what the controllers hear
+
+    def _report(self, event: Event) -> None:
+        self._waiting_events.append(event)
+        self._wake_events()
+
+    async def _room_for_events(self) -> None:
+        """What an SPU says waits for room, and with it that SPU; that one is lost must be said in any case."""
+        while len(self._waiting_events) >= EVENTS_WAITING_MAX:
+            await self._events_changed.wait()
+
+    async def _hand_over_events(self) -> None:
+        while True:
+            while self._waiting_events:
+                await self._events(self._waiting_events.popleft())
+                self._wake_events()
+            await self._events_changed.wait()
+
+    def _wake_events(self) -> None:
+        self._events_changed.set()
+        self._events_changed = trio.Event()
+
+    # what is cached
+
+    def _put_spu(self, spu: Spu) -> None:
+        before = self._cache.spus.get(spu.spec.id)
+        self._cache.spus[spu.spec.id] = spu
+        connected = self._connected.get(spu.spec.id)
+        if connected is not None and before is not None and before.spec != spu.spec:
+            connected.stream.tell_configs()
+
+    def _drop_spu(self, spu: SpuId) -> None:
+        self._cache.spus.pop(spu, None)
+        connected = self._connected.get(spu)
+        self._lose(spu, "it is not registered any more")
+        if connected is not None:
+            connected.link.close("the SPU is not registered any more")
+
+    def _tell_partition(self, key: PartitionKey, spus: tuple[SpuId, ...]) -> None:
+        for spu in spus:
+            connected = self._connected.get(spu)
+            if connected is not None:
+                connected.stream.tell_partition(key)
+
+
+async def _expect_registration(peer: _Peer) -> None:
+    await trio.sleep(REGISTER_SECONDS_MAX)
+    if peer.stream.registered is None:
+        peer.link.close(f"no registration within {REGISTER_SECONDS_MAX} seconds")

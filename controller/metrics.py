@@ -1,0 +1,52 @@
+"""What the SC counts, as plain numbers, beside what its server counts of clients."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tailrace.protocol.apis import Api
+from tailrace.server import metrics as server_metrics
+from tailrace.server.metrics import ServerMetrics, counters
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+
+class ScMetrics:
+    def __init__(self, apis: Mapping[int, Api]) -> None:
+        self.server = ServerMetrics(apis)
+        self.cm_accepted = 0
+        self.cm_rejected = 0
+        self.cm_lost = 0
+        self.live_replica_reports = 0
+        self.refused_live_replica_reports = 0
+        self.pushed_specs = 0
+        self.refused_specs = 0
+        self.pushed_metadata = 0
+        self.forwarded_requests = 0
+
+
+def render(metrics: ScMetrics, connected_spus: int) -> bytes:
+    """The text a Prometheus server scrapes."""
+    return server_metrics.render(partial(_families, metrics, connected_spus))
+
+
+_COUNTERS = (
+    ("cm_accepted", "Connections of SPUs that the Connection Manager accepted."),
+    ("cm_rejected", "Connections that it rejected: of SPUs that are not registered, or whose id is taken."),
+    ("cm_lost", "SPUs that went offline: their lease ran out, or they gave it back."),
+    ("live_replica_reports", "Partitions of which their leader reported the live replicas."),
+    ("refused_live_replica_reports", "Partitions reported by an SPU that does not lead them at that epoch."),
+    ("pushed_specs", "Times that an SPU was told what it is to hold."),
+    ("refused_specs", "Times that an SPU could not do what it was told."),
+    ("pushed_metadata", "Times that an SPU was told about the cluster."),
+    ("forwarded_requests", "Clients' requests that SPUs passed on."),
+)
+
+
+def _families(metrics: ScMetrics, connected_spus: int) -> Iterator["Metric"]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    yield from metrics.server.families()
+    yield from counters(metrics, _COUNTERS)
+    yield GaugeMetricFamily("tailrace_connected_spus", "SPUs that are connected.", value=connected_spus)

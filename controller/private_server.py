@@ -1,0 +1,42 @@
+"""Accepts connections on the SC's private port (9004) and hands each to the Connection Manager."""
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.runtime.network import Connection, Listener
+
+from .connection_manager import ConnectionManager
+
+ACCEPT_RETRY_SECONDS = 0.1
+CONNECTIONS_MAX = 1000
+
+
+class PrivateServer:
+    def __init__(self, connections: ConnectionManager, logger: FilteringBoundLogger) -> None:
+        self._connections = connections
+        self._logger = logger
+        self._open = 0
+
+    async def serve(self, listener: Listener) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                try:
+                    connection = await listener.accept()
+                except OSError as reason:
+                    self._logger.error("accept_failed", listener="PRIVATE", reason=str(reason))
+                    await trio.sleep(ACCEPT_RETRY_SECONDS)
+                    continue
+                if self._open >= CONNECTIONS_MAX:
+                    reason_full = f"{CONNECTIONS_MAX} connections are open"
+                    self._logger.warning("connection_refused", client=str(connection.remote), reason=reason_full)
+                    connection.close()
+                    continue
+                self._open += 1
+                nursery.start_soon(self._serve_one, connection)
+
+    async def _serve_one(self, connection: Connection) -> None:
+        try:
+            await self._connections.serve(connection)
+        finally:
+            self._open -= 1
