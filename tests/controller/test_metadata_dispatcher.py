@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from uuid import UUID
 
+import pytest
 from controller_model import Brain, ModelSc, connected, custom, group, model, topic, topic_id
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from tailrace.controller.objects import (
     NO_LEADER,
     ConfigOverrides,
     DeletedTopic,
+    Object,
     Partition,
     PartitionResolution,
     ProducerIdBlock,
@@ -290,6 +292,20 @@ def test_partitions_that_nobody_can_bring_back_go_with_the_second_reconciliation
     assert [type(each) for each in sc.reconcile()] == [Delete, Delete]
     sc.settle()
     assert sc.kv.all_of(Partition) == []
+
+
+@pytest.mark.parametrize("kind", [Spu, SpuGroup, Topic, Partition])
+def test_a_write_that_never_arrived_is_decided_again_at_the_next_reconciliation(kind: type[Object]) -> None:
+    sc = ModelSc()
+    sc.write(custom(1))
+    sc.start_spu(1)
+    sc.write(group("main", 1, 11))
+    sc.write(topic("t"))
+    while not (sc.writes and type(sc.writes[0].object) is kind and sc.writes[0].object.version):
+        sc.enabled()[-1]()
+    missed = sc.writes[0]
+    sc.lose_a_write()
+    assert missed in sc.brain.on(ReconciliationDue())
 
 
 def test_spus_that_are_not_heard_of_within_a_lease_are_offline() -> None:

@@ -217,6 +217,7 @@ def test_a_removed_partition_is_deleted_from_the_connections() -> None:
     sc = with_topic({0: (1, 2)})
     sc.remove(sc.partition(1))
     assert sc.brain.on(sc.from_store.popleft()) == [DeletePartition(topic_id(1), 0)]
+    assert sc.brain.observed.report(ONE, topic_id(1), 0) is None, "nobody keeps what was said of it"
 
 
 def test_nothing_is_left_to_do_at_rest() -> None:
