@@ -13,6 +13,7 @@ from tailrace.protocol.internal.describe_replicas import (
     DescribeReplicasRequest,
     DescribeReplicasResponse,
 )
+from tailrace.server.private_link import LinkClosed
 
 from .local_store import LocalStore
 from .objects import Partition
@@ -20,7 +21,7 @@ from .objects import Partition
 ANSWER_SECONDS_MAX = 2.0
 
 Ask = Callable[[SpuId, DescribeReplicasRequest], Awaitable[DescribeReplicasResponse]]
-"""Raises KafkaError, with a sentence, when the SPU cannot be asked."""
+"""Raises LinkClosed, with a sentence, when the SPU cannot be asked."""
 _ReplicaKey = tuple[SpuId, TopicId, int]
 
 
@@ -73,8 +74,8 @@ class PartitionDescriptions:
                 answer = await self._ask(spu, request)
         except trio.TooSlowError:
             silent[spu] = f"SPU {spu} did not answer within {ANSWER_SECONDS_MAX:g} s"
-        except KafkaError as error:
-            silent[spu] = error.message
+        except LinkClosed as reason:
+            silent[spu] = str(reason)
         else:
             for replica in answer.replicas:
                 details[spu, replica.topic_id, replica.partition] = _detail(spu, replica)

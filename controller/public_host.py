@@ -82,15 +82,8 @@ class PublicHost:
 
     # what SPUs ask for their clients
 
-    async def forward(self, spu: SpuId, asked: ForwardRequest) -> ForwardResponse:
-        """The answer, and the version of the mirror in which all of it has happened."""
-        try:
-            body = await self._answer(spu, asked)
-        except KafkaError as error:
-            return ForwardResponse(error_code=error.code, error_message=error.message)
-        return ForwardResponse(metadata_version=self.cluster.version, body=body)
-
-    async def _answer(self, spu: SpuId, asked: ForwardRequest) -> bytes:
+    async def forward(self, asked: ForwardRequest) -> ForwardResponse:
+        """The answer, and the version of the mirror in which all of it has happened. Raises KafkaError."""
         api = ADVERTISED.get(asked.api_key)
         if api is None or asked.api_key not in ADMINISTRATIVE or not api.serves(asked.api_version):
             raise KafkaError(
@@ -98,7 +91,7 @@ class PublicHost:
                 f"API {asked.api_key} in version {asked.api_version} is not handled by the Streaming Controller",
             )
         try:
-            request = decode(api.request, asked.api_version, asked.body)
+            request = decode(api.request, asked.api_version, asked.body, elements_max=len(asked.body))
         except RemoteProtocolError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"a forwarded {api.name} cannot be read: {error}") from error
         context = RequestContext(
@@ -107,14 +100,15 @@ class PublicHost:
             0,
             None,
             ConnectedListener("PRIVATE", ("", 0)),
-            ClientIdentity(f"SPU {spu}"),
+            ClientIdentity("an SPU"),
             0.0,
             _ignore,
         )
         reply = load_administrative(asked.api_key)(self, context, request)
         assert isinstance(reply, Coroutine), "what changes the cluster takes its time"
         response = await reply
-        return b"".join(bytes(part) for part in encode(response, asked.api_version) if isinstance(part, Buffer))
+        body = b"".join(bytes(part) for part in encode(response, asked.api_version) if isinstance(part, Buffer))
+        return ForwardResponse(metadata_version=self.cluster.version, body=body)
 
     def _handle(self, api_key: int) -> partial[object]:
         if api_key in SHARED:

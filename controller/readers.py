@@ -44,6 +44,18 @@ class Backoff:
         self.seconds = RETRY_SECONDS_MIN
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionReader:
+    """Takes what the Connection Manager hears from SPUs."""
+
+    events: trio.MemorySendChannel[Event]
+    logger: FilteringBoundLogger
+
+    async def read(self, event: Event) -> None:
+        self.logger.debug("event_read", reader="connections", happened=type(event).__name__)
+        await self.events.send(event)
+
+
 @dataclass(slots=True)
 class KvReader:
     """Lists the store once, then follows its watch; lists again when the watch has missed something."""

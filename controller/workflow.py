@@ -5,7 +5,7 @@ that takes over from another begin alike.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import trio
@@ -26,7 +26,7 @@ from .metadata_dispatcher import MetadataDispatcher, controllers_over
 from .objects import ConfigOverrides
 from .observed import Observed
 from .own_writes import OwnWrites
-from .readers import EVENTS_WAITING_MAX, KvReader
+from .readers import EVENTS_WAITING_MAX, ConnectionReader, KvReader, ReaderCounts
 from .updaters import Connections, ConnectionUpdater, KvUpdater, Provisioner, ProvisionerUpdater, UpdaterCounts
 
 EVENTS_AT_ONCE = 200
@@ -40,6 +40,8 @@ class PublishingConnections(Connections, Protocol):
 
 @dataclass(slots=True)
 class WorkflowCounts:
+    reader: ReaderCounts = field(default_factory=ReaderCounts)
+    updaters: UpdaterCounts = field(default_factory=UpdaterCounts)
     events: int = 0
     actions: int = 0
     turns: int = 0
@@ -53,27 +55,30 @@ class Workflow:
         broker_configs: BrokerConfigs,
         logger: FilteringBoundLogger,
         guard: Entry | None = None,
+        counts: "WorkflowCounts | None" = None,
     ) -> None:
-        """`guard` is the entry by which this SC leads, where there may be others."""
+        """`guard` is the entry by which this SC leads, where there may be others. `counts` go on from one time of
+        leading to the next."""
         self.local = LocalStore()
         self.observed = Observed()
         self.cluster = Cluster()
         self.mirror = ClusterMirror(self.local, self.cluster)
-        self.counts = WorkflowCounts()
-        self.updater_counts = UpdaterCounts()
+        self.counts = counts = counts or WorkflowCounts()
         self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
         """Where readers, and whoever else has something to report, send it."""
         guarded: Callable[[], Entry | None] = lambda: guard  # noqa: E731
-        self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}))
+        self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}), counts.reader)
+        self.connection_reader = ConnectionReader(self.events, logger)
         self.writes = OwnWrites(store, self.local, logger, guarded)
-        self.key_value_updater = KvUpdater(store, self.updater_counts, logger, guarded)
-        self.provisioner_updater = ProvisionerUpdater(provisioner, self.updater_counts, logger)
+        self.key_value_updater = KvUpdater(store, counts.updaters, logger, guarded)
+        self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
         self._dispatcher = MetadataDispatcher(
             self.local, self.observed, controllers_over(self.local, self.observed), self.mirror
         )
         self._broker_configs = broker_configs
         self._logger = logger
-        self._stored_events = 0
+        self._stored_events = counts.reader.read_events
+        """Of those that the reader reported, the ones that have been decided about."""
 
     async def run(
         self, connections: PublishingConnections, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED

@@ -1,0 +1,238 @@
+"""The Streaming Controller: wires the workflow, the Connection Manager and the public server, and runs them.
+
+Where several SCs share a store, one leads and the others stand by: they listen on neither port, so that nobody takes
+them for the one that decides. Whoever begins to lead begins anew from the store, and so is an SC that was just started.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest, DescribeReplicasResponse
+from tailrace.runtime.network import Address, Listener
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import ListenerSettings, ScSettings
+from tailrace.server.listening import listen
+from tailrace.server.metrics_server import MetricsServer
+from tailrace.server.public_server import PublicServer
+
+from .actions import Put
+from .administration import Administration
+from .changes import Changes
+from .connection_manager import LEASE_SECONDS, ConnectionManager
+from .effects import Effects
+from .events import ReconciliationDue
+from .identities import new_cluster_id
+from .key_value.interface import Entry, KeyValueStore, LeadershipLost
+from .key_value.opening import ETCD
+from .leadership import lead
+from .metrics import ScMetrics, render
+from .object_administration import ObjectAdministration
+from .object_codec import key_of
+from .objects import ClusterIdentity
+from .partition_descriptions import PartitionDescriptions
+from .private_server import PrivateServer
+from .public_host import KNOWN, PublicHost
+from .updaters import NoProvisioner, Provisioner
+from .workflow import Workflow, WorkflowCounts
+
+
+class StartError(Exception):
+    """One sentence for the person who started the SC: why it cannot serve."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScAddresses:
+    """Where the SC listens, with the real ports."""
+
+    public: tuple[Address, ...]
+    private: Address
+    metrics: Address | None
+
+
+class StreamingController:
+    def __init__(
+        self,
+        settings: ScSettings,
+        seams: Seams,
+        store: KeyValueStore,
+        logger: FilteringBoundLogger,
+        provisioner: Provisioner | None = None,
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        """The caller opens the store, which may be shared with other SCs if it is an etcd, and closes it."""
+        self.metrics = ScMetrics(KNOWN)
+        self._settings = settings
+        self._seams = seams
+        self._store = store
+        self._logger = logger
+        self._provisioner = provisioner or NoProvisioner(logger)
+        self._lease_seconds = lease_seconds
+        self._counts = WorkflowCounts()
+        self._stopping = trio.Event()
+        self._standing_by = trio.CancelScope()
+        self._term: _Term | None = None
+
+    # life
+
+    def stop(self) -> None:
+        """Asks for a clean stop; `run` returns when clients have their answers."""
+        self._stopping.set()
+        if self._term is None:
+            self._standing_by.cancel()
+
+    async def run(self, task_status: trio.TaskStatus[ScAddresses] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until `stop`; reports where it listens when SPUs and clients may come, which for one that stands by is
+        when it begins to lead. Raises CannotListenError, StartError, and StoreCorrupt at any time."""
+        with ExitStack() as listening:
+            metrics = await self._listen_for_scrapes(listening)
+            status = _StartedOnce(task_status)
+            async with trio.open_nursery() as nursery:
+                if metrics is not None:
+                    self._logger.info("metrics_served", address=str(metrics.address))
+                    nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
+                if self._settings.store.startswith(ETCD):
+                    await self._serve_in_turn(metrics, status)
+                else:
+                    await self._serve(metrics, status, None)
+                nursery.cancel_scope.cancel()
+        self._logger.info("sc_stopped")
+
+    async def _serve_in_turn(self, metrics: Listener | None, status: "_StartedOnce") -> None:
+        """Leads whenever it may."""
+        name = str(self._settings.private.advertised or self._settings.private.address)
+        with self._standing_by:
+            while not self._stopping.is_set():
+                try:
+                    await lead(self._store, name, partial(self._serve, metrics, status), self._logger)
+                except LeadershipLost:
+                    continue  # the log has it; what this SC knew is worth nothing any more
+
+    async def _serve(self, metrics: Listener | None, status: "_StartedOnce", guard: Entry | None) -> None:
+        """Until `stop`; the listeners close with it. Raises LeadershipLost."""
+        with ExitStack() as listening:
+            private = await self._listen(listening, self._settings.private)
+            public = [(await self._listen(listening, each), each) for each in self._settings.listeners]
+            self._term = term = self._begin_term(guard)
+            listening.callback(self._end_term)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(term.workflow.run, term.connections)
+                await self._identify(term.workflow)
+                nursery.start_soon(term.connections.run)
+                nursery.start_soon(self._reconcile, term)
+                nursery.start_soon(PrivateServer(term.connections, self._logger).serve, private)
+                server = PublicServer(term.host, KNOWN, term.host.broker_configs, self.metrics.server, self._logger)
+                nursery.start_soon(server.close_idle)
+                for listener, settings in public:
+                    nursery.start_soon(server.serve, listener, settings)
+                addresses = ScAddresses(
+                    tuple(listener.address for listener, _ in public),
+                    private.address,
+                    None if metrics is None else metrics.address,
+                )
+                self._logger.info(
+                    "sc_started",
+                    cluster_id=term.workflow.cluster.cluster_id,
+                    public=[str(each) for each in addresses.public],
+                    private=str(addresses.private),
+                )
+                status.started(addresses)
+                await self._stopping.wait()
+                term.workflow.writes.close()  # nobody is kept waiting: another SC, or this one later, can be asked
+                await server.see_off_clients()
+                nursery.cancel_scope.cancel()
+
+    # parts
+
+    def _begin_term(self, guard: Entry | None) -> "_Term":
+        broker_configs = BrokerConfigs(self._settings.broker)
+        workflow = Workflow(self._store, self._provisioner, broker_configs, self._logger, guard, self._counts)
+        changes = Changes(workflow.writes)
+        effects = Effects(workflow.local, workflow.cluster)
+        chance = self._seams.chance
+        administration = Administration(
+            changes, effects, workflow.local, broker_configs, self._seams.wall_clock, chance, self._logger
+        )
+        objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, self._logger)
+
+        async def ask(spu: SpuId, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
+            response: DescribeReplicasResponse = await connections.ask_spu(spu, request)
+            return response
+
+        descriptions = PartitionDescriptions(workflow.local, ask)
+        host = PublicHost(workflow.cluster, broker_configs, administration, objects, descriptions)
+        connections = ConnectionManager(
+            workflow.local,
+            workflow.cluster,
+            events=workflow.connection_reader.read,
+            allocate_producer_ids=administration.allocate_producer_ids,
+            forward=host.forward,
+            metrics=self.metrics,
+            logger=self._logger,
+            unreadable=workflow.reader.refused,
+            lease_seconds=self._lease_seconds,
+        )
+        return _Term(workflow, connections, administration, host)
+
+    def _end_term(self) -> None:
+        self._term = None
+
+    async def _identify(self, workflow: Workflow) -> None:
+        """What the cluster is called, for good: whoever comes first gives the name."""
+        key = key_of(ClusterIdentity(""))
+        if key in workflow.reader.refused:
+            raise StartError(f"the store has something under {key!r} that is not the id of a cluster; see the log")
+        while workflow.local.identity is None:
+            try:
+                await workflow.writes.write([Put(ClusterIdentity(new_cluster_id(self._seams.chance.uuid)))])
+            except KafkaError as error:
+                raise LeadershipLost(error.message) from error
+
+    async def _reconcile(self, term: "_Term") -> None:
+        """Looks at everything again from time to time, and tells SPUs again what they are to hold."""
+        while True:
+            await term.workflow.events.send(ReconciliationDue())
+            term.connections.reconcile()
+            await term.administration.forget_deleted_topics()
+            await trio.sleep(self._settings.reconciliation_seconds)
+
+    async def _listen(self, listening: ExitStack, settings: ListenerSettings) -> Listener:
+        listener = await listen(self._seams.network, settings)
+        listening.callback(listener.close)
+        return listener
+
+    async def _listen_for_scrapes(self, listening: ExitStack) -> Listener | None:
+        settings = self._settings.metrics
+        return None if settings is None else await self._listen(listening, settings)
+
+    def _scrape(self) -> bytes:
+        return render(self.metrics, 0 if self._term is None else len(self._term.connections.connections()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """What there is while this SC leads."""
+
+    workflow: Workflow
+    connections: ConnectionManager
+    administration: Administration
+    host: PublicHost
+
+
+class _StartedOnce:
+    """An SC that leads again has long been started."""
+
+    def __init__(self, task_status: trio.TaskStatus[ScAddresses]) -> None:
+        self._task_status: trio.TaskStatus[ScAddresses] | None = task_status
+
+    def started(self, addresses: ScAddresses) -> None:
+        if self._task_status is not None:
+            self._task_status.started(addresses)
+            self._task_status = None
