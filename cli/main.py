@@ -1,4 +1,5 @@
-"""The `tailrace` command: one module per subcommand, each with `configure(parser)` and `run(arguments) -> exit status`.
+"""The `tailrace` command: one module per subcommand, each with `configure(parser)` and `run(arguments) -> exit status`,
+or per group of them, with such a pair for each in `COMMANDS`.
 
 Modules are imported only for the subcommand that is called: `tailrace up` must not pay for the rest.
 """
@@ -11,11 +12,37 @@ from collections.abc import Sequence
 from tailrace import __version__
 
 _COMMANDS = {
-    "up": ("tailrace.cli.up", "run a whole local cluster in this process"),
+    "up": ("tailrace.cli.up", "run a whole local cluster"),
+    "serve sc": ("tailrace.cli.serve_sc", "run the Streaming Controller of a cluster"),
+    "serve spu": ("tailrace.cli.serve_spu", "run an SPU of a cluster"),
+    "spu register": ("tailrace.cli.spu", "let an SPU join the cluster"),
+    "spu list": ("tailrace.cli.spu", "show the SPUs, and which of them are online"),
+    "spu describe": ("tailrace.cli.spu", "show all about some SPUs"),
+    "spu unregister": ("tailrace.cli.spu", "let an SPU join the cluster no more"),
+    "spu-group create": ("tailrace.cli.spu_group", "have a group of SPUs started"),
+    "spu-group list": ("tailrace.cli.spu_group", "show the groups of SPUs"),
+    "spu-group describe": ("tailrace.cli.spu_group", "show all about some groups"),
+    "spu-group scale": ("tailrace.cli.spu_group", "start more SPUs of a group, or stop some"),
+    "spu-group delete": ("tailrace.cli.spu_group", "stop all SPUs of a group"),
+    "topic create": ("tailrace.cli.topic", "create a topic; it may wait for SPUs"),
+    "topic list": ("tailrace.cli.topic", "show the topics, or those that were deleted"),
+    "topic describe": ("tailrace.cli.topic", "show all about some topics"),
+    "topic delete": ("tailrace.cli.topic", "delete a topic; it can be brought back for a while"),
+    "topic undelete": ("tailrace.cli.topic", "bring a deleted topic back, with its data"),
+    "topic alter": ("tailrace.cli.topic", "set configs of a topic, or add partitions"),
+    "partition list": ("tailrace.cli.partition", "show who leads and who follows, and how far they are"),
+    "partition describe": ("tailrace.cli.partition", "show each replica of a topic's partitions"),
     "log dump": ("tailrace.cli.log_dump", "print the batches of a log file, or the entries of an index"),
     "log verify": ("tailrace.cli.log_verify", "check every byte of the logs below a directory"),
 }
-_GROUPS = {"log": "look into log files, offline"}
+_GROUPS = {
+    "serve": "run one server of a cluster",
+    "spu": "the SPUs of the cluster",
+    "spu-group": "groups of SPUs that the cluster starts and stops itself",
+    "topic": "topics",
+    "partition": "partitions and their replicas",
+    "log": "look into log files, offline",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,6 +73,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         subparser = (groups[group] if group else subcommands).add_parser(name, help=text, description=text)
         if list(words[: len(command.split())]) == command.split():
             module = importlib.import_module(module_name)
-            module.configure(subparser)
-            subparser.set_defaults(run=module.run)
+            runnable = getattr(module, "COMMANDS", {}).get(name, module)
+            runnable.configure(subparser)
+            subparser.set_defaults(run=runnable.run)
     return parser.parse_args(words)

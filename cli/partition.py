@@ -1,0 +1,168 @@
+"""`tailrace partition …`: who leads each partition, who follows, and how far they are; as it is this moment.
+
+Offsets are the next ones, as Kafka's tools show them: a log end of 3 has the records 0, 1 and 2.
+"""
+
+import argparse
+import re
+
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
+
+from .printing import size_text
+from .sc_client import ScClient, ScRefusedError
+from .sc_commands import Command, UsageError, show_documents
+from .tables import fields, table
+
+UNKNOWN = -1
+
+
+def _list_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help="default: all")
+
+
+async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
+    partitions = await client.describe_partitions(arguments.topics or None)
+    show_documents(arguments, [partition_document(each) for each in partitions], lambda: partition_table(partitions))
+
+
+def partition_table(partitions: list[DescribedPartition]) -> str:
+    return table(
+        ("TOPIC", "PARTITION", "LEADER", "LRS", "REPLICAS", "LEO", "HW", "EPOCH", "STATUS", "REASON"),
+        [
+            (
+                each.topic,
+                each.partition,
+                _known(each.leader),
+                ids_text(each.live_replicas),
+                ids_text(each.replicas),
+                _known(leader_of(each).log_end),
+                _known(leader_of(each).high_watermark),
+                _known(each.epoch),
+                each.resolution,
+                each.reason,
+            )
+            for each in partitions
+        ],
+    )
+
+
+def _describe_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topic", metavar="TOPIC", help="or TOPIC/PARTITION")
+    parser.add_argument("partition", metavar="PARTITION", nargs="?", type=int, help="default: all")
+
+
+async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
+    topic, number = _named(arguments)
+    partitions = [
+        each for each in await client.describe_partitions([topic]) if number is None or each.partition == number
+    ]
+    if not partitions:
+        raise ScRefusedError(f"there is no partition {topic}/{number}" if number is not None else f"{topic} has none")
+    documents = [partition_document(each) for each in partitions]
+    show_documents(arguments, documents, lambda: "\n\n".join(map(description, partitions)))
+
+
+def _named(arguments: argparse.Namespace) -> tuple[str, int | None]:
+    topic, slash, number = arguments.topic.partition("/")
+    if not slash:
+        return topic, arguments.partition
+    if arguments.partition is not None or re.fullmatch(r"[0-9]{1,9}", number) is None:
+        raise UsageError(f"{arguments.topic}: it takes TOPIC, TOPIC/PARTITION or TOPIC PARTITION")
+    return topic, int(number)
+
+
+def description(partition: DescribedPartition) -> str:
+    about = fields(
+        [
+            ("Partition", f"{partition.topic}/{partition.partition}"),
+            ("Topic id", partition.topic_id),
+            ("Leader", _known(partition.leader)),
+            ("Epoch", _known(partition.epoch)),
+            ("Replicas", ids_text(partition.replicas)),
+            ("LRS", ids_text(partition.live_replicas)),
+            ("Status", partition.resolution),
+            ("Reason", partition.reason),
+        ]
+    )
+    leader = leader_of(partition)
+    replicas = table(
+        ("SPU", "ROLE", "LIVE", "LOG START", "LEO", "HW", "LAG", "SIZE", "ERROR"),
+        [
+            (
+                each.spu_id,
+                "leader" if each.spu_id == partition.leader else "follower",
+                "yes" if each.spu_id in partition.live_replicas else "no",
+                _known(each.log_start),
+                _known(each.log_end),
+                _known(each.high_watermark),
+                lag_of(each, leader),
+                None if each.size_bytes == UNKNOWN else size_text(each.size_bytes),
+                each.error_message,
+            )
+            for each in _details(partition)
+        ],
+    )
+    return f"{about}\n{replicas}"
+
+
+def partition_document(partition: DescribedPartition) -> dict[str, object]:
+    """For `--output`: what the SC knows, and what it was told by the SPUs."""
+    leader = leader_of(partition)
+    return {
+        "topic": partition.topic,
+        "topicId": str(partition.topic_id),
+        "partition": partition.partition,
+        "leader": _known(partition.leader),
+        "epoch": _known(partition.epoch),
+        "lrs": list(partition.live_replicas),
+        "replicas": list(partition.replicas),
+        "resolution": partition.resolution,
+        "reason": partition.reason,
+        "logEnd": _known(leader.log_end),
+        "highWatermark": _known(leader.high_watermark),
+        "details": [
+            {
+                "spuId": each.spu_id,
+                "logStart": _known(each.log_start),
+                "logEnd": _known(each.log_end),
+                "highWatermark": _known(each.high_watermark),
+                "lag": lag_of(each, leader),
+                "sizeBytes": _known(each.size_bytes),
+                "error": each.error_message,
+            }
+            for each in _details(partition)
+        ],
+    }
+
+
+def leader_of(partition: DescribedPartition) -> ReplicaDetail:
+    """What the leader says of its log; nothing, where there is none or it did not answer."""
+    found = (each for each in partition.details if each.spu_id == partition.leader)
+    return next(found, ReplicaDetail(partition.leader))
+
+
+def lag_of(replica: ReplicaDetail, leader: ReplicaDetail) -> int | None:
+    """How many records it lacks. The two were asked one after the other: it may seem to be ahead."""
+    if UNKNOWN in (replica.log_end, leader.log_end):
+        return None
+    return max(leader.log_end - replica.log_end, 0)
+
+
+def ids_text(ids: list[int]) -> str:
+    return f"[{', '.join(map(str, ids))}]"
+
+
+def _details(partition: DescribedPartition) -> list[ReplicaDetail]:
+    """One for each replica, also for those of which nobody said anything."""
+    by_spu = {each.spu_id: each for each in partition.details}
+    return [by_spu.get(spu_id) or ReplicaDetail(spu_id) for spu_id in partition.replicas]
+
+
+def _known(number: int) -> int | None:
+    return None if number == UNKNOWN else number
+
+
+COMMANDS = {
+    "list": Command("partition list", _list_options, _list),
+    "describe": Command("partition describe", _describe_options, _describe),
+}

@@ -1,0 +1,177 @@
+"""What every command that asks the SC has in common: its options, how it ends, and how it shows documents.
+
+Exit status: 0 done, 1 refused or not found, 2 wrong usage, 3 the SC cannot be reached.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import trio
+
+from tailrace.controller.document_fields import FieldError
+from tailrace.controller.object_documents import parse, read_document
+from tailrace.controller.objects import Object
+from tailrace.runtime.files import RealFiles
+from tailrace.runtime.network import Address, Network, TcpNetwork
+from tailrace.runtime.settings import SettingsError, parse_address
+
+from .documents import DocumentError, read_documents
+from .printing import for_encoding
+from .sc_client import Document, ScClient, ScRefusedError, ScUnreachableError
+
+SC_VARIABLE = "TAILRACE_SC"
+SC_DEFAULT = "127.0.0.1:9003"
+OUTPUTS = ("table", "json", "yaml")
+WAIT_SECONDS_MAX = 3600
+
+DONE = 0
+REFUSED = 1
+WRONG_USAGE = 2
+UNREACHABLE = 3
+
+Ask = Callable[[ScClient, argparse.Namespace], Awaitable[None]]
+
+
+class UsageError(Exception):
+    """What stands on the command line cannot be meant: one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """`tailrace GROUP NAME`: its options, and what it asks of the SC and prints."""
+
+    name: str
+    options: Callable[[argparse.ArgumentParser], None]
+    ask: Ask
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        self.options(parser)
+        parser.add_argument(
+            "--sc", metavar="HOST:PORT", help=f"the SC's public port (default: ${SC_VARIABLE}, or {SC_DEFAULT})"
+        )
+        parser.add_argument("--output", choices=OUTPUTS, default="table", help="default: table")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        return trio.run(self.execute, arguments, TcpNetwork())
+
+    async def execute(self, arguments: argparse.Namespace, network: Network) -> int:
+        try:
+            client = ScClient(network, _address(arguments))
+            try:
+                await self.ask(client, arguments)
+            finally:
+                client.close()
+        except (UsageError, DocumentError, FieldError, SettingsError) as error:
+            return self._fail(error, WRONG_USAGE)
+        except ScRefusedError as error:
+            return self._fail(error, REFUSED)
+        except ScUnreachableError as error:
+            return self._fail(error, UNREACHABLE)
+        return DONE
+
+    def _fail(self, error: Exception, status: int) -> int:
+        sys.stdout.flush()
+        print(for_encoding(f"tailrace {self.name}: {error}", sys.stderr.encoding), file=sys.stderr)
+        return status
+
+
+def _address(arguments: argparse.Namespace) -> Address:
+    if arguments.sc is not None:
+        return parse_address(arguments.sc, "--sc")
+    return parse_address(os.environ.get(SC_VARIABLE) or SC_DEFAULT, SC_VARIABLE)
+
+
+# what commands print
+
+
+def show_documents(arguments: argparse.Namespace, documents: object, as_table: Callable[[], str]) -> None:
+    """As a table for people, or as they are."""
+    match arguments.output:
+        case "json":
+            print(json.dumps(documents, indent=2))
+        case "yaml":
+            import yaml
+
+            print(yaml.safe_dump(documents, sort_keys=False, default_flow_style=None, width=120), end="")
+        case _:
+            print(for_encoding(as_table(), sys.stdout.encoding))
+
+
+def objects_in(kind: str, documents: Sequence[Document]) -> list[Object]:
+    """The objects that the SC's documents describe."""
+    try:
+        return [read_document(kind, document) for document in documents]
+    except FieldError as error:
+        raise ScUnreachableError(f"the SC answers what this version does not know: {error}") from error
+
+
+# what commands are given
+
+
+def documents_of_file(kind: str, path: str, name: str | None) -> list[Document]:
+    """The objects of a file, after every check that can be made here; `name` is for one that has none."""
+    documents = []
+    for document in read_documents(_text_of_file(path), path):
+        try:
+            parse(kind, document, name)
+        except FieldError as error:
+            raise DocumentError(f"{path}: {error}") from error
+        assert isinstance(document, dict), "anything else is no object"
+        documents.append(document if name is None else {"name": name} | document)
+    if not documents:
+        raise DocumentError(f"{path}: there is no document in it")
+    return documents
+
+
+def document_from_file(path: str) -> object:
+    documents = read_documents(_text_of_file(path), path)
+    if len(documents) != 1:
+        raise DocumentError(f"{path}: there should be one document, not {len(documents)}")
+    return documents[0]
+
+
+def checked_document(kind: str, document: Document) -> Document:
+    """As made from flags: whatever is wrong with it is known before anybody is asked."""
+    parse(kind, document)
+    return document
+
+
+def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, value = each.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{flag} {each}: it takes NAME=VALUE, such as retention.ms=60000")
+        if name.strip() in found:
+            raise UsageError(f"{flag} {name.strip()} is given twice")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def only_given(document: Mapping[str, object]) -> Document:
+    """The fields that were given."""
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def wait_seconds(text: str) -> float:
+    """The type of a flag."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds <= WAIT_SECONDS_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from 0 to {WAIT_SECONDS_MAX}")
+    return seconds
+
+
+def _text_of_file(path: str) -> str:
+    try:
+        return RealFiles(read_only=True).read(path).decode()
+    except OSError as error:
+        raise DocumentError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{path}: it is not UTF-8") from error

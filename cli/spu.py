@@ -1,0 +1,158 @@
+"""`tailrace spu …`: the SPUs that the cluster knows, and those that a person registers."""
+
+import argparse
+from typing import cast
+
+from tailrace.controller.document_fields import size_text
+from tailrace.controller.objects import Object, Spu
+from tailrace.runtime.settings import parse_address
+
+from .sc_client import Document, ScClient
+from .sc_commands import (
+    Command,
+    UsageError,
+    checked_document,
+    documents_of_file,
+    objects_in,
+    only_given,
+    show_documents,
+)
+from .tables import fields, table
+
+_EVERYWHERE = ("0.0.0.0", "::")
+
+
+def _register_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--id", metavar="N", type=int, help="the SPU's id, of which there is one in the cluster")
+    parser.add_argument("--public", metavar="HOST:PORT", help="where clients reach it")
+    parser.add_argument("--private", metavar="HOST:PORT", help="where other SPUs reach it")
+    parser.add_argument("--rack", metavar="RACK", help="where it stands: replicas are spread over racks")
+    parser.add_argument("--file", metavar="FILE", help="its spec in YAML or JSON, instead; there may be several")
+
+
+async def _register(client: ScClient, arguments: argparse.Namespace) -> None:
+    created = [await client.create("spu", document) for document in _registered(arguments)]
+    spus = _spus(objects_in("spu", created))
+    show_documents(arguments, created, lambda: "\n".join(map(_registration_text, spus)))
+
+
+def _registered(arguments: argparse.Namespace) -> list[Document]:
+    flags = (arguments.id, arguments.public, arguments.private)
+    if arguments.file is not None:
+        if any(flag is not None for flag in (*flags, arguments.rack)):
+            raise UsageError("--file says everything: --id, --public, --private and --rack stand in it")
+        return documents_of_file("spu", arguments.file, None)
+    if None in flags:
+        raise UsageError("it takes --id, --public and --private, or --file")
+    public = parse_address(arguments.public, "--public")
+    private = parse_address(arguments.private, "--private")
+    for flag, address in (("--public", public), ("--private", private)):
+        if address.host in _EVERYWHERE:
+            raise UsageError(f"{flag} {address}: an SPU may listen there, but nobody reaches it by that address")
+    document: Document = {
+        "spuId": arguments.id,
+        "publicEndpoint": {"port": public.port, "ingress": [{"hostname": public.host}]},
+        "privateEndpoint": {"port": private.port, "host": private.host},
+    }
+    return [checked_document("spu", document | only_given({"rack": arguments.rack}))]
+
+
+def _registration_text(spu: Spu) -> str:
+    return (
+        f"registered SPU {spu.spec.id}; start it with: tailrace serve spu --id {spu.spec.id} --data DIR "
+        f"--sc HOST:9004 --public {public_of(spu)} --private {private_of(spu)}"
+    )
+
+
+def _list_options(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
+    documents = await client.list_objects("spu")
+    spus = _spus(objects_in("spu", documents))
+    show_documents(arguments, documents, lambda: spu_table(spus))
+
+
+def spu_table(spus: list[Spu]) -> str:
+    return table(
+        ("ID", "TYPE", "GROUP", "RACK", "STATUS", "PUBLIC", "PRIVATE"),
+        [
+            (
+                spu.spec.id,
+                spu.spec.type.value,
+                spu.spec.group,
+                spu.spec.rack,
+                spu.status.resolution.value,
+                public_of(spu),
+                private_of(spu),
+            )
+            for spu in spus
+        ],
+    )
+
+
+def _describe_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", metavar="ID", nargs="+")
+
+
+async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
+    documents = await client.list_objects("spu", arguments.ids)
+    spus = _spus(objects_in("spu", documents))
+    show_documents(arguments, documents, lambda: "\n\n".join(map(description, spus)))
+
+
+def description(spu: Spu) -> str:
+    spec, status = spu.spec, spu.status
+    return fields(
+        [
+            ("SPU", spec.id),
+            ("Type", spec.type.value),
+            ("Group", spec.group),
+            ("Rack", spec.rack),
+            ("Storage", size_text(spec.size_bytes)),
+            ("Log directory", spec.log_directory),
+            ("Public endpoint", f"{public_of(spu)} {spec.public.encryption.value}"),
+            ("Private endpoint", f"{private_of(spu)} {spec.private.encryption.value}"),
+            *((f"Config {name}", value) for name, value in spec.configs.items()),
+            ("Status", status.resolution.value),
+            ("Reason", status.reason),
+            ("Incarnation", status.incarnation),
+            *((f"Listener {each.name}", f"{each.host}:{each.port}") for each in status.listeners),
+            ("Reported private", status.private),
+        ]
+    )
+
+
+def _unregister_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("--force", action="store_true", help="even if it holds replicas, which are lost then")
+
+
+async def _unregister(client: ScClient, arguments: argparse.Namespace) -> None:
+    await client.delete("spu", arguments.id, force=arguments.force)
+    show_documents(
+        arguments,
+        {"kind": "spu", "name": arguments.id},
+        lambda: f"SPU {arguments.id} is registered no more",
+    )
+
+
+def public_of(spu: Spu) -> str:
+    return f"{(spu.spec.public.ingress or ('',))[0]}:{spu.spec.public.port}"
+
+
+def private_of(spu: Spu) -> str:
+    return f"{spu.spec.private.host}:{spu.spec.private.port}"
+
+
+def _spus(found: list[Object]) -> list[Spu]:
+    return cast(list[Spu], found)
+
+
+COMMANDS = {
+    "register": Command("spu register", _register_options, _register),
+    "list": Command("spu list", _list_options, _list),
+    "describe": Command("spu describe", _describe_options, _describe),
+    "unregister": Command("spu unregister", _unregister_options, _unregister),
+}

@@ -1,0 +1,86 @@
+import json
+from uuid import UUID
+
+import pytest
+from public_sc import PublicSc, public_sc, tailrace
+
+from tailrace.cli.partition import description, partition_document, partition_table
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
+
+
+async def _with_a_topic(sc: PublicSc) -> None:
+    for each in (1, 2):
+        words = ("--id", str(each), "--public", f"spu-{each}:9005", "--private", f"spu-{each}:9006")
+        assert await tailrace(sc.network, "spu", "register", *words) == 0
+    await sc.running.connect(1, 2)
+    words = ("--partitions", "2", "--replication-factor", "2", "--wait", "5")
+    assert await tailrace(sc.network, "topic", "create", "orders", *words) == 0
+
+
+async def test_partitions_with_what_their_leaders_say(capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_a_topic(sc)
+        sc.log_ends |= {1: 7, 2: 5}
+        capsys.readouterr()
+        assert await tailrace(sc.network, "partition", "list") == 0
+        assert capsys.readouterr().out == (
+            "TOPIC   PARTITION  LEADER  LRS  REPLICAS  LEO  HW  EPOCH  STATUS  REASON\n"
+            "orders          0       1  [1]  [1, 2]      7   5      0  Online       -\n"
+            "orders          1       2  [2]  [2, 1]      5   5      0  Online       -\n"
+        )
+        assert await tailrace(sc.network, "partition", "describe", "orders", "0") == 0
+        shown = capsys.readouterr().out
+        assert shown.splitlines()[-3:] == [
+            "SPU  ROLE      LIVE  LOG START  LEO  HW  LAG  SIZE       ERROR",
+            "  1  leader    yes           0    7   5    0  490 bytes      -",
+            "  2  follower  no            0    5   5    2  350 bytes      -",
+        ]
+        assert await tailrace(sc.network, "partition", "describe", "orders/1", "--output", "json") == 0
+        (document,) = json.loads(capsys.readouterr().out)
+        assert (document["partition"], document["leader"], document["logEnd"]) == (1, 2, 5)
+
+
+async def test_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_a_topic(sc)
+        capsys.readouterr()
+        assert await tailrace(sc.network, "partition", "list", "other") == 1
+        assert capsys.readouterr().err == "tailrace partition list: there is no topic other\n"
+        assert await tailrace(sc.network, "partition", "describe", "orders", "5") == 1
+        assert capsys.readouterr().err == "tailrace partition describe: there is no partition orders/5\n"
+        assert await tailrace(sc.network, "partition", "describe", "orders/x") == 2
+        assert await tailrace(sc.network, "partition", "describe", "orders/1", "1") == 2
+
+
+LEADERLESS = DescribedPartition(
+    "orders",
+    UUID(int=5),
+    3,
+    "Offline",
+    1,
+    4,
+    [1, 2],
+    [1],
+    "SPU 1 is offline",
+    [ReplicaDetail(1, error_message="SPU 1 is not online"), ReplicaDetail(2, 0, 5, 3, 12345)],
+)
+
+
+def test_what_nobody_said_is_a_dash() -> None:
+    (line,) = partition_table([LEADERLESS]).splitlines()[1:]
+    assert line.split("  ")[0] == "orders"
+    assert " -   -      4  Offline  SPU 1 is offline" in line
+    assert description(LEADERLESS).splitlines()[-2:] == [
+        "  1  leader    yes           -    -   -    -  -        SPU 1 is not online",
+        "  2  follower  no            0    5   3    -  12.3 kB  -",
+    ]
+    document = partition_document(LEADERLESS)
+    assert document["logEnd"] is None
+    json.dumps(document)
+
+
+def test_a_follower_that_seems_ahead_lacks_nothing() -> None:
+    partition = DescribedPartition("a", UUID(int=5), 0, "Online", 1, 0, [1, 2], [1, 2], "", [])
+    partition.details = [ReplicaDetail(1, 0, 5, 5, 1), ReplicaDetail(2, 0, 6, 5, 1)]
+    assert " 0  1 bytes" in description(partition).splitlines()[-1]
+    assert partition_document(partition)["details"][1]["lag"] == 0  # type: ignore[index]

@@ -1,0 +1,138 @@
+import json
+from pathlib import Path
+
+import pytest
+from public_sc import PublicSc, public_sc, tailrace
+
+SEED_MAP = "- 0: [0, 1, 2]\n- 1: [1, 2, 0]\n- 2: [2, 1, 0]\n- 3: [0, 1, 2]\n- 4: [1, 2, 0]\n- 5: [2, 1, 0]\n"
+
+
+async def _with_spus(sc: PublicSc, *ids: int) -> None:
+    for each in ids:
+        words = ("--id", str(each), "--public", f"spu-{each}:9005", "--private", f"spu-{each}:9006")
+        assert await tailrace(sc.network, "spu", "register", *words) == 0
+    await sc.running.connect(*ids)
+
+
+async def test_the_seeds_topic_waits_for_spus_and_gets_them(capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_spus(sc, 0, 1)
+        capsys.readouterr()
+        words = ("create", "orders", "--partitions", "6", "--replication-factor", "3")
+        assert await tailrace(sc.network, "topic", *words) == 0
+        assert capsys.readouterr().out == (
+            "created topic orders, which is InsufficientResources: a replication factor of 3 needs as many SPUs, and "
+            "there are 2\n"
+        )
+        await _with_spus(sc, 2)
+        await sc.running.workflow.writes.until(lambda: len(sc.running.workflow.local.partitions) == 6)
+        capsys.readouterr()
+        assert await tailrace(sc.network, "topic", "list") == 0
+        assert capsys.readouterr().out == (
+            "NAME    PARTITIONS  REPLICATION  STATUS       REASON\n"
+            "orders           6            3  Provisioned       -\n"
+        )
+        assert await tailrace(sc.network, "topic", "describe", "orders", "--output", "json") == 0
+        (document,) = json.loads(capsys.readouterr().out)
+        rows = document["status"]["replicaMap"]
+        assert sorted(row[0] for row in rows.values()) == [0, 0, 1, 1, 2, 2]
+        assert all(sorted(row) == [0, 1, 2] for row in rows.values())
+
+
+async def test_the_seeds_map_as_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "map.yaml"
+    path.write_text(SEED_MAP)
+    async with public_sc() as sc:
+        await _with_spus(sc, 0, 1, 2)
+        capsys.readouterr()
+        assert await tailrace(sc.network, "topic", "create", "orders", "--replica-assignment", str(path)) == 0
+        assert capsys.readouterr().out == "created topic orders\n"
+        assert await tailrace(sc.network, "topic", "describe", "orders") == 0
+        shown = capsys.readouterr().out
+        about, _, rows = shown.partition("Replicas:\n")
+        assert "Partitions:         6\nReplication factor: 3\nStatus:             Provisioned\n" in about
+        assert rows.replace("  -", "-") == SEED_MAP
+
+
+async def test_rows_by_hand_that_name_an_unknown_spu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "map.json"
+    path.write_text('{"0": [7]}')
+    async with public_sc() as sc:
+        assert await tailrace(sc.network, "topic", "create", "orders", "--replica-assignment", str(path)) == 0
+        assert capsys.readouterr().out == (
+            "created topic orders, which is InvalidConfig: replicaMap: partition 0 names the SPU 7, which does not "
+            "exist\n"
+        )
+
+
+async def test_a_topic_is_altered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_spus(sc, 0, 1)
+        await tailrace(sc.network, "topic", "create", "orders", "--wait", "5", "--config", "retention.ms=60000")
+        capsys.readouterr()
+        path = tmp_path / "rows.yaml"
+        path.write_text("[[1]]")
+        words = ("--config", "cleanup.policy=compact", "--delete-config", "retention.ms", "--partitions", "2")
+        status = await tailrace(sc.network, "topic", "alter", "orders", *words, "--replica-assignment", str(path))
+        assert (status, capsys.readouterr().err) == (0, "")
+        await tailrace(sc.network, "topic", "describe", "orders", "--output", "json")
+        (document,) = json.loads(capsys.readouterr().out)
+        assert document["spec"]["configs"] == {"cleanup.policy": "compact"}
+        assert document["status"]["replicaMap"]["1"] == [1]
+
+        assert await tailrace(sc.network, "topic", "alter", "orders", "--partitions", "1") == 1
+        assert "1 would not be more" in capsys.readouterr().err
+        assert await tailrace(sc.network, "topic", "alter", "orders", "--config", "no.such=1") == 1
+        assert "no.such" in capsys.readouterr().err
+        assert await tailrace(sc.network, "topic", "alter", "other", "--partitions", "3") == 1
+        assert "other" in capsys.readouterr().err
+
+
+async def test_a_deleted_topic_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_spus(sc, 0)
+        await tailrace(sc.network, "topic", "create", "orders", "--wait", "5")
+        capsys.readouterr()
+        assert await tailrace(sc.network, "topic", "delete", "orders") == 0
+        assert capsys.readouterr().out.startswith("deleted topic orders; ")
+        assert await tailrace(sc.network, "topic", "describe", "orders") == 1
+        assert capsys.readouterr().err == "tailrace topic describe: there is no topic orders\n"
+        assert await tailrace(sc.network, "topic", "list", "--deleted") == 0
+        (line,) = capsys.readouterr().out.splitlines()[1:]
+        assert line.startswith("orders  ")
+        assert line.endswith("  1  2023-11-14T22:13:20.000Z")
+        assert await tailrace(sc.network, "topic", "undelete", "orders") == 0
+        assert capsys.readouterr().out == "topic orders is back\n"
+        assert await tailrace(sc.network, "topic", "undelete", "orders") == 1
+        assert await tailrace(sc.network, "topic", "list", "--deleted", "--output", "json") == 0
+        assert json.loads(capsys.readouterr().out) == []
+
+
+async def test_topics_are_created_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "topics.yaml"
+    path.write_text("kind: topic\nname: a\nspec: {partitions: 2}\n---\nname: b\nconfigs: {retention.ms: 5}\n")
+    async with public_sc() as sc:
+        await _with_spus(sc, 0)
+        capsys.readouterr()
+        assert await tailrace(sc.network, "topic", "create", "--file", str(path), "--wait", "5") == 0
+        assert capsys.readouterr().out == "created topic a\ncreated topic b\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (("create",), "it takes the name of the topic, or --file"),
+        (("create", "a/b"), "name: 'a/b' cannot name a topic"),
+        (("create", "a", "--partitions", "0"), "partitions: 0 is not a whole number from 1 to 100000"),
+        (("create", "a", "--config", "retention.hours=5"), "configs: there is no topic config 'retention.hours'"),
+        (("create", "a", "--config", "retention.ms"), "--config retention.ms: it takes NAME=VALUE"),
+        (("create", "a", "--config", "x=1", "--config", "x=2"), "--config x is given twice"),
+        (("create", "a", "--file", "x", "--partitions", "2"), "--file says everything"),
+        (("alter", "a"), "nothing is to be altered"),
+        (("alter", "a", "--config", "x=1", "--delete-config", "x"), "x is both set and deleted"),
+    ],
+)
+async def test_wrong_usage(words: tuple[str, ...], fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        assert await tailrace(sc.network, "topic", *words) == 2
+        assert capsys.readouterr().err.startswith(f"tailrace topic {words[0]}: {fault}")

@@ -1,0 +1,75 @@
+"""The SC's public port on a network in memory, before a whole workflow, and the command line that speaks with it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import structlog
+import trio
+from running_workflow import RunningWorkflow, running_workflow
+from simulation.network import MemoryNetwork
+from structlog.testing import capture_logs
+
+from tailrace.cli import partition, spu, spu_group, topic
+from tailrace.cli.main import parse
+from tailrace.controller.partition_descriptions import PartitionDescriptions
+from tailrace.controller.public_host import KNOWN, PublicHost
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.describe_replicas import (
+    DescribedReplica,
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import ListenerSettings
+from tailrace.server.metrics import ServerMetrics
+from tailrace.server.public_server import PublicServer
+
+ADDRESS = Address("127.0.0.1", 9003)
+_GROUPS = {"spu": spu, "spu-group": spu_group, "topic": topic, "partition": partition}
+
+
+@dataclass
+class PublicSc:
+    running: RunningWorkflow
+    network: MemoryNetwork
+    log_ends: dict[int, int] = field(default_factory=dict)
+    """What each SPU says is the end of its logs; the high watermark is the lowest."""
+
+    async def describe(self, spu_id: SpuId, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
+        end = self.log_ends.get(spu_id, 0)
+        return DescribeReplicasResponse(
+            [
+                DescribedReplica(each.topic_id, number, False, 0, end, min(self.log_ends.values(), default=0), 70 * end)
+                for each in request.topics
+                for number in each.partitions
+            ]
+        )
+
+
+async def tailrace(network: MemoryNetwork, *words: str) -> int:
+    """The exit status of `tailrace` with these words."""
+    group, name = words[:2]
+    return await _GROUPS[group].COMMANDS[name].execute(parse(words), network)
+
+
+@asynccontextmanager
+async def public_sc() -> AsyncIterator[PublicSc]:
+    network = MemoryNetwork()
+    logger = structlog.get_logger()
+    # What is printed is the command's alone.
+    with capture_logs():
+        async with running_workflow() as running, trio.open_nursery() as nursery:
+            sc = PublicSc(running, network)
+            host = PublicHost(
+                running.workflow.cluster,
+                running.broker_configs,
+                running.administration,
+                running.objects,
+                PartitionDescriptions(running.workflow.local, sc.describe),
+            )
+            server = PublicServer(host, KNOWN, running.broker_configs, ServerMetrics(KNOWN), logger)
+            listener = await network.listen(ADDRESS)
+            nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS))
+            yield sc
+            nursery.cancel_scope.cancel()
