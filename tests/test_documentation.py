@@ -17,8 +17,8 @@ PAGES = sorted(
     page.relative_to(ROOT).as_posix()
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "compat_tests").glob("*.md")]
 )
-PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "cli")
-ONE_LINE_FOR_ALL = ("protocol/messages/", "protocol/internal/", "server/handlers/", "broker/handlers/")
+PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "cli")
+ONE_LINE_FOR_ALL = ("protocol/messages/", "protocol/internal/", "server/handlers/", "broker/handlers/", "controller/handlers/")
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE_BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -99,7 +99,7 @@ def test_every_metric_is_described_and_no_other() -> None:
 
 def test_every_logged_event_is_described_and_no_other() -> None:
     source = "".join(
-        path.read_text() for folder in ("server", "broker", "cli") for path in (ROOT / folder).rglob("*.py")
+        path.read_text() for folder in ("server", "broker", "controller", "cli") for path in (ROOT / folder).rglob("*.py")
     )
     logged = set(re.findall(r"\.(?:info|warning|error)\(\s*\"([a-z]+_[a-z_]+)\"", source))
     page = _text("docs/operations.md").partition("## Logs")[2].partition("## Metrics")[0]
