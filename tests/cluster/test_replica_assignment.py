@@ -130,6 +130,17 @@ def test_three_replicas_on_three_racks_are_one_in_each() -> None:
         assert sorted(str(rack_of[spu]) for spu in row) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize(
+    ("partitions", "racks"),
+    [(12, "110121111110"), (12, "3333334333043"), (12, "414344141414"), (8, "00011010"), (56, "11311311111111")],
+)
+def test_leaders_are_even_where_racks_leave_them_few_rows(partitions: int, racks: str) -> None:
+    """Shapes in which handing leaderships on along the rows first laid out is not enough."""
+    spus = _on_racks(*racks)
+    for start in range(len(spus)):
+        assert _spread(Load().add(_rows(partitions, 2, spus, start)).leaders, spus) <= 1
+
+
 def test_neighbouring_partitions_have_different_leaders() -> None:
     rows = _rows(9, 1, _spus(3))
     assert rows == [(0,), (1,), (2,)] * 3
