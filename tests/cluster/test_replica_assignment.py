@@ -132,7 +132,7 @@ def test_three_replicas_on_three_racks_are_one_in_each() -> None:
 
 @pytest.mark.parametrize(
     ("partitions", "racks"),
-    [(12, "110121111110"), (12, "3333334333043"), (12, "414344141414"), (8, "00011010"), (56, "11311311111111")],
+    [(13, "3221223222222"), (10, "2331303333"), (11, "01011000001"), (9, "111121010"), (14, "00010000011001")],
 )
 def test_leaders_are_even_where_racks_leave_them_few_rows(partitions: int, racks: str) -> None:
     """Shapes in which handing leaderships on along the rows first laid out is not enough."""
