@@ -7,6 +7,7 @@ import argparse
 import math
 import os
 from collections.abc import Collection, Mapping
+from typing import overload
 
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address
@@ -25,9 +26,13 @@ class GivenSettings:
     def has(self, name: str) -> bool:
         return name in self._merged
 
-    def text(self, name: str) -> str | None:
+    @overload
+    def text(self, name: str) -> str | None: ...
+    @overload
+    def text(self, name: str, default: str) -> str: ...
+    def text(self, name: str, default: str | None = None) -> str | None:
         value = self._merged.get(name)
-        return None if value is None else str(value)
+        return default if value is None else str(value)
 
     def required(self, name: str, example: str) -> str:
         value = self.text(name)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.controller.key_value.interface import KeyValueStore, StoreCorrupt, StoreUnavailable
 from tailrace.controller.key_value.opening import open_store
@@ -13,11 +14,16 @@ from tailrace.runtime.seams import Seams
 from .serving import CannotServeError
 
 LOCK_FILE = "lock"
+ANY_KEY = "cluster"
+ANSWER_SECONDS_MAX = 60
+RETRY_SECONDS = 1.0
 
 
 @asynccontextmanager
-async def opened_store(name: str, directory: str, seams: Seams) -> AsyncIterator[KeyValueStore]:
-    """`name` as `--store` has it."""
+async def opened_store(
+    name: str, directory: str, seams: Seams, logger: FilteringBoundLogger
+) -> AsyncIterator[KeyValueStore]:
+    """`name` as `--store` has it. Waits a while for a store that is a server of its own, which may be starting too."""
     try:
         await make_directories_durably(seams.files, directory)
         lock = seams.files.lock(f"{directory}/{LOCK_FILE}")
@@ -31,9 +37,27 @@ async def opened_store(name: str, directory: str, seams: Seams) -> AsyncIterator
         except (StoreCorrupt, StoreUnavailable) as error:
             raise CannotServeError(str(error)) from error
         try:
+            await _until_it_answers(store, name, logger)
             yield store
         finally:
             with trio.CancelScope(shield=True):
                 await store.close()
     finally:
         lock.release()
+
+
+async def _until_it_answers(store: KeyValueStore, name: str, logger: FilteringBoundLogger) -> None:
+    deadline = trio.current_time() + ANSWER_SECONDS_MAX
+    while True:
+        try:
+            await store.get(ANY_KEY)
+            return
+        except StoreCorrupt as error:
+            raise CannotServeError(str(error)) from error
+        except StoreUnavailable as error:
+            if trio.current_time() >= deadline:
+                raise CannotServeError(
+                    f"the store {name} has not answered for {ANSWER_SECONDS_MAX} seconds: {error}"
+                ) from error
+            logger.warning("store_unavailable", doing="waiting for its first answer", reason=str(error))
+            await trio.sleep(RETRY_SECONDS)

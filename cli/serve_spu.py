@@ -4,6 +4,7 @@ Prints one line on standard output when it serves: `ready spu=N bootstrap=HOST:P
 """
 
 import argparse
+from functools import partial
 
 import trio
 
@@ -15,7 +16,7 @@ from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SettingsError, SpuSettings
 
 from .given_settings import GivenSettings
-from .serving import COMMON_NAMES, add_common_flags, announce, run_server, stop_when_asked
+from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server, stop_when_asked
 
 NAMES = COMMON_NAMES | {"id", "sc", "private", "rack"}
 ID_MAX = 2**31 - 1
@@ -78,10 +79,12 @@ async def _serve(settings: SpuSettings, seams: Seams, *, until_input_ends: bool)
         nursery.start_soon(stop_when_asked, spu, nursery.cancel_scope)
         if until_input_ends:
             nursery.start_soon(_stop_with_parent, spu, nursery.cancel_scope)
-        async with trio.open_nursery() as serving:
-            addresses: list[Address] = await serving.start(spu.run)
-            announce(f"spu={settings.id} bootstrap={','.join(map(str, addresses))}")
+        await spu.run(Announcement(partial(_serving, settings)))
         nursery.cancel_scope.cancel()
+
+
+def _serving(settings: SpuSettings, addresses: list[Address]) -> str:
+    return f"spu={settings.id} bootstrap={','.join(map(str, addresses))}"
 
 
 async def _stop_with_parent(spu: Spu, scope: trio.CancelScope) -> None:

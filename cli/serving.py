@@ -9,7 +9,7 @@ import gc
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
@@ -27,6 +27,7 @@ LOG_FORMATS = ("text", "json")
 COMMON_NAMES = frozenset({"data", "public", "metrics", "log-level", "log-format"})
 
 Settings = TypeVar("Settings")
+Served = TypeVar("Served")
 
 
 class CannotServeError(Exception):
@@ -106,6 +107,17 @@ def announce(serving: str) -> None:
     gc.collect()
     gc.freeze()  # what start-up made lives on: the collector need not look at it again
     print(f"ready {serving} in {running_ms()} ms", flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement(Generic[Served]):
+    """Told by a server that it serves, it tells the person; a server that is stopped before then tells nobody."""
+
+    text: Callable[[Served], str]
+
+    def started(self, value: Served | None = None) -> None:
+        assert value is not None, "a server says where it serves"
+        announce(self.text(value))
 
 
 class Stoppable(Protocol):

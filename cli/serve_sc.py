@@ -1,0 +1,76 @@
+"""`tailrace serve sc`: the Streaming Controller (SC) of a cluster.
+
+Prints one line on standard output when it serves: `ready sc public=HOST:PORT[,HOST:PORT] private=HOST:PORT in N ms`.
+With etcd that is when it leads: until then it stands by for the SC that does.
+"""
+
+import argparse
+
+import trio
+
+from tailrace.controller.key_value.interface import StoreCorrupt
+from tailrace.controller.key_value.opening import SQLITE, check_store_name
+from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
+from tailrace.runtime import logs
+from tailrace.runtime.network import Address
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import RECONCILIATION_SECONDS, ListenerSettings, ScSettings
+
+from .given_settings import GivenSettings
+from .sc_store import opened_store
+from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server, stop_when_asked
+
+NAMES = COMMON_NAMES | {"private", "store", "reconciliation"}
+DEFAULT_PUBLIC = Address("127.0.0.1", 9003)
+DEFAULT_PRIVATE = Address("127.0.0.1", 9004)
+DEFAULT_METRICS = Address("127.0.0.1", 9002)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_common_flags(parser, public=str(DEFAULT_PUBLIC), metrics=str(DEFAULT_METRICS))
+    parser.add_argument("--private", metavar="HOST:PORT", help=f"where SPUs connect (default: {DEFAULT_PRIVATE})")
+    parser.add_argument(
+        "--store",
+        metavar="STORE",
+        help="where the cluster's objects are kept: sqlite, in the data directory (the default), memory, "
+        "or etcd://HOST:PORT[,HOST:PORT]",
+    )
+    parser.add_argument(
+        "--reconciliation",
+        metavar="SECONDS",
+        help=f"how often every SPU is told again what it should have (default: {RECONCILIATION_SECONDS:g})",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    return run_server("serve sc", arguments, NAMES, read_settings, _serve, (StartError, StoreCorrupt))
+
+
+def read_settings(given: GivenSettings) -> ScSettings:
+    store = given.text("store", SQLITE)
+    check_store_name(store, "--store")
+    return ScSettings(
+        given.data_directory(),
+        given.listeners() if given.has("public") else (ListenerSettings("PUBLIC", DEFAULT_PUBLIC),),
+        given.listener("private", ListenerSettings("PRIVATE", DEFAULT_PRIVATE)),
+        store,
+        given.metrics_listener(DEFAULT_METRICS),
+        given.seconds("reconciliation", RECONCILIATION_SECONDS),
+        given.broker_settings(),
+    )
+
+
+async def _serve(settings: ScSettings, seams: Seams) -> None:
+    logger = logs.get_logger()
+    async with (
+        opened_store(settings.store, settings.data_directory, seams, logger) as store,
+        trio.open_nursery() as nursery,
+    ):
+        controller = StreamingController(settings, seams, store, logger)
+        nursery.start_soon(stop_when_asked, controller, nursery.cancel_scope)
+        await controller.run(Announcement(_serving))
+        nursery.cancel_scope.cancel()
+
+
+def _serving(addresses: ScAddresses) -> str:
+    return f"sc public={','.join(map(str, addresses.public))} private={addresses.private}"
