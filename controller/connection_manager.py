@@ -40,7 +40,8 @@ from .leases import Leases
 from .local_store import LocalStore, PartitionKey
 from .metrics import ScMetrics
 from .objects import Listener, Spu
-from .spu_stream import Registered, SpecCache, SpuStream
+from .spec_cache import SpecCache
+from .spu_stream import Registered, SpuStream
 
 LEASE_SECONDS = 1.5
 HEARTBEAT_SECONDS = 0.5
@@ -321,7 +322,7 @@ class ConnectionManager:
             late_seconds = trio.current_time() - wake_at
             if late_seconds > STALL_SECONDS_MIN:
                 self._logger.warning("sc_stalled", seconds=round(late_seconds, 3))
-                self._leases.extend(late_seconds)
+                self._leases.extend(late_seconds + self._heartbeat_seconds)
             for spu in self._leases.ended(trio.current_time()):
                 connected = self._connected.get(spu)
                 self._lose(spu, "its lease has run out")

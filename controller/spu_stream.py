@@ -5,8 +5,7 @@ up, costs no more memory than there are keys, and when it is ready hears the new
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -21,7 +20,8 @@ from tailrace.server.private_link import LinkClosed, PrivateLink
 from .cluster_mirror import MirrorChange
 from .local_store import LocalStore, PartitionKey
 from .metrics import ScMetrics
-from .objects import Partition, Spu
+from .objects import NO_LEADER, Partition, Spu
+from .spec_cache import SpecCache
 from .spu_messages import changed_metadata, specs_request, whole_metadata
 
 
@@ -33,36 +33,6 @@ class Registered:
     incarnation: str
     software_version: str
     since: float
-
-
-@dataclass(slots=True)
-class SpecCache:
-    """The specs of SPUs and partitions, as the controllers have handed them over."""
-
-    spus: dict[SpuId, Spu] = field(default_factory=dict)
-    partitions: dict[PartitionKey, Partition] = field(default_factory=dict)
-    held: dict[SpuId, set[PartitionKey]] = field(default_factory=dict)
-
-    def put_partition(self, partition: Partition) -> tuple[SpuId, ...]:
-        """The SPUs that it concerns: those that hold it, and those that did."""
-        key = (partition.topic_id, partition.number)
-        concerned = dict.fromkeys((*partition.spec.replicas, *self.drop_partition(key)))
-        self.partitions[key] = partition
-        for spu in partition.spec.replicas:
-            self.held.setdefault(spu, set()).add(key)
-        return tuple(concerned)
-
-    def drop_partition(self, key: PartitionKey) -> tuple[SpuId, ...]:
-        """The SPUs that held it."""
-        partition = self.partitions.pop(key, None)
-        if partition is None:
-            return ()
-        for spu in partition.spec.replicas:
-            held = self.held[spu]
-            held.discard(key)
-            if not held:
-                del self.held[spu]
-        return partition.spec.replicas
 
 
 class SpuStream:
@@ -172,16 +142,27 @@ class SpuStream:
         return specs, metadata
 
     def _take_specs(self, spu: Spu) -> ApplySpecsRequest | None:
-        partitions: Mapping[PartitionKey, Any] = self._cache.partitions
         held = self._cache.held.get(spu.spec.id, set())
         if self._is_full_due:
             # A partition may be missing only because its object was damaged; its log must not be given up for that.
             is_full = not self._unreadable
-            return specs_request(spu, self._store, [partitions[key] for key in held], (), is_full=is_full)
+            return specs_request(spu, self._store, map(self._held, held), (), is_full=is_full)
         if not self._partitions and not self._are_configs_due:
             return None
-        changed = [partitions[key] for key in self._partitions & held]
+        changed = map(self._held, self._partitions & held)
         return specs_request(spu, self._store, changed, sorted(self._partitions - held), is_full=False)
+
+    def _held(self, key: PartitionKey) -> Partition:
+        """A partition as this process may have it: it leads only if it was elected itself.
+
+        What led before it may have lost records of that epoch with its page cache; others must not take their places.
+        """
+        assert self.registered is not None
+        partition = self._cache.partitions[key]
+        status = partition.status
+        if status.leader == self.registered.spu and status.incarnation != self.registered.incarnation:
+            return replace(partition, status=replace(status, leader=NO_LEADER))
+        return partition
 
     def _take_metadata(self) -> ApplyMetadataRequest | None:
         if self._is_full_due:

@@ -1,0 +1,122 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import structlog
+import trio
+import trio.testing
+from scripted_spu import ScriptedSpu
+from simulation.network import MemoryNetwork
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import SpuSpec
+from tailrace.controller.cluster_mirror import MirrorChange
+from tailrace.controller.local_store import LocalStore
+from tailrace.controller.metrics import ScMetrics
+from tailrace.controller.objects import Spu
+from tailrace.controller.objects import SpuSpec as StoredSpec
+from tailrace.controller.spec_cache import SpecCache
+from tailrace.controller.spu_stream import Registered, SpuStream
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS
+from tailrace.runtime.network import Address
+from tailrace.server.private_link import PrivateLink
+
+ONE, TWO = SpuId(1), SpuId(2)
+ADDRESS = Address("sc", 9004)
+
+
+@dataclass
+class _World:
+    spu: ScriptedSpu
+    cache: SpecCache = field(default_factory=SpecCache)
+    cluster: Cluster = field(default_factory=Cluster)
+    stream: SpuStream = field(init=False)
+    link: PrivateLink = field(init=False)
+
+    def accept(self) -> None:
+        self.stream.accept(Registered(ONE, "first", "1", 0.0))
+
+    def change(self) -> None:
+        spec = SpuSpec(TWO, rack=str(self.cluster.version))
+        self.cluster.put_spu(spec)
+        self.stream.tell_cluster(MirrorChange(spus=(spec,)))
+
+
+async def _nothing(_: object, __: object) -> object:
+    raise NotImplementedError
+
+
+@asynccontextmanager
+async def _world() -> AsyncIterator[_World]:
+    network = MemoryNetwork()
+    listener = await network.listen(ADDRESS)
+    async with trio.open_nursery() as nursery:
+        world = _World(ScriptedSpu())
+        await world.spu.connect(network, ADDRESS, nursery)
+        world.cache.spus[ONE] = Spu(StoredSpec(ONE))
+        world.stream = SpuStream(world.cache, LocalStore(), world.cluster, {}, ScMetrics({}), structlog.get_logger())
+        world.link = PrivateLink(
+            await listener.accept(),
+            serves=SC_PRIVATE_APIS,
+            asks=SPU_PRIVATE_APIS,
+            handle=_nothing,
+            concurrent=frozenset(),
+            logger=structlog.get_logger(),
+        )
+        nursery.start_soon(world.link.run)
+        nursery.start_soon(world.stream.push, world.link)
+        await trio.testing.wait_all_tasks_blocked()
+        yield world
+        nursery.cancel_scope.cancel()
+
+
+async def test_nothing_is_told_before_the_spu_was_accepted() -> None:
+    async with _world() as world:
+        world.stream.tell_everything()
+        world.stream.tell_configs()
+        world.change()
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.spu.heard == []
+        world.accept()
+        await trio.testing.wait_all_tasks_blocked()
+        assert [type(message).__name__ for message in world.spu.heard] == ["ApplySpecsRequest", "ApplyMetadataRequest"]
+        assert (world.stream.sent_version, world.stream.is_up_to_date) == (world.cluster.version, True)
+
+
+async def test_what_changes_while_the_spu_listens_is_told_next() -> None:
+    async with _world() as world:
+        world.spu.may_answer = trio.Event()
+        world.accept()
+        await trio.testing.wait_all_tasks_blocked()
+        before = world.cluster.version
+        for _ in range(3):
+            world.change()
+        assert not world.stream.is_up_to_date
+        world.spu.may_answer.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert [(each.is_full, each.version) for each in world.spu.metadata] == [(True, before), (False, before + 3)]
+        assert [spu.rack for spu in world.spu.metadata[1].spus] == [str(before + 2)]
+        assert len(world.spu.specs) == 1
+
+
+async def test_a_version_that_rose_for_nothing_is_told_too() -> None:
+    async with _world() as world:
+        world.accept()
+        await trio.testing.wait_all_tasks_blocked()
+        world.cluster.identify("", SpuId(-1))
+        world.stream.tell_cluster(MirrorChange(are_overrides_changed=True))
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.spu.metadata[1].version == world.cluster.version
+
+
+async def test_more_than_can_travel_costs_the_stream_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailrace.server.private_link.FRAME_BYTES_MAX", 1000)
+    with structlog.testing.capture_logs() as logged:
+        async with _world() as world:
+            world.cluster.put_spu(SpuSpec(TWO, rack="r" * 1000))
+            world.accept()
+            await trio.testing.wait_all_tasks_blocked()
+            assert world.link.closed_because is not None
+    assert "push_failed" in [entry["event"] for entry in logged]
