@@ -27,6 +27,7 @@ RESPONSE_BYTES_MAX = 100 * 1024 * 1024
 CLIENT_ID = "tailrace-cli"
 
 _APIS: Mapping[int, Api] = {**API_TABLE, **SC_OBJECT_APIS}
+_WHAT_TO_DO = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
 _TOPIC_RESOURCE = 2
 _SET = 0
 _DELETE = 1
@@ -45,9 +46,11 @@ class ScRefusedError(Exception):
 class ScClient:
     """Connects when it is first asked something: what is wrong with a command is said before."""
 
-    def __init__(self, network: Network, address: Address) -> None:
+    def __init__(self, network: Network, addresses: Sequence[Address]) -> None:
+        """`addresses` are those of one SC and of its standbys, which do not listen before they lead."""
         self._network = network
-        self._address = address
+        self._addresses = addresses
+        self._address = addresses[0]
         self._connection: Connection | None = None
         self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
         self._buffer = memoryview(bytearray(64 * 1024))
@@ -137,13 +140,27 @@ class ScClient:
     async def _connected(self) -> Connection:
         if self._connection is not None:
             return self._connection
+        faults = []
+        for address in self._addresses:
+            try:
+                self._connection = await self._connect(address)
+            except ScUnreachableError as fault:
+                faults.append(fault)
+                continue
+            self._address = address
+            return self._connection
+        if len(faults) == 1:
+            raise faults[0]
+        listed = ", ".join(map(str, self._addresses))
+        raise ScUnreachableError(f"none of the SCs at {listed} answers. {_WHAT_TO_DO}")
+
+    async def _connect(self, address: Address) -> Connection:
         with trio.move_on_after(CONNECT_SECONDS_MAX):
             try:
-                self._connection = await self._network.connect(self._address)
+                return await self._network.connect(address)
             except OSError as error:
-                raise self._unreachable(_reason(error)) from error
-            return self._connection
-        raise self._unreachable(f"no connection within {CONNECT_SECONDS_MAX:.0f} seconds")
+                raise _unreachable(address, _reason(error)) from error
+        raise _unreachable(address, f"no connection within {CONNECT_SECONDS_MAX:.0f} seconds")
 
     async def _receive(self, connection: Connection) -> bytes:
         while (frame := self._frames.next_frame()) is None:
@@ -156,10 +173,7 @@ class ScClient:
         return frame
 
     def _unreachable(self, why: str) -> ScUnreachableError:
-        return ScUnreachableError(
-            f"the SC at {self._address} does not answer: {why}. Start one with `tailrace serve sc` or `tailrace up`, "
-            "or name another with --sc or TAILRACE_SC"
-        )
+        return _unreachable(self._address, why)
 
     def _document(self, text: str) -> Document:
         try:
@@ -178,6 +192,10 @@ async def _send(connection: Connection, data: bytes) -> None:
         rest = rest[sent:]
         if rest:
             await connection.wait_writable()
+
+
+def _unreachable(address: Address, why: str) -> ScUnreachableError:
+    return ScUnreachableError(f"the SC at {address} does not answer: {why}. {_WHAT_TO_DO}")
 
 
 def _reason(error: OSError) -> str:

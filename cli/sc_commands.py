@@ -51,7 +51,9 @@ class Command:
     def configure(self, parser: argparse.ArgumentParser) -> None:
         self.options(parser)
         parser.add_argument(
-            "--sc", metavar="HOST:PORT", help=f"the SC's public port (default: ${SC_VARIABLE}, or {SC_DEFAULT})"
+            "--sc",
+            metavar="HOST:PORT[,HOST:PORT]",
+            help=f"the SC's public port, and its standbys' (default: ${SC_VARIABLE}, or {SC_DEFAULT})",
         )
         parser.add_argument("--output", choices=OUTPUTS, default="table", help="default: table")
 
@@ -60,7 +62,7 @@ class Command:
 
     async def execute(self, arguments: argparse.Namespace, network: Network) -> int:
         try:
-            client = ScClient(network, _address(arguments))
+            client = ScClient(network, _addresses(arguments))
             try:
                 await self.ask(client, arguments)
             finally:
@@ -79,10 +81,11 @@ class Command:
         return status
 
 
-def _address(arguments: argparse.Namespace) -> Address:
-    if arguments.sc is not None:
-        return parse_address(arguments.sc, "--sc")
-    return parse_address(os.environ.get(SC_VARIABLE) or SC_DEFAULT, SC_VARIABLE)
+def _addresses(arguments: argparse.Namespace) -> list[Address]:
+    given, origin = arguments.sc, "--sc"
+    if given is None:
+        given, origin = os.environ.get(SC_VARIABLE) or SC_DEFAULT, SC_VARIABLE
+    return [parse_address(each.strip(), origin) for each in given.split(",")]
 
 
 # what commands print

@@ -31,7 +31,7 @@ async def _told(answer: Callable[[MemoryConnection], Awaitable[None]]) -> str:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
-        client = ScClient(network, ADDRESS)
+        client = ScClient(network, [ADDRESS])
         try:
             with pytest.raises(ScUnreachableError) as caught:
                 await client.list_objects("spu")
@@ -55,10 +55,22 @@ def _response(message: ListObjectsResponse, correlation_id: int = 1) -> bytes:
 
 
 async def test_nobody_listens() -> None:
-    client = ScClient(MemoryNetwork(), ADDRESS)
+    client = ScClient(MemoryNetwork(), [ADDRESS])
     with pytest.raises(ScUnreachableError) as caught:
         await client.list_objects("spu")
     assert str(caught.value) == f"the SC at 127.0.0.1:9003 does not answer: connection refused. {HINT}"
+
+
+async def test_the_one_of_several_that_leads_is_asked() -> None:
+    standby = Address("standby", 9003)
+    async with public_sc() as sc:
+        client = ScClient(sc.network, [standby, ADDRESS])
+        assert await client.list_objects("spu") == []
+        client.close()
+    client = ScClient(MemoryNetwork(), [standby, ADDRESS])
+    with pytest.raises(ScUnreachableError) as caught:
+        await client.list_objects("spu")
+    assert str(caught.value) == f"none of the SCs at standby:9003, 127.0.0.1:9003 answers. {HINT}"
 
 
 async def test_nobody_accepts(autojump_clock: trio.testing.MockClock) -> None:
@@ -70,7 +82,7 @@ async def test_nobody_accepts(autojump_clock: trio.testing.MockClock) -> None:
         async def listen(self, address: Address) -> None:
             raise AssertionError
 
-    client = ScClient(Nowhere(), ADDRESS)  # type: ignore[arg-type]
+    client = ScClient(Nowhere(), [ADDRESS])  # type: ignore[arg-type]
     with pytest.raises(ScUnreachableError, match="no connection within 5 seconds"):
         await client.list_objects("spu")
     assert trio.current_time() == CONNECT_SECONDS_MAX
@@ -124,7 +136,7 @@ async def test_an_error_without_a_sentence_is_named() -> None:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
-        client = ScClient(network, ADDRESS)
+        client = ScClient(network, [ADDRESS])
         with pytest.raises(ScRefusedError, match=r"^INVALID_REQUEST$"):
             await client.list_objects("spu")
         with pytest.raises(ScRefusedError, match=r"^error 9999$"):
@@ -133,7 +145,7 @@ async def test_an_error_without_a_sentence_is_named() -> None:
 
 async def test_one_connection_serves_many_requests() -> None:
     async with public_sc() as sc:
-        client = ScClient(sc.network, ADDRESS)
+        client = ScClient(sc.network, [ADDRESS])
         created = await client.create("spu", {"spuId": 5})
         assert created["name"] == "5"
         assert await client.list_objects("spu", ["5"]) == [created]
@@ -148,7 +160,7 @@ async def test_one_connection_serves_many_requests() -> None:
 
 async def test_a_large_document_passes_a_small_buffer() -> None:
     async with public_sc() as sc:
-        client = ScClient(sc.network, ADDRESS)
+        client = ScClient(sc.network, [ADDRESS])
         rows = {number: [1, 2, 3] for number in range(10_000)}
         created = await client.create("topic", {"name": "large", "replicaMap": rows})
         assert json.loads(json.dumps(rows)) == created["spec"]["replicaMap"]

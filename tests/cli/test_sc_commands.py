@@ -34,6 +34,8 @@ async def test_the_sc_is_a_flag_or_a_variable(
     assert "the SC at somewhere:1234 does not answer" in capsys.readouterr().err
     assert await tailrace(MemoryNetwork(), "topic", "list", "--sc", "[::1]:5") == 3
     assert "the SC at [::1]:5 does not answer" in capsys.readouterr().err
+    assert await tailrace(MemoryNetwork(), "topic", "list", "--sc", "one:1, two:2") == 3
+    assert "none of the SCs at one:1, two:2 answers" in capsys.readouterr().err
     assert await tailrace(MemoryNetwork(), "topic", "list", "--sc", "here") == 2
     assert capsys.readouterr().err == "tailrace topic list: --sc: 'here' is not HOST:PORT with a port from 0 to 65535\n"
     monkeypatch.setenv("TAILRACE_SC", "here")
