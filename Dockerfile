@@ -1,0 +1,26 @@
+# Two images: `tailrace` (the default) runs any command of ours, `etcd` is the store that docker-compose.yml gives the
+# Streaming Controller: Debian's own, which the tests run as well.
+
+FROM debian:12-slim AS etcd
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends etcd-server \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --system --uid 10002 store \
+    && install --directory --owner store /data
+USER store
+VOLUME /data
+ENTRYPOINT ["etcd"]
+
+FROM python:3.11-slim AS build
+WORKDIR /source
+COPY . .
+RUN python -m venv /tailrace && /tailrace/bin/pip install --no-cache-dir .
+
+FROM python:3.11-slim AS tailrace
+COPY --from=build /tailrace /tailrace
+RUN useradd --system --uid 10001 tailrace && install --directory --owner tailrace /data
+# The data outlives the container, and the metrics can be scraped from outside of it.
+ENV PATH=/tailrace/bin:$PATH TAILRACE_DATA=/data TAILRACE_METRICS=0.0.0.0:9008
+USER tailrace
+VOLUME /data
+ENTRYPOINT ["tailrace"]

@@ -1,0 +1,146 @@
+"""What docker-compose.yml and the Dockerfile ask for, as values: just as much of both as they use.
+
+A key that is not known here is refused: what the tests would not run, they would not test either.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPOSE_FILE = ROOT / "docker-compose.yml"
+DOCKERFILE = ROOT / "Dockerfile"
+
+_SERVICE_KEYS = {
+    *("image", "build", "entrypoint", "command", "environment", "ports", "volumes", "depends_on"),
+    *("restart", "stop_grace_period", "healthcheck"),
+}
+_INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "ENTRYPOINT"}
+_VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+):-([^}]*)\})")
+
+
+@dataclass(frozen=True)
+class Image:
+    """One stage of the Dockerfile."""
+
+    base: str
+    entrypoint: list[str]
+    environment: dict[str, str]
+    user: str | None
+    volumes: list[str]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A port of the host that leads to one of the container."""
+
+    host_address: str
+    host_port: int
+    container_port: int
+
+
+@dataclass(frozen=True)
+class HealthCheck:
+    command: list[str]
+    start_seconds_max: float
+    """How long it may fail at first, and nobody minds."""
+    timeout_seconds: float
+
+
+@dataclass(frozen=True)
+class Service:
+    name: str
+    command: list[str]
+    """With the entry point in front."""
+    environment: dict[str, str]
+    """With what the image sets."""
+    ports: list[Published]
+    volumes: dict[str, str]
+    """Where in the container, and the volume's name."""
+    depends_on: dict[str, str]
+    """Services, and what is to be true of them first."""
+    restart: str
+    stop_seconds_max: float
+    health: HealthCheck | None
+
+
+def read_services(variables: Mapping[str, str]) -> dict[str, Service]:
+    """`variables` are those of the shell in which `docker compose` would run."""
+    document = _interpolate(yaml.safe_load(COMPOSE_FILE.read_text()), variables)
+    images = read_images()
+    return {name: _service(name, keys, images) for name, keys in document["services"].items()}
+
+
+def read_images() -> dict[str, Image]:
+    images: dict[str, Image] = {}
+    text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    for stage in re.split(r"^(?=FROM )", text, flags=re.MULTILINE):
+        if not stage.strip():
+            continue
+        lines = [line.split(maxsplit=1) for line in stage.splitlines() if line]
+        known = {instruction for instruction, _ in lines}
+        assert known <= _INSTRUCTIONS, f"the Dockerfile has an instruction that the tests do not know: {known}"
+        base, _, name = lines[0][1].split()
+        said = dict(lines)
+        images[name] = Image(
+            base,
+            json.loads(said.get("ENTRYPOINT", "[]")),
+            dict(word.split("=", 1) for word in shlex.split(said.get("ENV", ""))),
+            said.get("USER"),
+            said.get("VOLUME", "").split(),
+        )
+    return images
+
+
+def _service(name: str, keys: dict[str, Any], images: Mapping[str, Image]) -> Service:
+    assert set(keys) <= _SERVICE_KEYS, f"the tests do not know all keys of {name}: {sorted(set(keys) - _SERVICE_KEYS)}"
+    image = images[keys["build"]["target"]]
+    depends_on = keys.get("depends_on", {})
+    if isinstance(depends_on, list):
+        depends_on = {other: {"condition": "service_started"} for other in depends_on}
+    return Service(
+        name,
+        keys.get("entrypoint", image.entrypoint) + keys.get("command", []),
+        image.environment | {key: str(value) for key, value in keys.get("environment", {}).items()},
+        [_published(text) for text in keys.get("ports", [])],
+        {target: volume for volume, target in (text.split(":") for text in keys.get("volumes", []))},
+        {other: condition["condition"] for other, condition in depends_on.items()},
+        keys.get("restart", "no"),
+        _seconds(keys.get("stop_grace_period", "10s")),
+        _health_check(keys["healthcheck"]) if "healthcheck" in keys else None,
+    )
+
+
+def _published(text: str) -> Published:
+    host_address, host_port, container_port = text.split(":")
+    return Published(host_address, int(host_port), int(container_port))
+
+
+def _health_check(keys: dict[str, Any]) -> HealthCheck:
+    kind, *command = keys["test"]
+    assert kind == "CMD", "the tests run health checks without a shell only"
+    return HealthCheck(command, _seconds(keys["start_period"]), _seconds(keys["timeout"]))
+
+
+def _seconds(text: str) -> float:
+    assert re.fullmatch(r"\d+s", text), f"{text}: the tests read whole seconds only"
+    return float(text[:-1])
+
+
+def _interpolate(document: Any, variables: Mapping[str, str]) -> Any:
+    """`${NAME:-default}`, and `$$` for a dollar sign."""
+    match document:
+        case dict():
+            return {key: _interpolate(value, variables) for key, value in document.items()}
+        case list():
+            return [_interpolate(value, variables) for value in document]
+        case str():
+            return _VARIABLE.sub(lambda found: "$" if found[1] else variables.get(found[2]) or found[3], document)
+        case _:
+            return document
