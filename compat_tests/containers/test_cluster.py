@@ -1,0 +1,164 @@
+"""The cluster of docker-compose.yml, used from the host and from another container by stock clients that know nothing
+of each other's addresses, while parts of it die."""
+
+import json
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from containers.namespaces import Namespace, programs
+from containers.project import Project
+from waiting import wait_until
+
+LIBRARIES = ("kafka-python", "librdkafka")
+SPUS = ("spu-1", "spu-2", "spu-3")
+FROM_HOST = {1: "127.0.0.1:19092", 2: "127.0.0.1:29092", 3: "127.0.0.1:39092"}
+FROM_CONTAINERS = {number: f"spu-{number}:9092" for number in (1, 2, 3)}
+SC_FROM_HOST = "127.0.0.1:19003"
+SC_FROM_CONTAINERS = "sc:9003"
+PROGRAM = str(Path(__file__).with_name("stock_client.py"))
+
+
+class Client:
+    """Runs `stock_client.py` where the client is."""
+
+    def __init__(self, place: Namespace, library: str, bootstrap: str) -> None:
+        self._place = place
+        self._library = library
+        self._bootstrap = bootstrap
+
+    def __call__(self, verb: str, *more: object) -> Any:
+        words = [self._library, verb, self._bootstrap, *map(str, more)]
+        done = self._place.run([sys.executable, PROGRAM, *words], programs())
+        assert done.returncode == 0, f"{words}: {done.stderr}"
+        return json.loads(done.stdout)
+
+    def brokers(self) -> dict[int, str]:
+        return {int(number): address for number, address in self("brokers").items()}
+
+    def consume(self, topic: str, partitions: int, count: int) -> dict[int, list[int]]:
+        found = self("consume", topic, partitions, count)
+        return {int(partition): values for partition, values in found.items()}
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"orders-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def whole(project: Project) -> Iterator[Project]:
+    """With everybody there, also for whoever comes next."""
+    yield project
+    _wait_until_all_are_online(project)
+
+
+def _expected(partitions: int, count: int) -> dict[int, list[int]]:
+    return {partition: list(range(partition, count, partitions)) for partition in range(partitions)}
+
+
+def _spus(project: Project) -> dict[str, str]:
+    done = project.execute("sc", ["tailrace", "spu", "list", "--output", "json"])
+    if done.returncode != 0:
+        return {}
+    return {str(each["spec"]["spuId"]): each["status"]["resolution"] for each in json.loads(done.stdout)}
+
+
+def _wait_until_all_are_online(project: Project) -> None:
+    wait_until(lambda: {state.lower() for state in _spus(project).values()} == {"online"}, 30, "all SPUs online")
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_clients_are_told_addresses_that_are_right_where_they_are(project: Project, library: str) -> None:
+    _wait_until_all_are_online(project)
+    for place, bootstraps, told in (
+        (project.host, (SC_FROM_HOST, FROM_HOST[2]), FROM_HOST),
+        (project.client, (SC_FROM_CONTAINERS, FROM_CONTAINERS[3]), FROM_CONTAINERS),
+    ):
+        for bootstrap in bootstraps:
+            assert Client(place, library, bootstrap).brokers() == told
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_records_written_on_one_side_are_read_on_the_other(project: Project, topic: str, library: str) -> None:
+    Client(project.host, library, SC_FROM_HOST)("create", topic, 3)
+    Client(project.host, library, FROM_HOST[1])("produce", topic, 3, 0, 30)
+    Client(project.client, library, FROM_CONTAINERS[2])("produce", topic, 3, 30, 30)
+    for client in (
+        Client(project.client, library, FROM_CONTAINERS[1]),
+        Client(project.host, library, FROM_HOST[3]),
+    ):
+        assert client.consume(topic, 3, 60) == _expected(3, 60)
+
+
+def test_each_spu_leads_a_part_and_the_command_line_shows_it(project: Project, topic: str) -> None:
+    Client(project.client, "librdkafka", SC_FROM_CONTAINERS)("create", topic, 3)
+    done = project.execute("sc", ["tailrace", "partition", "list", topic, "--output", "json"])
+    assert done.returncode == 0, done.stderr
+    assert sorted(each["status"]["leader"] for each in json.loads(done.stdout)) == [1, 2, 3]
+
+
+def test_a_second_up_changes_nothing(project: Project) -> None:
+    before = _spus(project)
+    project["register"].start()
+    project["register"].wait_for_success()
+    assert project["register"].starts == 1
+    assert _spus(project) == before
+
+
+def test_an_spu_that_was_killed_comes_back_with_its_records(whole: Project, topic: str) -> None:
+    inside = Client(whole.client, "kafka-python", "spu-1:9092,spu-2:9092,spu-3:9092")
+    inside("create", topic, 3)
+    inside("produce", topic, 3, 0, 30)
+    whole["spu-2"].kill()
+    inside("produce", topic, 3, 30, 30)
+    assert Client(whole.host, "librdkafka", FROM_HOST[1]).consume(topic, 3, 60) == _expected(3, 60)
+
+
+def test_clients_do_not_notice_that_the_controller_was_killed(whole: Project, topic: str) -> None:
+    outside = Client(whole.host, "librdkafka", FROM_HOST[1])
+    outside("create", topic, 3)
+    whole["sc"].kill()
+    outside("produce", topic, 3, 0, 30)
+    whole["sc"].wait_for_health()
+    _wait_until_all_are_online(whole)
+    Client(whole.host, "kafka-python", SC_FROM_HOST)("create", f"{topic}-later", 3)
+    outside("produce", f"{topic}-later", 3, 0, 3)
+    assert outside.consume(topic, 3, 30) == _expected(3, 30)
+
+
+def test_the_store_comes_back_with_all_that_it_knew(whole: Project, topic: str) -> None:
+    outside = Client(whole.host, "kafka-python", FROM_HOST[3])
+    outside("create", topic, 3)
+    whole["etcd"].kill()
+    outside("produce", topic, 3, 0, 30)
+    whole["sc"].wait_for_health()
+    _wait_until_all_are_online(whole)
+    outside("create", f"{topic}-later", 3)
+    assert outside.consume(topic, 3, 30) == _expected(3, 30)
+
+
+def test_after_a_power_failure_all_start_in_whatever_order(whole: Project, topic: str) -> None:
+    inside = Client(whole.client, "librdkafka", FROM_CONTAINERS[1])
+    inside("create", topic, 3)
+    inside("produce", topic, 3, 0, 30)
+    whole.kill_all()
+    whole.start_all_at_once()
+    whole.wait_for_health()
+    _wait_until_all_are_online(whole)
+    assert inside.brokers() == FROM_CONTAINERS
+    assert inside.consume(topic, 3, 30) == _expected(3, 30)
+
+
+def test_all_stop_cleanly_and_start_again(whole: Project, topic: str) -> None:
+    outside = Client(whole.host, "librdkafka", FROM_HOST[1])
+    outside("create", topic, 3)
+    outside("produce", topic, 3, 0, 30)
+    statuses = whole.stop()
+    assert {statuses[name] for name in (*SPUS, "sc", "register")} == {0}
+    whole.up()
+    _wait_until_all_are_online(whole)
+    assert outside.consume(topic, 3, 30) == _expected(3, 30)
