@@ -73,7 +73,8 @@ def assign(
     assert replication_factor >= 1
     if replication_factor > len(spus):
         return InsufficientResources(
-            f"a replication factor of {replication_factor} needs as many SPUs, and there {_are(len(spus))}"
+            f"a replication factor of {replication_factor} needs {_spus(replication_factor)}, and {len(spus)} "
+            f"{'is' if len(spus) == 1 else 'are'} available"
         )
     if not partitions:
         return {}
@@ -317,8 +318,8 @@ def _in_turn(rows: Sequence[list[int]], leaders: Sequence[int], cluster: _Cluste
     return ordered
 
 
-def _are(spus: int) -> str:
-    return "is 1" if spus == 1 else f"are {spus}"
+def _spus(count: int) -> str:
+    return "1 SPU" if count == 1 else f"{count} SPUs"
 
 
 def _replicas(count: int) -> str:

@@ -21,8 +21,8 @@ async def test_the_seeds_topic_waits_for_spus_and_gets_them(capsys: pytest.Captu
         words = ("create", "orders", "--partitions", "6", "--replication-factor", "3")
         assert await tailrace(sc.network, "topic", *words) == 0
         assert capsys.readouterr().out == (
-            "created topic orders, which is InsufficientResources: a replication factor of 3 needs as many SPUs, and "
-            "there are 2\n"
+            "created topic orders, which is InsufficientResources: a replication factor of 3 needs 3 SPUs, and 2 are "
+            "available\n"
         )
         await _with_spus(sc, 2)
         await sc.running.workflow.writes.until(lambda: len(sc.running.workflow.local.partitions) == 6)

@@ -170,10 +170,10 @@ def test_nothing_depends_on_anything_but_the_arguments() -> None:
 
 def test_too_few_spus_are_a_value_with_a_reason() -> None:
     assert assign(range(1), 3, _spus(1)) == InsufficientResources(
-        "a replication factor of 3 needs as many SPUs, and there is 1"
+        "a replication factor of 3 needs 3 SPUs, and 1 is available"
     )
     assert assign(range(1), 1, []) == InsufficientResources(
-        "a replication factor of 1 needs as many SPUs, and there are 0"
+        "a replication factor of 1 needs 1 SPU, and 0 are available"
     )
 
 

@@ -75,7 +75,7 @@ def test_only_spus_that_are_online_get_replicas() -> None:
 def test_a_topic_waits_for_spus_and_needs_nobody_to_go_on() -> None:
     sc = with_topic(topic("t", 2, 3), 1)
     assert resolutions(sc) == ["", "Init", "Pending", "InsufficientResources"]
-    assert sc.status_of("t").reason == "a replication factor of 3 needs as many SPUs, and there is 1"
+    assert sc.status_of("t").reason == "a replication factor of 3 needs 3 SPUs, and 1 is available"
     assert partitions(sc) == []
     for spu in (2, 3):
         sc.write(custom(spu))
@@ -83,7 +83,7 @@ def test_a_topic_waits_for_spus_and_needs_nobody_to_go_on() -> None:
         assert sc.status_of("t").resolution is TopicResolution.INSUFFICIENT_RESOURCES
     sc.start_spu(2)
     sc.settle()
-    assert sc.status_of("t").reason == "a replication factor of 3 needs as many SPUs, and there are 2"
+    assert sc.status_of("t").reason == "a replication factor of 3 needs 3 SPUs, and 2 are available"
     sc.start_spu(3)
     sc.settle()
     assert sc.status_of("t").resolution is TopicResolution.PROVISIONED
@@ -146,7 +146,7 @@ def test_a_topic_that_cannot_grow_stays_provisioned_and_says_why_until_it_can() 
     sc.settle()
     status = sc.status_of("t")
     assert (status.resolution, len(status.replica_map)) == (TopicResolution.PROVISIONED, 1)
-    assert status.reason == "a replication factor of 2 needs as many SPUs, and there is 1"
+    assert status.reason == "a replication factor of 2 needs 2 SPUs, and 1 is available"
     sc.start_spu(2, "second")
     sc.settle()
     status = sc.status_of("t")
