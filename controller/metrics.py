@@ -11,6 +11,8 @@ from tailrace.server.metrics import ServerMetrics, counters
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+    from .workflow import WorkflowCounts
+
 
 class ScMetrics:
     def __init__(self, apis: Mapping[int, Api]) -> None:
@@ -26,9 +28,9 @@ class ScMetrics:
         self.forwarded_requests = 0
 
 
-def render(metrics: ScMetrics, connected_spus: int) -> bytes:
+def render(metrics: ScMetrics, workflow: "WorkflowCounts", connected_spus: int, is_leading: bool) -> bytes:
     """The text a Prometheus server scrapes."""
-    return server_metrics.render(partial(_families, metrics, connected_spus))
+    return server_metrics.render(partial(_families, metrics, workflow, connected_spus, is_leading))
 
 
 _COUNTERS = (
@@ -44,9 +46,34 @@ _COUNTERS = (
 )
 
 
-def _families(metrics: ScMetrics, connected_spus: int) -> Iterator["Metric"]:
+_WORKFLOW_COUNTERS = (
+    ("decided_events", "Events that the controllers decided about."),
+    ("decided_actions", "Actions that they decided."),
+)
+_READER_COUNTERS = (
+    ("read_events", "Changes of the key-value store that were read."),
+    ("store_listings", "Times that the whole store was listed: at a start, and after its watch fell behind."),
+    ("refused_objects", "Values in the store that are no objects we can read."),
+    ("failed_reads", "Times that the store did not answer a reader."),
+)
+_UPDATER_COUNTERS = (
+    ("written_objects", "Objects written to the key-value store for the controllers."),
+    ("lost_writes", "Writes that found a newer version of their object, and were decided again."),
+    ("oversized_objects", "Objects too large to be stored."),
+    ("failed_writes", "Times that the store did not answer a writer."),
+    ("failed_provisions", "Times that a managed SPU could not be started or stopped."),
+)
+
+
+def _families(
+    metrics: ScMetrics, workflow: "WorkflowCounts", connected_spus: int, is_leading: bool
+) -> Iterator["Metric"]:
     from prometheus_client.core import GaugeMetricFamily
 
     yield from metrics.server.families()
     yield from counters(metrics, _COUNTERS)
+    yield from counters(workflow, _WORKFLOW_COUNTERS)
+    yield from counters(workflow.reader, _READER_COUNTERS)
+    yield from counters(workflow.updaters, _UPDATER_COUNTERS)
+    yield GaugeMetricFamily("tailrace_leading", "1 while this SC leads, 0 while it stands by.", value=int(is_leading))
     yield GaugeMetricFamily("tailrace_connected_spus", "SPUs that are connected.", value=connected_spus)

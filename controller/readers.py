@@ -24,10 +24,10 @@ class ReaderCounts:
     """What a scrape shows of the reader."""
 
     read_events: int = 0
-    listings: int = 0
+    store_listings: int = 0
     refused_objects: int = 0
     """Ever; those that lie in the store now are `KvReader.refused`."""
-    unavailable: int = 0
+    failed_reads: int = 0
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class KvReader:
         while True:
             try:
                 listing = await self.store.list(EVERYTHING)
-                self.counts.listings += 1
+                self.counts.store_listings += 1
                 await self._report_listing(listing)
                 if not started:
                     task_status.started()
@@ -95,7 +95,7 @@ class KvReader:
             except FellBehind as reason:
                 self.logger.warning("store_watch_fell_behind", reason=str(reason))
             except StoreUnavailable as reason:
-                self.counts.unavailable += 1
+                self.counts.failed_reads += 1
                 self.logger.warning("store_unavailable", doing="reading", reason=str(reason))
                 await backoff.wait()
 

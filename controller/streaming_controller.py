@@ -213,7 +213,8 @@ class StreamingController:
         return None if settings is None else await self._listen(listening, settings)
 
     def _scrape(self) -> bytes:
-        return render(self.metrics, 0 if self._term is None else len(self._term.connections.connections()))
+        connected = 0 if self._term is None else len(self._term.connections.connections())
+        return render(self.metrics, self._counts, connected, self._term is not None)
 
 
 @dataclass(frozen=True, slots=True)

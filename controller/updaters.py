@@ -28,12 +28,12 @@ PROVISIONING_SECONDS_MAX = 60
 
 @dataclass(slots=True)
 class UpdaterCounts:
-    written: int = 0
-    lost: int = 0
+    written_objects: int = 0
+    lost_writes: int = 0
     """Compare-and-set found another version: the newer one is on its way here, and will be decided about."""
-    refused: int = 0
+    oversized_objects: int = 0
     """Too large to be stored."""
-    unavailable: int = 0
+    failed_writes: int = 0
     failed_provisions: int = 0
 
 
@@ -86,7 +86,7 @@ class KvUpdater:
                 # Some of it may have been written. To write that again changes nothing: its version is another by now.
                 self._waiting = batch | self._waiting
                 self._wake.set()
-                self._counts.unavailable += 1
+                self._counts.failed_writes += 1
                 self._logger.warning("store_unavailable", doing="writing", reason=str(reason))
                 await backoff.wait()
 
@@ -96,8 +96,8 @@ class KvUpdater:
             return
         versions = await self._store.write(changes, self._guard())
         lost = [change.key for change, version in zip(changes, versions, strict=True) if version is None]
-        self._counts.written += len(changes) - len(lost)
-        self._counts.lost += len(lost)
+        self._counts.written_objects += len(changes) - len(lost)
+        self._counts.lost_writes += len(lost)
         self._logger.debug("update_written", updater="store", changes=len(changes), lost=lost)
 
     def _change(self, key: str, action: KvAction) -> key_value.Change | None:
@@ -105,7 +105,7 @@ class KvUpdater:
             return key_value.Delete(key, action.object.version)
         value = encode(action.object)
         if len(value) > key_value.VALUE_BYTES_MAX:
-            self._counts.refused += 1
+            self._counts.oversized_objects += 1
             self._logger.error("object_too_large", key=key, size_bytes=len(value))
             return None
         return key_value.Put(key, value, action.object.version)

@@ -42,8 +42,8 @@ class PublishingConnections(Connections, Protocol):
 class WorkflowCounts:
     reader: ReaderCounts = field(default_factory=ReaderCounts)
     updaters: UpdaterCounts = field(default_factory=UpdaterCounts)
-    events: int = 0
-    actions: int = 0
+    decided_events: int = 0
+    decided_actions: int = 0
     turns: int = 0
 
 
@@ -127,8 +127,8 @@ class Workflow:
         if change:
             connections.publish(change)
         self.counts.turns += 1
-        self.counts.events += len(events)
-        self.counts.actions += len(decided)
+        self.counts.decided_events += len(events)
+        self.counts.decided_actions += len(decided)
         self.writes.on_applied(revision)
 
     def _use_broker_configs(self, event: Stored | Removed) -> None:

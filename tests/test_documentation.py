@@ -11,6 +11,9 @@ from tailrace.cli.main import parse
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.config_definitions import text_of
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
+from tailrace.controller import metrics as sc_metrics
+from tailrace.controller.workflow import WorkflowCounts
+from tailrace.protocol.apis import API_TABLE
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -18,7 +21,13 @@ PAGES = sorted(
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "compat_tests").glob("*.md")]
 )
 PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "controller", "cli")
-ONE_LINE_FOR_ALL = ("protocol/messages/", "protocol/internal/", "server/handlers/", "broker/handlers/", "controller/handlers/")
+ONE_LINE_FOR_ALL = (
+    "protocol/messages/",
+    "protocol/internal/",
+    "server/handlers/",
+    "broker/handlers/",
+    "controller/handlers/",
+)
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _CODE_BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -92,6 +101,7 @@ def test_described_configs_have_the_defaults_that_stand_there() -> None:
 def test_every_metric_is_described_and_no_other() -> None:
     metrics = BrokerMetrics()
     scraped = render(metrics, Gauges([PartitionGauges("t", 0, 0, 0, 0, 0, 0)], 0.0)).decode()
+    scraped += sc_metrics.render(sc_metrics.ScMetrics(API_TABLE), WorkflowCounts(), 0, False).decode()
     exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (\w+)", scraped, re.MULTILINE)}
     described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/operations.md")))
     assert described == exist
@@ -99,7 +109,9 @@ def test_every_metric_is_described_and_no_other() -> None:
 
 def test_every_logged_event_is_described_and_no_other() -> None:
     source = "".join(
-        path.read_text() for folder in ("server", "broker", "controller", "cli") for path in (ROOT / folder).rglob("*.py")
+        path.read_text()
+        for folder in ("server", "broker", "controller", "cli")
+        for path in (ROOT / folder).rglob("*.py")
     )
     logged = set(re.findall(r"\.(?:info|warning|error)\(\s*\"([a-z]+_[a-z_]+)\"", source))
     page = _text("docs/operations.md").partition("## Logs")[2].partition("## Metrics")[0]

@@ -77,7 +77,7 @@ async def test_a_reader_that_fell_behind_reports_what_changed_and_what_vanished(
         await wait_all_tasks_blocked()
     assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["store_watch_fell_behind"]
     assert reading.reported() == [Removed("spu-group/b", 7), stored("a", 4, 7)]
-    assert reading.reader.counts.listings == 2
+    assert reading.reader.counts.store_listings == 2
     nursery.cancel_scope.cancel()
 
 

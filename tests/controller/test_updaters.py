@@ -56,7 +56,7 @@ async def test_what_was_decided_meanwhile_is_written_together(nursery: trio.Nurs
     await wait_all_tasks_blocked()
     assert await objects_in(store) == [group("a", version=1), group("c", version=3)]
     assert store.writes == [3, 1]
-    assert (counts.written, counts.lost) == (4, 0)
+    assert (counts.written_objects, counts.lost_writes) == (4, 0)
     nursery.cancel_scope.cancel()
 
 
@@ -81,7 +81,7 @@ async def test_a_lost_compare_and_set_is_dropped_and_counted(nursery: trio.Nurse
     updater.take(Put(group("b", 1)))
     await wait_all_tasks_blocked()
     assert await objects_in(store) == [group("b", version=1)]
-    assert (counts.written, counts.lost, updater.waiting) == (1, 1, 0)
+    assert (counts.written_objects, counts.lost_writes, updater.waiting) == (1, 1, 0)
     nursery.cancel_scope.cancel()
 
 
@@ -129,7 +129,7 @@ async def test_an_object_that_is_too_large_holds_up_no_other(nursery: trio.Nurse
         await wait_all_tasks_blocked()
     assert await objects_in(store) == [group("a", version=1)]
     assert [log["key"] for log in logs if log["event"] == "object_too_large"] == ["topic/large"]
-    assert counts.refused == 1
+    assert counts.oversized_objects == 1
     nursery.cancel_scope.cancel()
 
 

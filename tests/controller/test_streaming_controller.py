@@ -1,0 +1,250 @@
+import pytest
+import structlog
+import trio
+import trio.testing
+from running_sc import METRICS, PRIVATE, PUBLIC, ObedientSpu, ScWorld, running_sc, sc_settings
+from structlog.testing import capture_logs
+from trio.testing import wait_all_tasks_blocked
+
+from tailrace.controller.key_value.interface import Put
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.api_versions import ApiVersionsRequest
+from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest
+from tailrace.protocol.messages.fetch import FetchRequest
+from tailrace.protocol.messages.metadata import MetadataRequest
+from tailrace.runtime.error_groups import first_error
+
+
+async def create_topic(spu: ObedientSpu, name: str, partitions: int, replicas: int) -> CreateTopicsResponse:
+    """As a client of the SPU would."""
+    request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas)], timeout_ms=10_000)
+    answer = await spu.forward(ApiKey.CREATE_TOPICS, 7, b"".join(encode(request, 7)))  # type: ignore[arg-type]
+    assert answer.error_code == ErrorCode.NONE, answer.error_message
+    await trio.testing.wait_all_tasks_blocked()
+    assert spu.metadata[-1].version >= answer.metadata_version, "it was told before it was answered, or soon after"
+    return decode(CreateTopicsResponse, 7, answer.body)
+
+
+async def test_a_cluster_of_three_serves_a_topic_of_six_by_three(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    await world.register(0, 1, 2)
+    async with trio.open_nursery() as nursery, running_sc(world) as running:
+        spus = [await ObedientSpu(world.network, spu).started(nursery) for spu in (0, 1, 2)]
+        response = await create_topic(spus[1], "orders", 6, 3)
+        assert [topic.error_code for topic in response.topics] == [ErrorCode.NONE]
+        for spu in spus:
+            assert len(spu.held) == 6
+            assert sum(state.leader == spu.id for state in spu.held.values()) == 2
+        client = await running.client()
+        metadata = await client.request(ApiKey.METADATA, 12, MetadataRequest(topics=None))
+        assert [(broker.node_id, broker.host) for broker in metadata.brokers] == [
+            (spu, "localhost") for spu in (0, 1, 2)
+        ], "where a person registered them"
+        assert metadata.controller_id == 0
+        (topic,) = metadata.topics
+        assert sorted(partition.leader_id for partition in topic.partitions) == [0, 0, 1, 1, 2, 2]
+        nursery.cancel_scope.cancel()
+
+
+async def test_admin_clients_may_begin_at_the_sc() -> None:
+    world = ScWorld()
+    async with running_sc(world) as running:
+        client = await running.client()
+        versions = await client.request(ApiKey.API_VERSIONS, 3, ApiVersionsRequest("test", "1"))
+        assert {api.api_key for api in versions.api_keys} == {
+            ApiKey.API_VERSIONS,
+            ApiKey.METADATA,
+            ApiKey.DESCRIBE_CLUSTER,
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+            ApiKey.DESCRIBE_CONFIGS,
+            ApiKey.CREATE_TOPICS,
+            ApiKey.DELETE_TOPICS,
+            ApiKey.CREATE_PARTITIONS,
+            ApiKey.ALTER_CONFIGS,
+            ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        }
+        cluster = await client.request(ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest())
+        assert cluster.cluster_id
+        assert not cluster.brokers
+        request = CreateTopicsRequest([CreatableTopic("orders", 1, 1)])
+        refused = await client.request(ApiKey.CREATE_TOPICS, 7, request)
+        assert [topic.error_code for topic in refused.topics] == [ErrorCode.INVALID_REPLICATION_FACTOR]
+        with capture_logs() as logs:
+            await client.send(client.encode(ApiKey.FETCH, 12, FetchRequest()))
+            assert await client.at_end()
+        assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["request_refused"]
+
+
+async def test_the_cluster_keeps_its_id() -> None:
+    world = ScWorld()
+    ids = []
+    for _ in range(2):
+        async with running_sc(world) as running:
+            answer = await (await running.client()).request(ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest())
+            ids.append(answer.cluster_id)
+    assert ids[0] == ids[1]
+
+
+async def test_an_id_that_cannot_be_read_is_not_replaced() -> None:
+    world = ScWorld()
+    await world.store.write([Put("cluster", b"\0", 0)])
+    with pytest.RaisesGroup(StartError, flatten_subgroups=True):
+        async with running_sc(world):
+            pass
+
+
+async def test_spus_keep_their_topics_over_a_restart_of_the_sc(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    await world.register(1, 2)
+    async with trio.open_nursery() as nursery:
+        async with running_sc(world):
+            spus = [await ObedientSpu(world.network, spu).started(nursery) for spu in (1, 2)]
+            await create_topic(spus[0], "orders", 4, 2)
+        before = dict(spus[0].held)
+        for spu in spus:
+            spu.online = trio.Event()
+        async with running_sc(world) as running:
+            for spu in spus:
+                await spu.online.wait()
+            await trio.sleep(5)
+            assert spus[0].held == before, "nobody else was elected"
+            answer = await (await running.client()).request(ApiKey.METADATA, 12, MetadataRequest(topics=None))
+            assert len(answer.brokers) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_an_spu_that_stays_away_is_offline_after_a_lease(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    await world.register(1, 2)
+    async with trio.open_nursery() as nursery:
+        async with running_sc(world), trio.open_nursery() as others:
+            first = await ObedientSpu(world.network, 1).started(nursery)
+            await ObedientSpu(world.network, 2).started(others)
+            await create_topic(first, "orders", 1, 2)
+            others.cancel_scope.cancel()
+        async with running_sc(world) as running:
+            client = await running.client()
+            before = await client.request(ApiKey.METADATA, 12, MetadataRequest(topics=None))
+            assert len(before.brokers) == 2, "it may be about to come back"
+            await trio.sleep(2)
+            after = await client.request(ApiKey.METADATA, 12, MetadataRequest(topics=None))
+            assert [broker.node_id for broker in after.brokers] == [1]
+        nursery.cancel_scope.cancel()
+
+
+async def test_everything_is_told_again_from_time_to_time(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    await world.register(1)
+    async with trio.open_nursery() as nursery, running_sc(world, reconciliation_seconds=60):
+        spu = await ObedientSpu(world.network, 1).started(nursery)
+        await create_topic(spu, "orders", 2, 1)
+        spu.held.clear()
+        told = spu.full_specs
+        await trio.sleep(61)
+        assert spu.full_specs == told + 1
+        assert len(spu.held) == 2
+        nursery.cancel_scope.cancel()
+
+
+async def test_what_was_deleted_is_forgotten_in_time(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    async with running_sc(world, broker={"deleted.topic.retention.ms": "1000"}) as running:
+        objects = running.sc._term
+        assert objects is not None
+        await objects.host.objects.create("topic", '{"name": "orders"}', 0)
+        await objects.host.objects.delete("topic", "orders", force=False)
+        assert objects.workflow.local.deleted_topics
+        world.clock.time_ms += 1000
+        await trio.sleep(61)
+        assert not objects.workflow.local.deleted_topics
+
+
+async def test_metrics_are_served() -> None:
+    world = ScWorld()
+    async with running_sc(world):
+        connection = await world.network.connect(METRICS)
+        connection.send([b"GET /metrics HTTP/1.1\r\n\r\n"])
+        await connection.wait_readable()
+        buffer = memoryview(bytearray(64 * 1024))
+        text = b""
+        while (count := connection.receive_into(buffer)) != 0:
+            if count is None:
+                await connection.wait_readable()
+            else:
+                text += buffer[:count]
+        assert b"tailrace_connected_spus 0.0" in text
+        assert b"tailrace_refused_objects_total 0.0" in text
+
+
+async def test_of_two_scs_on_one_store_only_the_one_that_leads_listens(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    world = ScWorld()
+    store = MemoryStore()
+    logger = structlog.get_logger()
+    settings = sc_settings(store="etcd://127.0.0.1:2379", metrics=None)
+    first = StreamingController(settings, world.seams(), store, logger)
+    second = StreamingController(settings, world.seams(), store, logger)
+    started: list[ScAddresses] = []
+
+    async def start(sc: StreamingController, nursery: trio.Nursery) -> None:
+        started.append(await nursery.start(sc.run))
+
+    async with trio.open_nursery() as nursery:
+        await start(first, nursery)
+        nursery.start_soon(start, second, nursery)
+        await wait_all_tasks_blocked()
+        assert started == [ScAddresses((PUBLIC,), PRIVATE, None)]
+        first.stop()
+        await trio.sleep(0.1)
+        assert len(started) == 2, "the lease was given back, so nobody had to wait for its end"
+        (await world.network.connect(PUBLIC)).close()
+        second.stop()
+
+
+async def test_an_sc_that_stands_by_can_be_stopped(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    store = MemoryStore()
+    await store.take("leader", b"another", 1000)
+    settings = sc_settings(store="etcd://127.0.0.1:2379")
+    standby = StreamingController(settings, world.seams(), store, structlog.get_logger())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(standby.run)
+        await wait_all_tasks_blocked()
+        standby.stop()
+
+
+async def test_who_lost_the_lead_serves_nobody_until_it_leads_again(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    store = MemoryStore()
+    settings = sc_settings(store="etcd://127.0.0.1:2379")
+    sc = StreamingController(settings, world.seams(), store, structlog.get_logger())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(sc.run)
+        lease = await store.get("leader")
+        assert lease is not None
+        await store.give_up(lease)
+        other = await store.take("leader", b"another", 30)
+        assert other is not None
+        await trio.sleep(3)
+        with pytest.raises(OSError):
+            await world.network.connect(PUBLIC)
+        await store.give_up(other)
+        await trio.sleep(1)
+        (await world.network.connect(PUBLIC)).close()
+        sc.stop()
+
+
+async def test_a_port_that_is_taken_is_one_clear_error() -> None:
+    world = ScWorld()
+    taken = await world.network.listen(PRIVATE)
+    sc = StreamingController(sc_settings(), world.seams(), world.store, structlog.get_logger())
+    with pytest.raises(BaseExceptionGroup) as refused:
+        await sc.run()
+    assert str(PRIVATE) in str(first_error(refused.value))
+    taken.close()
