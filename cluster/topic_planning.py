@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
+from .replica_assignment import InsufficientResources, SpuOnRack, assign
 from .specs import PartitionSpec, TopicSpec
 from .topic_configs import check_topic_configs
 from .topic_names import INTERNAL_TOPICS, check_topic_name, collision
@@ -50,7 +51,7 @@ def plan_topic(new: NewTopic, topic_id: TopicId, topics: Collection[str], spus: 
         )
     configs = check_topic_configs(new.configs or {})
     if new.replica_map is None:
-        replica_map = _spread(new.partitions, new.replication_factor, spus)
+        replica_map = _assigned(range(new.partitions), new.replication_factor, spus)
     else:
         replica_map = _ordered(new.replica_map)
         _check_replica_map(replica_map, spus)
@@ -70,7 +71,7 @@ def plan_partitions(more: MorePartitions, topic: TopicSpec, spus: Sequence[SpuId
     check_added(added)
     if more.replica_map is None:
         replication_factor = len(topic.partitions[0].replicas)
-        replica_map = _spread(added, replication_factor, spus, first=existing)
+        replica_map = _assigned(range(existing, more.count), replication_factor, spus, topic.partitions)
     else:
         replica_map = more.replica_map
         if len(replica_map) != added:
@@ -97,21 +98,21 @@ def _partition(topic_id: TopicId, topic: str, number: int, replicas: tuple[SpuId
     return PartitionSpec(topic_id, topic, number, replicas[0], FIRST_EPOCH, replicas, replicas)
 
 
-def _spread(partitions: int, replication_factor: int, spus: Sequence[SpuId], first: int = 0) -> ReplicaMap:
-    """Round the SPUs, so that each leads and follows about as often as the others."""
-    if partitions < 1:
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has at least 1 partition, not {partitions}")
-    check_added(partitions)
+def _assigned(
+    partitions: range, replication_factor: int, spus: Sequence[SpuId], own: Sequence[PartitionSpec] = ()
+) -> ReplicaMap:
+    if not partitions:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has at least 1 partition, not {partitions.stop}")
+    check_added(len(partitions))
     if not 1 <= replication_factor <= len(spus):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
             f"a replication factor of {replication_factor} cannot be had: it is at least 1 and at most the number of "
             f"SPUs, which is {len(spus)}",
         )
-    return tuple(
-        tuple(spus[(number + step) % len(spus)] for step in range(replication_factor))
-        for number in range(first, first + partitions)
-    )
+    rows = assign(partitions, replication_factor, [SpuOnRack(spu) for spu in spus], own=[each.replicas for each in own])
+    assert not isinstance(rows, InsufficientResources), "there are enough"
+    return tuple(rows.values())
 
 
 def _ordered(replica_map: Mapping[int, tuple[SpuId, ...]]) -> ReplicaMap:

@@ -37,7 +37,7 @@ def test_a_planned_topic_is_led_by_its_first_replicas() -> None:
     assert topic.id == ID
     assert topic.configs == {"retention.ms": "5"}
     assert [partition.partition for partition in topic.partitions] == [0, 1, 2, 3]
-    assert [partition.replicas for partition in topic.partitions] == [(1, 2), (2, 3), (3, 1), (1, 2)]
+    assert {partition.leader for partition in topic.partitions[:3]} == set(SPUS)
     for partition in topic.partitions:
         assert partition.leader == partition.replicas[0]
         assert partition.live_replicas == partition.replicas
@@ -98,12 +98,15 @@ def test_one_spu_holds_one_replica() -> None:
         plan(NewTopic("t", 1, 2), [ONE])
 
 
-def test_added_partitions_go_on_where_the_others_end() -> None:
+def test_added_partitions_balance_those_that_there_are() -> None:
     topic = plan(NewTopic("t", 2, 2))
     grown = plan_partitions(MorePartitions("t", 4), topic, SPUS)
     assert grown.partitions[:2] == topic.partitions
     assert [partition.partition for partition in grown.partitions] == [0, 1, 2, 3]
-    assert [partition.replicas for partition in grown.partitions[2:]] == [(3, 1), (1, 2)]
+    replicas = Counter(spu for partition in grown.partitions for spu in partition.replicas)
+    leaders = Counter(partition.leader for partition in grown.partitions)
+    assert sorted(replicas.values()) == [2, 3, 3]
+    assert sorted(leaders.values()) == [1, 1, 2]
 
 
 def test_added_partitions_may_be_placed_by_hand() -> None:
