@@ -44,13 +44,14 @@ class OpenSegment:
 
     def has_room_for(self, header: BatchHeader, config: LogConfig) -> bool:
         """Whether the batch may go into this segment; into an empty one it always may."""
-        summary = self.summary
-        return summary.size == 0 or (
-            summary.size + header.batch_length + 12 <= config.segment_bytes_max
+        summary, index = self.summary, self.reader.index
+        position = summary.size
+        return position == 0 or (
+            position + header.batch_length + 12 <= config.segment_bytes_max
             and header.leader_epoch == summary.epoch
             and header.max_timestamp - summary.first_timestamp <= config.segment_age_ms_max
             and header.base_offset + header.last_offset_delta - summary.base <= RELATIVE_OFFSET_MAX
-            and len(self.reader.index) * ENTRY_BYTES < config.index_bytes_max
+            and (position < index.new.next_position or len(index) * ENTRY_BYTES < config.index_bytes_max)
         )
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
@@ -58,7 +59,7 @@ class OpenSegment:
         reader, summary = self.reader, self.summary
         index = reader.index
         position = summary.size
-        indexed = index.wants(position)
+        indexed = position >= index.new.next_position
         if indexed and index.wants_write:
             index.write()
         file = reader.log.get()

@@ -23,7 +23,6 @@ class SegmentIndex:
     __slots__ = (
         "_entries_max",
         "_is_verified",
-        "_new",
         "_offsets",
         "_offsets_path",
         "_open_files",
@@ -31,6 +30,7 @@ class SegmentIndex:
         "_times_path",
         "_written",
         "checksum",
+        "new",
         "time_checksum",
         "used",
     )
@@ -43,8 +43,9 @@ class SegmentIndex:
         self._offsets_path = f"{directory}/{file_name(base, Kind.INDEX)}"
         self._times_path = f"{directory}/{file_name(base, Kind.TIME_INDEX)}"
         self._written = 0
-        """Entries in the files; those in `_new` follow them."""
-        self._new = IndexEntries(interval_bytes)
+        """Entries in the files; those in `new` follow them."""
+        self.new = IndexEntries(interval_bytes)
+        """Knows, too, which batch gets the next entry: most get none, and it need not be told of them."""
         self._offsets: memoryview | None = None
         self._times = memoryview(b"")
         """Both mapped, or neither."""
@@ -55,32 +56,28 @@ class SegmentIndex:
         self._written = entries
         self.checksum = checksum
         self.time_checksum = time_checksum
-        self._new.last_position = last_position
+        self.new.start_after(last_position)
         self._is_verified = entries == 0
 
     def __len__(self) -> int:
-        return self._written + len(self._new)
+        return self._written + len(self.new)
 
     @property
     def last_position(self) -> int:
-        return self._new.last_position
+        return self.new.last_position
 
     # growing
 
-    def wants(self, position: int) -> bool:
-        """Whether the batch at this position gets an entry; most do not, and need not be told of."""
-        return self._new.wants(position)
-
     def on_batch(self, relative_offset: int, position: int, max_timestamp_before: int) -> None:
-        self._new.on_batch(relative_offset, position, max_timestamp_before)
+        self.new.on_batch(relative_offset, position, max_timestamp_before)
 
     @property
     def wants_write(self) -> bool:
-        return len(self._new.offsets) >= BUFFERED_ENTRIES_MAX
+        return len(self.new.offsets) >= BUFFERED_ENTRIES_MAX
 
     def write(self) -> None:
         """Puts the entries so far into the files. Nothing is lost if that fails: it may be tried again."""
-        new = self._new
+        new = self.new
         if not new.offsets:
             return
         files = self._open_files.files
@@ -91,12 +88,12 @@ class SegmentIndex:
         self._written += len(new.offsets)
         self.checksum = crc32c.crc32c(offsets, self.checksum)
         self.time_checksum = crc32c.crc32c(times, self.time_checksum)
-        self._new = IndexEntries(new.interval_bytes, new.last_position)
+        self.new = IndexEntries(new.interval_bytes, new.last_position)
 
     def replace(self, entries: IndexEntries) -> None:
         """Starts the files over with these entries."""
         self.discard()
-        self._new = entries
+        self.new = entries
         self.write()
 
     def discard(self) -> None:
@@ -104,7 +101,7 @@ class SegmentIndex:
         self._open_files.close(self)
         self._open_files.files.remove(self._offsets_path)
         self._open_files.files.remove(self._times_path)
-        self._new = IndexEntries(self._new.interval_bytes)
+        self.new = IndexEntries(self.new.interval_bytes)
         self._written = self.checksum = self.time_checksum = 0
         self._is_verified = True
 
@@ -142,7 +139,7 @@ class SegmentIndex:
         return self._find(lambda _, times: time_index.last_before(times, timestamp_ms))[0]
 
     def _find(self, last: Callable[[Sequence[int], Sequence[int]], int]) -> tuple[int, int]:
-        new = self._new
+        new = self.new
         index = last(new.offsets, new.times)
         if index >= 0:
             return offset_index.position_of(new.offsets[index]), new.times[index]
