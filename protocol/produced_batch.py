@@ -75,17 +75,18 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
 
     It is a part of `records`, changed in place at most, unless the topic wants another compression. Raises KafkaError.
     """
-    header = _read_only_batch(records)
-    assert records is not None, "a null is refused with the empty ones"
+    if records is None or not _starts_batch(records):
+        raise _invalid("no whole batch was sent")
+    header = read_header(records)
+    size = header.batch_length + LOG_OVERHEAD
+    if size != len(records):
+        _check_alone(size, records)
     attributes = header.attributes
     kind = attributes & COMPRESSION_MASK
-    if kind > Compression.ZSTD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {kind} is not known")
-    if kind == Compression.ZSTD and api_version < ZSTD_FROM_VERSION:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_FROM_VERSION}")
+    if kind:
+        _check_compression(kind, api_version)
     if header.base_offset != 0:
         raise _invalid(f"the batch starts at offset {header.base_offset}, not 0")
-    size = header.batch_length + LOG_OVERHEAD
     if size > rules.batch_bytes_max:
         raise _too_large(size, rules)
     batch = records if len(records) == size else memoryview(records)[:size]
@@ -115,22 +116,16 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
     return batch, header
 
 
-def _read_only_batch(records: Buffer | None) -> BatchHeader:
-    """The header of the first batch, if there is no second. An unfinished second one is passed over, as Kafka does."""
-    if records is None or not _check_start(records):
-        raise _invalid("no whole batch was sent")
-    header = read_header(records)
-    size = header.size
+def _check_alone(size: int, records: Buffer) -> None:
+    """Whether the first batch is there, and no second one. An unfinished second one is passed over, as Kafka does."""
     if size > len(records):
         raise _invalid(f"a batch of {size} bytes, of which {len(records)} were sent")
-    if size < len(records):
-        rest = memoryview(records)[size:]
-        if _check_start(rest) and LOG_OVERHEAD + _length(rest) <= len(rest):
-            raise _invalid("more than one batch was sent for a partition")
-    return header
+    rest = memoryview(records)[size:]
+    if _starts_batch(rest) and LOG_OVERHEAD + _length(rest) <= len(rest):
+        raise _invalid("more than one batch was sent for a partition")
 
 
-def _check_start(records: Buffer) -> bool:
+def _starts_batch(records: Buffer) -> bool:
     """Whether there is enough to tell a batch of ours. Raises KafkaError when it tells something else."""
     if len(records) >= HEADER_SIZE and records[_MAGIC_POSITION] == MAGIC:
         return True  # nearly always; the header's own reader looks at the rest
@@ -148,6 +143,13 @@ def _check_start(records: Buffer) -> bool:
 
 def _length(records: Buffer) -> int:
     return int.from_bytes(records[_LENGTH_POSITION : _LENGTH_POSITION + 4], "big", signed=True)
+
+
+def _check_compression(kind: int, api_version: int) -> None:
+    if kind > Compression.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression {kind} is not known")
+    if kind == Compression.ZSTD and api_version < ZSTD_FROM_VERSION:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_FROM_VERSION}")
 
 
 def _unpack(kind: int, body: Buffer, rules: ProduceRules) -> bytes:
