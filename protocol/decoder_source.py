@@ -108,11 +108,14 @@ class _Reader:
 
     def _tagged_section(self, fields: tuple[FieldLayout, ...]) -> dict[str, str]:
         targets = {field.name: self._source.fresh("v") for field in fields}
-        count = self._length("")
         if not fields:
+            count = self._source.fresh("n")
+            self._fixed("B", count)
+            self._flush()
             with self._source.block(f"if {count}:"):
                 self._source.line(f"p = skip_tagged(view, p, {count})")
             return targets
+        count = self._length("")
         for field in fields:
             self._source.line(f"{targets[field.name]} = {self._default(field.name, field.default)}")
         with self._source.block(f"for _ in range({count}):"):
@@ -162,8 +165,8 @@ class _Reader:
         length = self._length("h" if field.kind == "string" else "i")
         target, stop = self._source.fresh("v"), self._source.fresh("stop")
         content = {
-            "string": f"str(view[p:{stop}], 'utf-8')",
-            "bytes": f"bytes(view[p:{stop}])",
+            "string": f"view[p:{stop}].tobytes().decode()",
+            "bytes": f"view[p:{stop}].tobytes()",
             "records": f"view[p:{stop}]",
         }[str(field.kind)]
         with self._null(field, length, target):
@@ -192,7 +195,8 @@ class _Reader:
             self._source.line(f"p += {length} * {calcsize('>' + FIXED[field.kind])}")
             return
         self._source.line(f"{target} = []")
-        with self._source.block(f"for _ in range({length}):"):
+        with self._source.block(f"while {length}:"):  # cheaper than a range for the one or two that most arrays have
+            self._source.line(f"{length} -= 1")
             if isinstance(field.kind, StructLayout):
                 element = self.struct(field.kind)
             else:

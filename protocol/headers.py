@@ -4,24 +4,28 @@ The header's version follows from the API and its version; a request of a versio
 the client's name. Everything takes the table of the APIs that are spoken; unless given they are Kafka's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct, error
-from typing import Any
+from typing import Any, TypeAlias
 
 from .apis import API_TABLE, Api, ApiKey
-from .compile import decode, encode
+from .compile import decode, encode, encoder
 from .error_codes import ErrorCode, RemoteProtocolError
-from .primitives import TOO_SHORT, Buffer, Part, rest_of_uvarint, skip_tagged
+from .primitives import TOO_SHORT, Buffer, Part, skip_tagged
 
 _REQUEST = Struct(">hhih")
 """API key, API version, correlation id, length of the client id. That length is a classic one in every version."""
 _CORRELATION_ID = Struct(">i")
+_SIZE_BYTES = 4
 _SIZE_AND_RESPONSE = Struct(">ii")
 _SIZE_AND_FLEXIBLE_RESPONSE = Struct(">iix")
 _SIZE_AND_REQUEST = Struct(">ihhih")
 _ERROR_CODE = Struct(">h")
+
+ResponseEncoder: TypeAlias = Callable[[int, Any], list[Part]]
+"""From the correlation id and the message: the whole response, size and header in front."""
 
 _JOINED_BYTES_MAX = 64 * 1024
 """A first part up to this size is joined with the header: cheaper than sending one more part."""
@@ -58,14 +62,12 @@ def read_request_header(
             stop = position + length
             if stop > len(view):
                 raise RemoteProtocolError(TOO_SHORT)
-            client_id = str(view[position:stop], "utf-8")
+            client_id = view[position:stop].tobytes().decode()
             position = stop
         if api.flexible_from <= api_version <= api.max_version:
             count = view[position]
             position += 1
             if count:
-                if count > 127:
-                    count, position = rest_of_uvarint(view, position, count)
                 position = skip_tagged(view, position, count)
     except (error, IndexError, UnicodeDecodeError) as reason:
         raise RemoteProtocolError(f"malformed request header: {reason}") from None
@@ -80,12 +82,22 @@ def response_header(api_key: int, api_version: int, correlation_id: int, table: 
 def encode_response(
     api_key: int, api_version: int, correlation_id: int, message: object, table: Mapping[int, Api] = API_TABLE
 ) -> list[Part]:
-    parts = encode(message, api_version)
-    if api_version >= table[api_key].flexible_response_from:
-        header = _SIZE_AND_FLEXIBLE_RESPONSE.pack(_size(parts) + 5, correlation_id)
-    else:
-        header = _SIZE_AND_RESPONSE.pack(_size(parts) + 4, correlation_id)
-    return _with_header(header, parts)
+    return response_encoder(table[api_key], api_version)(correlation_id, message)
+
+
+def response_encoder(api: Api, api_version: int) -> ResponseEncoder:
+    """The function that encodes the responses of an API in one version; a server keeps it."""
+    encode_message = encoder(api.response, api_version)
+    header = _SIZE_AND_FLEXIBLE_RESPONSE if api_version >= api.flexible_response_from else _SIZE_AND_RESPONSE
+    pack_header = header.pack
+    counted = header.size - _SIZE_BYTES
+
+    def encode_response(correlation_id: int, message: Any) -> list[Part]:
+        parts: list[Part] = []
+        encode_message(message, parts)
+        return _with_header(pack_header(counted + _size(parts), correlation_id), parts)
+
+    return encode_response
 
 
 def decode_response(
@@ -135,10 +147,7 @@ def _end_of_header(view: memoryview, length: int) -> int:
     if length == _CORRELATION_ID.size:
         return length
     try:
-        count = view[length - 1]
-        if count > 127:
-            count, length = rest_of_uvarint(view, length, count)
-        return skip_tagged(view, length, count)
+        return skip_tagged(view, length, view[length - 1])
     except IndexError:
         raise RemoteProtocolError(TOO_SHORT) from None
 

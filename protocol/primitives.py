@@ -79,7 +79,12 @@ def tagged(tag: int, body: bytes) -> bytes:
 
 
 def skip_tagged(view: Buffer, position: int, count: int) -> int:
-    """Passes over `count` tagged fields that nothing here knows; newer peers may send them."""
+    """Passes over tagged fields that nothing here knows; newer peers may send them.
+
+    `count` is the first byte of their number, which was read already: it is nearly always 0, and nothing is called.
+    """
+    if count > 127:
+        count, position = rest_of_uvarint(view, position, count)
     end = len(view)
     for _ in range(count):
         _, position = read_uvarint(view, position)

@@ -37,6 +37,12 @@ def test_tagged_fields_are_skipped_as_they_were_written() -> None:
         skip_tagged(section[:-1], 0, 2)
 
 
+def test_many_unknown_tagged_fields_are_skipped_from_the_first_byte_of_their_number_on() -> None:
+    number = uvarint(200)
+    section = number + b"".join(tagged(tag, b"x") for tag in range(200))
+    assert skip_tagged(section + b"more", 1, number[0]) == len(section)
+
+
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 500])
 def test_runs_of_any_length(count: int) -> None:
     values = list(range(-1, count - 1))
