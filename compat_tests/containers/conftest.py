@@ -1,7 +1,7 @@
 """A running project per test module and worker, and a machine for what a page tells people to type."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,18 @@ def _missing(error: NamespacesMissingError) -> None:
     if os.geteuid() == 0:
         pytest.fail(sentence)
     pytest.skip(sentence)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failure shows what the containers said last."""
+    report = yield
+    project = getattr(item, "funcargs", {}).get("project")
+    if report.failed and project is not None:
+        report.sections.append(("containers", project.words()))
+    return report
 
 
 @pytest.fixture

@@ -159,7 +159,7 @@ class Project:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
-            print("\n\n".join(container.words() for container in self._containers.values()))
+            print(self.words())
         self._ends.close()
 
     def __getitem__(self, service: str) -> Container:
@@ -208,9 +208,14 @@ class Project:
         for container in self._containers.values():
             container.end()
 
+    def words(self) -> str:
+        """The last lines of all logs."""
+        return "\n\n".join(container.words() for container in self._containers.values())
+
     def execute(self, service: str, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         """`docker compose exec`."""
-        return self[service].namespace.run(command, self[service].environment)
+        container = self[service]
+        return container.namespace.run(command, container.environment)
 
     def _forward(self, addresses: dict[str, str]) -> None:
         ports = [

@@ -10,7 +10,7 @@ Prints JSON.
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def _values(partitions: int, first: int, count: int) -> Iterator[tuple[int, byte
         yield number % partitions, str(number).encode()
 
 
-def _by_partition(records: Iterator[tuple[int, bytes]]) -> dict[int, list[int]]:
+def _by_partition(records: Iterable[tuple[Any, Any]]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for partition, value in records:
         found.setdefault(partition, []).append(int(value))
