@@ -21,11 +21,19 @@ from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.object_administration import ObjectAdministration
 from tailrace.controller.object_codec import encode, key_of
 from tailrace.controller.objects import Listener, Object, Partition, Spu, SpuSpec
+from tailrace.controller.partition_descriptions import PartitionDescriptions
+from tailrace.controller.public_host import PublicHost
 from tailrace.controller.updaters import NoProvisioner, Provisioner
 from tailrace.controller.workflow import Workflow
 from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.internal.describe_replicas import (
+    DescribedReplica,
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
+from tailrace.server.private_link import LinkClosed
 
 
 @dataclass
@@ -52,6 +60,18 @@ class ObedientSpus:
     def publish(self, change: MirrorChange) -> None:
         self.published.append(change)
 
+    async def describe(self, spu: SpuId, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
+        if spu in self.silent:
+            await trio.sleep_forever()
+        if spu not in self.connected:
+            raise LinkClosed(f"SPU {spu} is not connected")
+        replicas = [
+            DescribedReplica(each.topic_id, number, log_end=int(spu))
+            for each in request.topics
+            for number in each.partitions
+        ]
+        return DescribeReplicasResponse(replicas)
+
     def on_connected(self, spu: int) -> None:
         self.connected.add(spu)
         for partition in self.partitions.values():
@@ -75,6 +95,7 @@ class RunningWorkflow:
     spus: ObedientSpus
     administration: Administration
     objects: ObjectAdministration
+    host: PublicHost
     broker_configs: BrokerConfigs
     clock: SteadyClock
 
@@ -127,6 +148,8 @@ async def running_workflow(
     administration = Administration(changes, effects, workflow.local, broker_configs, clock, chance, logger)
     objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, logger)
     spus = ObedientSpus()
+    descriptions = PartitionDescriptions(workflow.local, spus.describe)
+    host = PublicHost(workflow.cluster, broker_configs, administration, objects, descriptions)
 
     async def report() -> None:
         while True:
@@ -138,5 +161,5 @@ async def running_workflow(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(report)
         await nursery.start(workflow.run, spus)
-        yield RunningWorkflow(workflow, spus, administration, objects, broker_configs, clock)
+        yield RunningWorkflow(workflow, spus, administration, objects, host, broker_configs, clock)
         nursery.cancel_scope.cancel()

@@ -1,0 +1,56 @@
+import json
+
+import pytest
+import trio.testing
+from hosts import request_of
+from running_workflow import put, registered, running_workflow
+
+from tailrace.controller.handlers.create_object import handle
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.internal.create_object import CreateObjectRequest
+
+CONTEXT = request_of(ApiKey.METADATA)
+
+
+def request(kind: str, timeout_ms: int = 0, **fields: object) -> CreateObjectRequest:
+    return CreateObjectRequest(kind, json.dumps(fields), timeout_ms)
+
+
+async def test_a_topic_may_wait_for_its_spus() -> None:
+    async with running_workflow() as running:
+        created = await handle(
+            running.host, CONTEXT, request("topic", name="orders", partitions=6, replicationFactor=3)
+        )
+        assert created.error_code == ErrorCode.NONE
+        status = json.loads(created.document)["status"]
+        assert status["resolution"] == "InsufficientResources"
+        assert status["reason"]
+
+
+async def test_who_waits_in_vain_is_told_what_for(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_workflow() as running:
+        waited = await handle(running.host, CONTEXT, request("topic", 5000, name="orders"))
+        assert waited.error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert "SPU" in (waited.error_message or "")
+        assert trio.current_time() == pytest.approx(5, abs=0.1)
+
+
+async def test_what_is_wrong_with_a_document_is_said_by_field() -> None:
+    async with running_workflow() as running:
+        refused = await handle(running.host, CONTEXT, request("topic", name="orders", partitions="many"))
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+        assert (refused.error_message or "").startswith("partitions:")
+        text = await handle(running.host, CONTEXT, CreateObjectRequest("topic", "partitions: 6", 0))
+        assert text.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_topic_that_is_waited_for_is_served() -> None:
+    store = MemoryStore()
+    await put(store, *registered(1))
+    async with running_workflow(store) as running:
+        await running.connect(1)
+        created = await handle(running.host, CONTEXT, request("topic", 5000, name="orders", partitions=2))
+        assert json.loads(created.document)["status"]["resolution"] == "Provisioned"
+        assert "orders" in running.workflow.cluster.topics

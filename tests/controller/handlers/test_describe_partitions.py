@@ -1,0 +1,29 @@
+from hosts import request_of
+from running_workflow import put, registered, running_workflow
+
+from tailrace.cluster.topic_planning import NewTopic
+from tailrace.controller.handlers.describe_partitions import handle
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest
+
+CONTEXT = request_of(ApiKey.METADATA)
+
+
+async def test_partitions_are_described_by_the_spus_that_hold_them() -> None:
+    store = MemoryStore()
+    await put(store, *registered(1, 2))
+    async with running_workflow(store) as running:
+        await running.connect(1, 2)
+        await running.administration.create_topics([NewTopic("orders", 1, 2)])
+        response = await handle(running.host, CONTEXT, DescribePartitionsRequest(["orders"]))
+        (partition,) = response.partitions
+        assert (partition.resolution, partition.epoch) == ("Online", 0)
+        assert sorted((each.spu_id, each.log_end) for each in partition.details) == [(1, 1), (2, 2)]
+
+
+async def test_a_topic_that_is_not_there_is_an_error() -> None:
+    async with running_workflow() as running:
+        response = await handle(running.host, CONTEXT, DescribePartitionsRequest(["orders"]))
+        assert response.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
