@@ -40,12 +40,12 @@ set -e
 hosts=$1; shift
 mount -t tmpfs tmpfs /mnt
 while [ $# -gt 0 ]; do
-    mkdir -p /mnt$2; mount --bind "$1" /mnt$2; shift 2
+    mkdir -p "/mnt$2"; mount --bind "$1" "/mnt$2"; shift 2
 done
 for entry in /*; do
-    if [ -L $entry ]; then cp -P $entry /mnt$entry
-    elif [ -d $entry ] && [ $entry != /mnt ] && [ ! -e /mnt$entry ]; then
-        mkdir /mnt$entry; mount --rbind $entry /mnt$entry
+    if [ -L "$entry" ]; then cp -P "$entry" "/mnt$entry"
+    elif [ -d "$entry" ] && [ "$entry" != /mnt ] && [ ! -e "/mnt$entry" ]; then
+        mkdir "/mnt$entry"; mount --rbind "$entry" "/mnt$entry"
     fi
 done
 mount --bind "$hosts" /mnt/etc/hosts

@@ -1,11 +1,12 @@
 """docker-compose.yml and the Dockerfile as they are written: what can be said of them without running anything."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from containers.compose_file import COMPOSE_FILE, read_images, read_services
+from containers.compose_file import COMPOSE_FILE, ROOT, read_images, read_services
 
 CHECK = [str(Path(sys.executable).with_name("check-jsonschema")), "--builtin-schema", "vendor.compose-spec"]
 SPUS = ("spu-1", "spu-2", "spu-3")
@@ -39,6 +40,25 @@ def test_images_have_short_names_and_run_without_root() -> None:
         assert images[name].user not in (None, "root", "0"), name
         assert images[name].volumes == ["/data"]
     assert images["tailrace"].entrypoint == ["tailrace"]
+
+
+def test_the_image_gets_all_that_an_installation_takes(tmp_path: Path) -> None:
+    """What .dockerignore lets through, installed as the Dockerfile does it."""
+    let_through = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in let_through:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, source)
+    installed = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(installed), str(source)]
+    subprocess.run(pip, check=True, timeout=300)
+    packages = {module.parent.name for module in (ROOT / "src" / "tailrace").glob("*/__init__.py")}
+    assert packages <= {module.parent.name for module in (installed / "tailrace").glob("*/__init__.py")}
+    assert (installed / "bin" / "tailrace").exists()
 
 
 def test_every_server_keeps_its_data_in_a_volume_of_its_own_and_comes_back_by_itself() -> None:
