@@ -19,6 +19,7 @@ from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
+    CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
@@ -59,24 +60,26 @@ class Forwarding:
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
         """What a metadata request wants created: for each the topic, which the mirror has by now, or why there is
         none. Raises KafkaError when none could be created."""
-        version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
-        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
         try:
             with trio.fail_after(AUTO_CREATE_SECONDS_MAX):
-                response: CreateTopicsResponse = await self._forward(ApiKey.CREATE_TOPICS, version, request)
+                return await self._create_topics(topics)
         except (trio.TooSlowError, ScUnreachableError) as error:
             # What Kafka says of a topic that is being created: clients ask again.
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, UNREACHABLE) from error
-        refused = {
-            result.name: KafkaError(ErrorCode(result.error_code), result.error_message or "")
-            for result in response.topics
-            if result.error_code != ErrorCode.NONE
-        }
-        return [refused.get(topic.name) or self._created(topic.name) for topic in topics]
 
-    def _created(self, topic: str) -> TopicSpec | KafkaError:
-        spec = self._cluster.topics.get(topic)
-        return spec or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} was deleted again")
+    async def _create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+        version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
+        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
+        response: CreateTopicsResponse = await self._forward(ApiKey.CREATE_TOPICS, version, request)
+        return [await self._outcome(result) for result in response.topics]
+
+    async def _outcome(self, result: CreatableTopicResult) -> TopicSpec | KafkaError:
+        if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            await self._mirror.has_topic(result.name)  # somebody else's request for it is under way
+        elif result.error_code != ErrorCode.NONE:
+            return KafkaError(ErrorCode(result.error_code), result.error_message or "")
+        topic = self._cluster.topics.get(result.name)
+        return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{result.name} was deleted again")
 
     async def _forward(self, api_key: int, api_version: int, request: object) -> Any:
         body = b"".join(bytes(part) for part in encode(request, api_version) if isinstance(part, Buffer))

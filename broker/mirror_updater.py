@@ -69,6 +69,11 @@ class MirrorUpdater:
         while not ((spec := self._cluster.spus.get(spu)) and spec.online):
             await self._changed.wait()
 
+    async def has_topic(self, name: str) -> None:
+        """Until there is one of this name, or nothing more will come."""
+        while name not in self._cluster.topics and not self._ended:
+            await self._changed.wait()
+
     def _forget_what_is_not_in(self, message: ApplyMetadataRequest) -> None:
         spus = {spu.id for spu in message.spus}
         for spu_id in [each for each in self._cluster.spus if each not in spus]:

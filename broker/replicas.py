@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import NO_LEADER, PartitionSpec, TopicSpec
+from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader
@@ -188,10 +188,6 @@ class Replicas:
     def __iter__(self) -> Iterator[Replica]:
         return (replica for (name, _), replica in self._by_key.items() if isinstance(name, str))
 
-    def of_topic(self, topic: TopicSpec) -> list[Replica]:
-        keys = ((topic.id, spec.partition) for spec in topic.partitions)
-        return [self._by_key[key] for key in keys if key in self._by_key]
-
     def add(self, replica: Replica) -> None:
         self._by_key[replica.spec.topic, replica.spec.partition] = replica
         self._by_key[replica.spec.topic_id, replica.spec.partition] = replica
@@ -200,16 +196,6 @@ class Replicas:
     def add_damaged(self, spec: PartitionSpec, reason: str) -> None:
         """A replica whose log did not open: clients are told that its storage failed."""
         self._damaged[spec.topic_id, spec.partition] = Damage(spec.epoch, reason)
-
-    def remove_topic(self, topic: TopicSpec) -> list[Replica]:
-        """Forgets the replicas of the topic and hands them back."""
-        gone = self.of_topic(topic)
-        for replica in gone:
-            del self._by_key[topic.id, replica.partition]
-            del self._by_key[topic.name, replica.partition]
-        for spec in topic.partitions:
-            self._damaged.pop((topic.id, spec.partition), None)
-        return gone
 
     def remove(self, spec: PartitionSpec) -> Replica | None:
         """Forgets the replica and hands it back."""

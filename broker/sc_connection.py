@@ -92,10 +92,11 @@ class ScConnection:
         self._reconnecting = Reconnecting(addresses, chance)
         self._link: PrivateLink | None = None
         """While this SPU is registered on it."""
+        self._leaving = False
         self._ended = False
         self._changed = trio.Event()
-        self._said: tuple[str, str] | None = None
-        """What was logged last, as it need not be said again at every try."""
+        self._said: str | None = None
+        """What was logged last of why there is no connection."""
 
     async def request(self, message: Any) -> Any:
         """The SC's response; it is waited for until there is an SC, which the caller bounds. Raises ScUnreachableError
@@ -110,7 +111,8 @@ class ScConnection:
             raise ScUnreachableError(f"the connection to the Streaming Controller broke: {error}") from error
 
     async def leave(self) -> None:
-        """Gives the lease back, so that others lead at once."""
+        """Gives the lease back, so that others lead at once; this SPU does not register again."""
+        self._leaving = True
         link = self._link
         if link is not None:
             with trio.move_on_after(LEAVE_SECONDS_MAX):
@@ -122,17 +124,17 @@ class ScConnection:
     async def run(self) -> None:
         """Until cancelled. Raises DuplicateSpuError."""
         try:
-            while True:
+            while not self._leaving:
                 await trio.sleep(self._reconnecting.pause_seconds())
                 address = self._reconnecting.address
                 try:
                     with trio.fail_after(CONNECT_SECONDS_MAX):
                         connection = await self._network.connect(address)
                 except (OSError, trio.TooSlowError) as error:
-                    self._say("sc_unreachable", address, str(error) or "it does not answer")
-                    self._reconnecting.on_failed()
+                    self._on_no_answer(address, error)
                 else:
                     await self._use(connection, address)
+            await trio.sleep_forever()
         finally:
             self._ended = True
             self._receiver.on_end()
@@ -164,13 +166,13 @@ class ScConnection:
             with trio.fail_after(REGISTER_SECONDS_MAX):
                 answer: RegisterSpuResponse = await link.ask(_message(self._registration, local_host))
         except (LinkClosed, trio.TooSlowError) as error:
-            self._say("sc_unreachable", address, str(error) or "it does not answer")
-            reconnecting.on_failed()
+            self._on_no_answer(address, error)
             return None
         if answer.error_code == ErrorCode.NONE:
             return answer
         reason = answer.error_message or ErrorCode(answer.error_code).name
-        self._say("registration_refused", address, reason)
+        if self._is_news(reason):
+            self._logger.warning("registration_refused", address=str(address), reason=reason)
         if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             reconnecting.on_failed()
         elif reconnecting.on_duplicate(trio.current_time(), (answer.lease_ms or LEASE_MS_ASSUMED) / 1000):
@@ -193,7 +195,8 @@ class ScConnection:
         finally:
             self._link = None
             self._reconnecting.on_lost(trio.current_time() - since)
-            self._logger.warning("sc_lost", address=str(address), reason=link.closed_because)
+            if not self._leaving:
+                self._logger.warning("sc_lost", address=str(address), reason=link.closed_because)
 
     async def _report(self, link: PrivateLink) -> None:
         try:
@@ -224,10 +227,17 @@ class ScConnection:
 
     # what is said
 
-    def _say(self, event: str, address: Address, reason: str) -> None:
-        if self._said != (event, reason):
-            self._said = (event, reason)
-            self._logger.warning(event, address=str(address), reason=reason)
+    def _on_no_answer(self, address: Address, error: Exception) -> None:
+        reason = str(error) or "it does not answer"
+        if self._is_news(reason):
+            self._logger.warning("sc_unreachable", address=str(address), reason=reason)
+        self._reconnecting.on_failed()
+
+    def _is_news(self, reason: str) -> bool:
+        """It is tried again and again; only what is new is said."""
+        is_news = reason != self._said
+        self._said = reason
+        return is_news
 
     def _wake(self) -> None:
         self._changed.set()

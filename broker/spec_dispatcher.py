@@ -1,13 +1,17 @@
-"""Turns specs into running replicas: what the source of specs says should be here, is here after the call.
+"""Turns specs into running replicas: what the Streaming Controller says should be here, is here after the call.
 
 A replica's storage is kept when its topic goes: it is parked under the topic's id for a while, so that a deleted topic
-can come back, and a new topic of the same name, which has another id, starts empty.
+can come back, and a new topic of the same name, which has another id, starts empty. A single partition that moves away
+leaves its files where they are: they go with the topic, and are attached again if it returns.
 """
+
+from dataclasses import replace
 
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.cluster.specs import PartitionSpec, TopicSpec
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.files import Files
@@ -16,13 +20,16 @@ from tailrace.storage.checkpoints import load_high_watermarks
 from tailrace.storage.log import Log
 from tailrace.storage.open_files import OpenFiles
 
+from .flusher import Flusher
+from .held_specs import HeldSpecs, HeldTopic
 from .metrics import BrokerMetrics
 from .parking import Parking
 from .replicas import Replica, Replicas
-from .topic_settings import TopicSettings
+from .topic_settings import TopicSettings, settings_of
 
-OPENED_IN_A_ROW = 50
-"""A topic of thousands of partitions must not keep clients waiting: after so many it is their turn."""
+APPLIED_IN_A_ROW = 50
+"""Thousands of partitions must not keep clients waiting: after so many it is their turn."""
+_SHARED_SETTINGS_MAX = 1000
 
 
 class SpecDispatcher:
@@ -33,6 +40,8 @@ class SpecDispatcher:
         files: Files,
         replicas: Replicas,
         parking: Parking,
+        broker_configs: BrokerConfigs,
+        flusher: Flusher,
         metrics: BrokerMetrics,
         logger: FilteringBoundLogger,
         *,
@@ -42,69 +51,184 @@ class SpecDispatcher:
         self._data_directory = data_directory
         self._files = files
         self._replicas = replicas
+        self._parking = parking
+        self._broker_configs = broker_configs
+        self._flusher = flusher
         self._metrics = metrics
         self._logger = logger
-        self._parking = parking
         self._open_files = OpenFiles(files)
         self._clean = clean
         """Whether whoever wrote the logs last closed them all."""
-        self._topics: dict[TopicId, TopicSpec] = {}
+        self._topics: dict[TopicId, HeldTopic] = {}
         self._high_watermarks = load_high_watermarks(files, data_directory)
+        self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
+        """Shared by the topics that set the same configs; emptied when those of the SPU change."""
+        self._applying = trio.Lock()
+        self._in_a_row = 0
+        self.has_applied_all = False
+        """Before, what lies here may belong to topics that were not heard of yet."""
 
-    # what the source of specs says
+    async def apply(self, specs: HeldSpecs) -> None:
+        """Carries out all that can be, whoever stops waiting. Raises KafkaError for the first thing that cannot."""
+        refused: list[KafkaError] = []
+        async with self._applying:
+            with trio.CancelScope(shield=True):
+                # What goes, goes first: a topic that was made again has the name of one that was deleted.
+                await self._remove(self._gone(specs))
+                topics = {topic.id: topic for topic in specs.topics}
+                if self._use_broker_configs(specs, refused):
+                    topics = self._topics | topics
+                for topic in topics.values():
+                    await self._apply_topic(topic, refused)
+                if specs.is_full and not self.has_applied_all:
+                    self._clean = False  # storage that is attached from now on has no mark that speaks for it
+                    await self._parking.park_orphans(self._topics)
+                    self.has_applied_all = True
+        if refused:
+            raise refused[0]
 
-    async def apply_topic(self, topic: TopicSpec, settings: TopicSettings) -> None:
-        """The topic is as the spec has it: its replicas that belong here run, with its settings."""
-        if topic.id not in self._topics:
-            self._parking.unpark(topic.name, topic.id)
+    # configs
+
+    def _use_broker_configs(self, specs: HeldSpecs, refused: list[KafkaError]) -> bool:
+        """Whether they are others than before."""
+        configs = self._broker_configs
+        own, default = configs.dynamic_own, configs.dynamic_default
+        if (specs.own_configs, specs.default_configs) == (own, default):
+            return False
+        try:
+            configs.use_dynamic(own=specs.own_configs, default=specs.default_configs)
+        except KafkaError as error:
+            self._logger.error("configs_not_applied", reason=str(error))
+            configs.use_dynamic(own=own, default=default)
+            refused.append(error)
+            return False
+        self._settings.clear()
+        return True
+
+    def _settings_of(self, topic: HeldTopic) -> TopicSettings:
+        key = frozenset(topic.configs.items())
+        settings = self._settings.get(key)
+        if settings is None:
+            if len(self._settings) >= _SHARED_SETTINGS_MAX:
+                self._settings.clear()
+            settings = self._settings[key] = settings_of(topic.configs, self._broker_configs)
+        return settings
+
+    # what should be here
+
+    async def _apply_topic(self, named: HeldTopic, refused: list[KafkaError]) -> None:
+        before = self._topics.get(named.id)
+        try:
+            settings = self._settings_of(named)
+        except KafkaError as error:
+            self._logger.error("topic_not_applied", topic=named.name, reason=str(error))
+            refused.append(error)
+            return
+        clean = self._clean
+        if before is None:
+            # Whoever parked it may not have closed its logs, and a clean stop since says nothing of them.
+            clean = not self._parking.unpark(named.name, named.id) and clean
+        topic = named if before is None else _merged(before, named)
         self._topics[topic.id] = topic
-        opened = 0
         for spec in topic.partitions:
-            if self._spu in spec.replicas:
-                replica = self._replicas.find(spec.topic_id, spec.partition)
-                if replica is not None:
-                    replica.use_spec(spec)
-                    replica.use_settings(settings)
-                    continue
-                self._open(spec, settings)
-                opened += 1
-                if opened % OPENED_IN_A_ROW == 0:
-                    await trio.lowlevel.checkpoint()
+            replica = self._replicas.find(spec.topic_id, spec.partition)
+            if replica is not None:
+                replica.use_settings(settings)
+                self._use_spec(replica, spec)
+            elif self._is_worth_opening(spec):
+                await self._open(spec, settings, clean=clean)
+            self._in_a_row += 1
+            if self._in_a_row % APPLIED_IN_A_ROW == 0:
+                await trio.lowlevel.checkpoint()
 
-    async def remove_topic(self, topic_id: TopicId) -> None:
-        """The topic is gone: its replicas stop, and their storage is parked."""
-        topic = self._topics.pop(topic_id)
-        gone = self._replicas.remove_topic(topic)
-        for replica in gone:
-            replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} was deleted"))
-        for replica in gone:
-            await replica.close()
-        await self._parking.park(topic.name, topic_id)
-        self._logger.info("topic_parked", topic=topic.name, topic_id=str(topic_id), partitions=len(topic.partitions))
+    def _use_spec(self, replica: Replica, spec: PartitionSpec) -> None:
+        if spec.epoch < replica.spec.epoch:
+            self._log(spec).warning("stale_spec_ignored", epoch=spec.epoch, known=replica.spec.epoch)
+        elif spec != replica.spec:
+            replica.use_spec(spec)
 
-    async def on_all_applied(self) -> None:
-        """All topics that exist have been applied: what else lies here belongs to none of them."""
-        self._clean = False  # storage that is reattached from now on has no mark that speaks for it
-        await self._parking.park_orphans(self._topics)
+    def _is_worth_opening(self, spec: PartitionSpec) -> bool:
+        """A log that did not open is not looked through again and again, but once for each election."""
+        damage = self._replicas.damaged.get((spec.topic_id, spec.partition))
+        return damage is None or damage.epoch != spec.epoch
 
-    def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
+    async def _open(self, spec: PartitionSpec, settings: TopicSettings, *, clean: bool) -> None:
         directory = layout.replica_directory(self._data_directory, spec.topic, spec.topic_id, spec.partition)
-        logger = self._logger.bind(topic=spec.topic, partition=spec.partition)
-        clean = self._clean or not self._files.list(directory)
+        clean = clean or not self._files.list(directory)
         try:
             log = Log.open(self._files, directory, settings.log, clean=clean, open_files=self._open_files)
         except OSError as error:
-            logger.error("replica_did_not_open", reason=str(error))
-            self._replicas.add_damaged(spec, str(error))
+            self._refuse_to_open(spec, str(error))
             return
+        if log.epochs.latest > spec.epoch:
+            self._refuse_to_open(spec, f"its log is at epoch {log.epochs.latest}, and epoch {spec.epoch} was assigned")
+            await log.close(clean=False)
+            return
+        self._report_recovery(spec, log)
+        # With no other replica everything in the log is committed; else only what was known to be so.
+        alone = spec.live_replicas == (self._spu,)
+        known = self._high_watermarks.get((spec.topic_id, spec.partition), log.log_start)
+        high_watermark = log.log_end if alone else min(known, log.log_end)
+        replica = Replica(self._spu, spec, log, settings, high_watermark)
+        self._replicas.add(replica)
+        if log.synced_end < log.log_end:
+            self._flusher.flush(replica)  # what an unclean stop left in the page cache
+
+    def _refuse_to_open(self, spec: PartitionSpec, reason: str) -> None:
+        self._log(spec).error("replica_did_not_open", reason=reason)
+        self._replicas.add_damaged(spec, reason)
+
+    def _report_recovery(self, spec: PartitionSpec, log: Log) -> None:
         report = log.recovery
         if not report.was_clean:
             self._metrics.recovered_replicas += 1
             self._metrics.truncated_bytes += report.cut_bytes
             self._metrics.rebuilt_indexes += report.indexes_rebuilt
         for event in report.events:
-            logger.warning("log_recovered", what=event)
-        # With no other replica everything in the log is committed; else only what was known to be so.
-        alone = spec.live_replicas == (self._spu,)
-        known = self._high_watermarks.get((spec.topic_id, spec.partition), log.log_start)
-        self._replicas.add(Replica(self._spu, spec, log, settings, log.log_end if alone else min(known, log.log_end)))
+            self._log(spec).warning("log_recovered", what=event)
+
+    # what should be here no more
+
+    def _gone(self, specs: HeldSpecs) -> list[PartitionSpec]:
+        held = {(spec.topic_id, spec.partition): spec for topic in self._topics.values() for spec in topic.partitions}
+        if specs.is_full:
+            named = {(spec.topic_id, spec.partition) for topic in specs.topics for spec in topic.partitions}
+            return [spec for key, spec in held.items() if key not in named]
+        return [held[key] for key in specs.removed if key in held]
+
+    async def _remove(self, gone: list[PartitionSpec]) -> None:
+        """The replicas stop, and the storage of topics of which nothing is left here is parked."""
+        replicas = [replica for spec in gone if (replica := self._replicas.remove(spec)) is not None]
+        for replica in replicas:
+            replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{replica.topic} was deleted"))
+        for replica in replicas:
+            try:
+                await replica.close()
+            except OSError as error:
+                self._log(replica.spec).error("log_not_closed", reason=str(error))
+        keys = {(spec.topic_id, spec.partition) for spec in gone}
+        for topic_id in dict.fromkeys(spec.topic_id for spec in gone):
+            topic = self._topics.pop(topic_id)
+            left = tuple(spec for spec in topic.partitions if (topic_id, spec.partition) not in keys)
+            if left:
+                self._topics[topic_id] = replace(topic, partitions=left)
+                continue
+            await self._park(topic)
+
+    async def _park(self, topic: HeldTopic) -> None:
+        logger = self._logger.bind(topic=topic.name, topic_id=str(topic.id))
+        try:
+            await self._parking.park(topic.name, topic.id)
+        except OSError as error:
+            logger.error("topic_not_parked", reason=str(error))  # the next start finds that it belongs to nothing
+        else:
+            logger.info("topic_parked", partitions=len(topic.partitions))
+
+    def _log(self, spec: PartitionSpec) -> FilteringBoundLogger:
+        return self._logger.bind(topic=spec.topic, partition=spec.partition)
+
+
+def _merged(before: HeldTopic, named: HeldTopic) -> HeldTopic:
+    """What was known of the topic's partitions, and over that what is said now."""
+    partitions = {spec.partition: spec for spec in (*before.partitions, *named.partitions)}
+    return replace(named, partitions=tuple(partitions.values()))

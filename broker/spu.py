@@ -10,17 +10,17 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import Endpoint, SpuSpec, TopicSpec
+from tailrace.cluster.specs import Endpoint, TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
+from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.server import handlers as shared_handlers
-from tailrace.server.administration import Administration
 from tailrace.server.client_connection import Route
 from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
@@ -30,15 +30,19 @@ from tailrace.storage import layout
 from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_shutdown_mark
 
 from . import handlers
-from .controller_state import StateError
 from .fetch_session import FetchSessions
 from .flusher import Flusher
+from .forwarding import Forwarding
 from .housekeeping import Housekeeping
-from .local_controller import LocalController
+from .live_replicas_updater import LiveReplicasUpdater
 from .metrics import BrokerMetrics, Gauges, PartitionGauges, render
+from .mirror_updater import MirrorUpdater
 from .parking import Parking
-from .producer_ids import ProducerIds
+from .private_server import PrivateServer
+from .producer_ids import ProducerIds, allocate_from
 from .replicas import Replica, Replicas
+from .sc_connection import DuplicateSpuError, Registration, ScConnection
+from .sc_receiver import ScReceiver
 from .spec_dispatcher import SpecDispatcher
 from .waiting import Deadlines
 
@@ -83,7 +87,11 @@ class Spu:
         self._appended: dict[Replica, None] = {}
         self._flusher: Flusher | None = None
         self._stopping = trio.Event()
-        self.controller: LocalController
+        self._dispatcher: SpecDispatcher | None = None
+        self._clean = False
+        """Whether whoever wrote the logs last closed them all."""
+        self._mirror = MirrorUpdater(self.cluster)
+        self.forwarding: Forwarding
         self.producer_ids: ProducerIds
 
     # what clients' connections call
@@ -100,8 +108,6 @@ class Spu:
     def _handler(self, api_key: int) -> Callable[[RequestContext, Any], Reply]:
         if api_key in shared_handlers.SHARED:
             return partial(shared_handlers.load(api_key), self)
-        if api_key in shared_handlers.ADMINISTRATIVE:
-            return partial(shared_handlers.load_administrative(api_key), self)
         return partial(handlers.load(api_key), self)
 
     def end_turn(self) -> None:
@@ -115,12 +121,8 @@ class Spu:
 
     # what handlers call
 
-    @property
-    def administration(self) -> Administration:
-        return self.controller
-
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
-        return await self.controller.create_topics(topics)
+        return await self.forwarding.create_topics(topics)
 
     def on_appended(self, replica: Replica) -> None:
         """A handler appended to the replica; who waits for that is woken at the end of the turn."""
@@ -133,41 +135,114 @@ class Spu:
         self._stopping.set()
 
     async def run(self, task_status: trio.TaskStatus[list[Address]] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves until `stop`; reports the addresses of its listeners when clients may come."""
+        """Serves until `stop`. Reports the addresses of its listeners when clients may come, which is when the
+        Streaming Controller has said what belongs here; none, if it is stopped before. Raises StartError."""
         await self._make_data_directory()
         lock = self.files.lock(layout.lock_path(self.data_directory))
         if lock is None:
             raise StartError(f"{self.data_directory} is in use by another tailrace process")
+        duplicate: BaseException | None = None
         with ExitStack() as held:
             held.callback(lock.release)
-            with ExitStack() as listening:
-                await self._serve(listening, task_status)
+            self._clean = await take_clean_shutdown_mark(self.files, self.data_directory)
+            try:
+                with ExitStack() as listening:
+                    await self._serve(listening, task_status)
+            except* DuplicateSpuError as errors:
+                duplicate = first_error(errors)
             # Nobody can connect any more: who tries learns at once that this SPU has gone.
             await self._housekeeping.save_high_watermarks()
             await self._close_replicas()
+        if duplicate is not None:
+            raise StartError(str(duplicate)) from duplicate
         self._logger.info("spu_stopped")
 
     async def _serve(self, listening: ExitStack, task_status: trio.TaskStatus[list[Address]]) -> None:
         """Until `stop`. The listeners close with the stack."""
-        listeners: list[tuple[Listener, ListenerSettings]] = []
-        for each in self.settings.listeners:
-            listener = await listen(self._network, each)
-            listening.callback(listener.close)
-            listeners.append((listener, each))
-        metrics_listener = None
-        if self.settings.metrics is not None:
-            metrics_listener = await listen(self._network, self.settings.metrics)
-            listening.callback(metrics_listener.close)
-        self.controller = await self._open_replicas(tuple(_endpoint(*each) for each in listeners))
-        self.producer_ids = ProducerIds(self.controller.allocate_producer_ids)
+        public = [(await self._listen(listening, each), each) for each in self.settings.listeners]
+        private = await self._listen(listening, self.settings.private)
+        metrics = None if self.settings.metrics is None else await self._listen(listening, self.settings.metrics)
         async with trio.open_nursery() as nursery:
-            server = self._start(nursery, listeners, metrics_listener)
-            addresses = [listener.address for listener, _ in listeners]
-            self._logger.info("spu_started", addresses=[str(each) for each in addresses])
+            receiver = self._receiver(nursery)
+            sc = self._connection(receiver, [_endpoint(*each) for each in public], private)
+            self.forwarding = Forwarding(sc, self.cluster, self._mirror)
+            self.producer_ids = ProducerIds(partial(allocate_from, sc.request))
+            nursery.start_soon(sc.run)
+            nursery.start_soon(self.deadlines.run)
+            nursery.start_soon(PrivateServer(self._logger).serve, private)
+            if metrics is not None:
+                self._logger.info("metrics_served", address=str(metrics.address))
+                nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
+            addresses: list[Address] = []
+            if await self._is_ready(receiver):
+                addresses = [listener.address for listener, _ in public]
+                server = self._accept_clients(nursery, public)
+                self._logger.info("spu_started", addresses=[str(each) for each in addresses])
             task_status.started(addresses)
             await self._stopping.wait()
-            await server.see_off_clients()
+            if addresses:
+                await server.see_off_clients()
+            await sc.leave()
             nursery.cancel_scope.cancel()
+
+    async def _listen(self, listening: ExitStack, settings: ListenerSettings) -> Listener:
+        listener = await listen(self._network, settings)
+        listening.callback(listener.close)
+        return listener
+
+    async def _is_ready(self, receiver: ScReceiver) -> bool:
+        """Whether clients may come; False when it is stopped before."""
+
+        async def wait_until_ready(waiting: trio.CancelScope) -> None:
+            await receiver.ready(self.id)
+            waiting.cancel()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait_until_ready, nursery.cancel_scope)
+            await self._stopping.wait()
+            nursery.cancel_scope.cancel()
+        return not self._stopping.is_set()
+
+    def _receiver(self, nursery: trio.Nursery) -> ScReceiver:
+        self._flusher = Flusher(nursery, self.deadlines, self.metrics, self._logger)
+        self._dispatcher = SpecDispatcher(
+            self.id,
+            self.data_directory,
+            self.files,
+            self.replicas,
+            self.parking,
+            self.broker_configs,
+            self._flusher,
+            self.metrics,
+            self._logger,
+            clean=self._clean,
+        )
+        live_replicas = LiveReplicasUpdater(self.replicas, self._logger)
+        return ScReceiver(self._dispatcher, self._mirror, live_replicas, self.replicas)
+
+    def _connection(self, receiver: ScReceiver, public: list[Endpoint], private: Listener) -> ScConnection:
+        registration = Registration(
+            self.id,
+            incarnation=str(self.chance.uuid()),
+            stopped_cleanly=self._clean,
+            endpoints=tuple(public),
+            private=_endpoint(private, self.settings.private),
+        )
+        controllers = self.settings.controllers
+        return ScConnection(registration, controllers, self._network, self.chance, receiver, self._logger)
+
+    def _accept_clients(
+        self, nursery: trio.Nursery, listeners: list[tuple[Listener, ListenerSettings]]
+    ) -> PublicServer:
+        server = PublicServer(self, self.apis, self.broker_configs, self.metrics.server, self._logger)
+        for listener, each in listeners:
+            nursery.start_soon(server.serve, listener, each)
+        nursery.start_soon(server.close_idle)
+        # Not before: until all specs are known, no storage may be taken for one that has had its time.
+        nursery.start_soon(self._housekeeping.apply_retention)
+        nursery.start_soon(self._housekeeping.compact)
+        nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
+        return server
 
     async def _make_data_directory(self) -> None:
         """Durably: what is synced inside a directory is lost with a directory that was not."""
@@ -179,55 +254,6 @@ class Spu:
         self.files.make_directories(self.data_directory)
         for directory in made:
             await self.files.sync_directory(directory.rpartition("/")[0] or "/")
-
-    async def _open_replicas(self, endpoints: tuple[Endpoint, ...]) -> LocalController:
-        clean = await take_clean_shutdown_mark(self.files, self.data_directory)
-        dispatcher = SpecDispatcher(
-            self.id,
-            self.data_directory,
-            self.files,
-            self.replicas,
-            self.parking,
-            self.metrics,
-            self._logger,
-            clean=clean,
-        )
-        controller = LocalController(
-            SpuSpec(self.id, self.settings.rack, endpoints),
-            self.data_directory,
-            self.files,
-            self.wall_clock,
-            self.chance,
-            self.cluster,
-            self.broker_configs,
-            dispatcher,
-        )
-        try:
-            await controller.start(clean=clean)
-        except StateError as error:
-            raise StartError(str(error)) from error
-        await dispatcher.on_all_applied()
-        return controller
-
-    def _start(
-        self, nursery: trio.Nursery, listeners: list[tuple[Listener, ListenerSettings]], metrics: Listener | None
-    ) -> PublicServer:
-        self._flusher = Flusher(nursery, self.deadlines, self.metrics, self._logger)
-        for replica in self.replicas:
-            if replica.log.synced_end < replica.log.log_end:
-                self._flusher.flush(replica)  # what an unclean stop left in the page cache
-        server = PublicServer(self, self.apis, self.broker_configs, self.metrics.server, self._logger)
-        nursery.start_soon(self.deadlines.run)
-        nursery.start_soon(self._housekeeping.apply_retention)
-        nursery.start_soon(self._housekeeping.compact)
-        nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
-        for listener, each in listeners:
-            nursery.start_soon(server.serve, listener, each)
-        nursery.start_soon(server.close_idle)
-        if metrics is not None:
-            self._logger.info("metrics_served", address=str(metrics.address))
-            nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
-        return server
 
     async def _close_replicas(self) -> None:
         """Brings every log to the disk; the mark says that all of them got there."""
@@ -247,7 +273,10 @@ class Spu:
         async with trio.open_nursery() as nursery:
             for replica in self.replicas:
                 nursery.start_soon(close, replica)
-        if not failed and not any(replica.offline_reason for replica in self.replicas):
+        # Logs that were never opened, because no specs came, are as they were found.
+        opened_all = self._dispatcher is not None and self._dispatcher.has_applied_all
+        damaged = self.replicas.damaged or any(replica.offline_reason for replica in self.replicas)
+        if (opened_all or self._clean) and not failed and not damaged:
             await leave_clean_shutdown_mark(self.files, self.data_directory)
 
     def _scrape(self) -> bytes:

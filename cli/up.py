@@ -9,20 +9,33 @@ import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Collection
+from dataclasses import replace
 
 import trio
 
 from tailrace.broker.spu import Spu, StartError
 from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.controller.key_value.interface import NO_VERSION, KeyValueStore, Put
+from tailrace.controller.object_codec import encode, key_of
+from tailrace.controller.objects import PublicEndpoint
+from tailrace.controller.objects import Spu as Registered
+from tailrace.controller.objects import SpuSpec as RegisteredSpec
+from tailrace.controller.streaming_controller import ScAddresses, StreamingController
+from tailrace.protocol.ids import SpuId
 from tailrace.runtime import logs
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address, CannotListenError
 from tailrace.runtime.process import allow_many_files, running_ms, stop_signals
 from tailrace.runtime.seams import Seams, real_seams
-from tailrace.runtime.settings import ListenerSettings, SettingsError, SpuSettings, parse_address
+from tailrace.runtime.settings import ListenerSettings, ScSettings, SettingsError, SpuSettings, parse_address
 from tailrace.runtime.settings_sources import default_data_directory, merge, read_file
 
+from .sc_store import opened_store
+from .serving import CannotServeError
+
+SC_PUBLIC = Address("127.0.0.1", 9003)
+SC_PRIVATE = Address("127.0.0.1", 9004)
 DEFAULT_PUBLIC = "127.0.0.1:9005,127.0.0.1:9092"
 METRICS = Address("127.0.0.1", 9008)
 LOG_FORMATS = ("text", "json")
@@ -70,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
     refused: str | None = None
     try:
         trio.run(_up, settings, seams)
-    except* (StartError, CannotListenError, SettingsError) as errors:
+    except* (CannotServeError, StartError, CannotListenError, SettingsError) as errors:
         refused = str(first_error(errors))
     return 0 if refused is None else _fail(refused)
 
@@ -81,8 +94,23 @@ def _fail(sentence: str) -> int:
 
 
 async def _up(settings: SpuSettings, seams: Seams) -> None:
-    async with stop_signals() as signals, trio.open_nursery() as nursery:
-        spu = Spu(settings, seams, logs.get_logger())
+    logger = logs.get_logger()
+    sc_settings = ScSettings(
+        f"{settings.data_directory}/sc",
+        (ListenerSettings("PUBLIC", SC_PUBLIC, may_move=True),),
+        ListenerSettings("PRIVATE", SC_PRIVATE, may_move=True),
+        broker=settings.broker,
+    )
+    async with (
+        stop_signals() as signals,
+        opened_store(sc_settings.store, sc_settings.data_directory, seams, logger) as store,
+        trio.open_nursery() as nursery,
+    ):
+        await _register(store, SpuId(settings.id))
+        sc = StreamingController(sc_settings, seams, store, logger)
+        where: ScAddresses = await nursery.start(sc.run)
+        directory = f"{settings.data_directory}/spu-{settings.id}"
+        spu = Spu(replace(settings, data_directory=directory, controllers=(where.private,)), seams, logger)
         nursery.start_soon(_stop_on_signal, signals, spu, nursery.cancel_scope)
         async with trio.open_nursery() as serving:
             addresses: list[Address] = await serving.start(spu.run)
@@ -90,6 +118,13 @@ async def _up(settings: SpuSettings, seams: Seams) -> None:
             gc.freeze()  # what start-up made lives on: the collector need not look at it again
             print(f"ready bootstrap={','.join(map(str, addresses))} in {running_ms()} ms", flush=True)
         nursery.cancel_scope.cancel()
+
+
+async def _register(store: KeyValueStore, spu: SpuId) -> None:
+    """So that it may connect; nothing, if it is registered."""
+    # Port 0: clients are told what the SPU itself says.
+    registered = Registered(RegisteredSpec(spu, public=PublicEndpoint(port=0)))
+    await store.write([Put(key_of(registered), encode(registered), NO_VERSION)])
 
 
 async def _stop_on_signal(signals: AsyncIterator[int], spu: Spu, scope: trio.CancelScope) -> None:

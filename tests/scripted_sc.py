@@ -13,7 +13,11 @@ import structlog
 import trio
 from simulation.network import MemoryConnection, MemoryNetwork
 
+from tailrace.protocol.ids import TopicId
+from tailrace.protocol.internal import apply_specs
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsResponse
+from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, PartitionState, SpuState, TopicState
+from tailrace.protocol.internal.apply_specs import ApplySpecsRequest
 from tailrace.protocol.internal.leave import LeaveResponse
 from tailrace.protocol.internal.register_spu import RegisterSpuRequest, RegisterSpuResponse
 from tailrace.protocol.internal.renew_lease import RenewLeaseResponse
@@ -40,6 +44,8 @@ class ScriptedSc:
     heartbeats: int = 0
     answers: dict[IntEnum, Callable[[Any], Any]] = field(default_factory=dict)
     """By API; None as an answer is never given. Without an entry the answer is that all is well."""
+    version: int = 0
+    """Of the metadata that were said last."""
     link: PrivateLink | None = None
     """The latest, once an SPU is registered on it."""
     connections: list[MemoryConnection] = field(default_factory=list)
@@ -65,6 +71,27 @@ class ScriptedSc:
 
     async def ask(self, message: Any) -> Any:
         return await (await self.registered()).ask(message)
+
+    async def introduce(self, spu: int, *topics: TopicState) -> None:
+        """Says all there is: this SPU, which is online, and topics of which it holds everything."""
+        held = [
+            apply_specs.TopicState(
+                topic.topic_id,
+                topic.name,
+                partitions=[
+                    apply_specs.PartitionState(
+                        each.partition, each.leader, each.epoch, each.replicas, each.live_replicas
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in topics
+        ]
+        await self.ask(ApplySpecsRequest(is_full=True, topics=held))
+        self.version += 1
+        await self.ask(
+            ApplyMetadataRequest(True, self.version, "cluster", spu, [SpuState(spu, None, True)], topics=list(topics))
+        )
 
     def heard_of(self, kind: type[M]) -> list[M]:
         return [message for message in self.heard if isinstance(message, kind)]
@@ -119,6 +146,14 @@ class ScriptedSc:
             case InternalApiKey.ALLOCATE_PRODUCER_IDS:
                 return AllocateProducerIdsResponse(first_id=1000, count=1000)
         raise AssertionError(f"no answer to {api_key!r} was set up")
+
+
+def topic_state(
+    topic_id: TopicId, name: str, partitions: int = 1, *, leader: int = 1, epoch: int = 0, live: tuple[int, ...] = (1,)
+) -> TopicState:
+    """A topic of which SPU 1 holds every partition."""
+    states = [PartitionState(number, leader, epoch, [1, 2], list(live)) for number in range(partitions)]
+    return TopicState(topic_id, name, partitions=states)
 
 
 @asynccontextmanager

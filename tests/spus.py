@@ -1,28 +1,43 @@
-"""A whole SPU on simulated seams: memory for a network, simulated files, a clock that jumps, chance from a seed."""
+"""A whole SPU, and the Streaming Controller that it obeys, on simulated seams: memory for a network, simulated files, a
+clock that jumps, chance from a seed."""
 
-from collections.abc import AsyncIterator, Mapping
+import itertools
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
 import trio
 from simulation.client import WireClient
-from simulation.files import SimulatedFiles
+from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
 from tailrace.broker.spu import Spu
 from tailrace.cluster.specs import TopicSpec
-from tailrace.cluster.topic_planning import NewTopic
+from tailrace.controller.key_value.interface import NO_VERSION, Put
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.object_codec import encode, key_of
+from tailrace.controller.objects import Spu as Registered
+from tailrace.controller.objects import SpuSpec as RegisteredSpec
+from tailrace.controller.public_host import KNOWN
+from tailrace.controller.streaming_controller import StreamingController
 from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
+from tailrace.protocol.internal_apis import InternalApiKey
+from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tailrace.protocol.records import Record, build_batch
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams
-from tailrace.runtime.settings import ListenerSettings, SpuSettings
+from tailrace.runtime.settings import ListenerSettings, ScSettings, SpuSettings
 
 ADDRESS = Address("spu-1", 9005)
 METRICS = Address("spu-1", 9008)
+SC_PUBLIC = Address("sc", 9003)
+SC_PRIVATE = Address("sc", 9004)
 
 
 class SteadyClock:
@@ -37,14 +52,21 @@ class SteadyClock:
 
 @dataclass
 class World:
-    """What outlives an SPU: start another one on it to see what a restart finds."""
+    """What outlives an SPU and its controller: start others on it to see what a restart finds."""
 
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     network: MemoryNetwork = field(default_factory=MemoryNetwork)
     clock: SteadyClock = field(default_factory=SteadyClock)
+    store: MemoryStore = field(default_factory=MemoryStore)
+    starts: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def seams(self) -> Seams:
-        return Seams(self.network, self.files, self.clock, RandomChance(1))
+        """Of one start: no two processes have the same luck."""
+        return Seams(self.network, self.files, self.clock, RandomChance(next(self.starts)))
+
+    def crashed(self, keep: Keep) -> "World":
+        """The world after a power failure of the SPU's machine."""
+        return replace(self, files=self.files.crash(keep), network=MemoryNetwork())
 
 
 @dataclass
@@ -58,27 +80,63 @@ class RunningSpu:
     async def create(
         self, name: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None
     ) -> TopicSpec:
-        (made,) = await self.spu.controller.create_topics([NewTopic(name, partitions, 1, configs=configs)])
-        assert isinstance(made, TopicSpec), made
-        return made
+        asked = [CreatableTopicConfig(name=each, value=value) for each, value in (configs or {}).items()]
+        topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=asked)
+        request = CreateTopicsRequest(topics=[topic])
+        response = await (await self.client()).request(ApiKey.CREATE_TOPICS, newest(ApiKey.CREATE_TOPICS), request)
+        assert response.topics[0].error_code == 0, response
+        return self.spu.cluster.topics[name]
+
+    async def delete(self, topic: TopicSpec) -> None:
+        request = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=topic.id)])
+        response = await (await self.client()).request(ApiKey.DELETE_TOPICS, newest(ApiKey.DELETE_TOPICS), request)
+        assert response.responses[0].error_code == 0, response
+
+    async def undelete(self, topic: TopicSpec) -> None:
+        controller = WireClient(await self.world.network.connect(SC_PUBLIC), apis=KNOWN)
+        response = await controller.request(InternalApiKey.UNDELETE_TOPIC, 0, UndeleteTopicRequest(str(topic.id)))
+        assert response.error_code == 0, response
+        await trio.testing.wait_all_tasks_blocked()
 
 
 @asynccontextmanager
 async def running_spu(world: World | None = None, broker: Mapping[str, str] | None = None) -> AsyncIterator[RunningSpu]:
-    """Stopped cleanly at the end; cancel the task that holds it to stop it as kill -9 does."""
+    """With a Streaming Controller of its own. Both are stopped cleanly at the end; cancel the task that holds them to
+    stop them as kill -9 does."""
     world = world or World()
-    settings = SpuSettings(
+    registered = Registered(RegisteredSpec(SpuId(1)))
+    await world.store.write([Put(key_of(registered), encode(registered), NO_VERSION)])
+    sc = StreamingController(_sc_settings(broker or {}), world.seams(), world.store, structlog.get_logger())
+    spu = Spu(_spu_settings(broker or {}), world.seams(), structlog.get_logger())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(sc.run)
+        async with trio.open_nursery() as serving:
+            await serving.start(spu.run)
+            await trio.testing.wait_all_tasks_blocked()  # the leaders are elected
+            yield RunningSpu(spu, world)
+            spu.stop()
+        sc.stop()
+
+
+def _sc_settings(broker: Mapping[str, str]) -> ScSettings:
+    return ScSettings(
+        "/data/sc",
+        (ListenerSettings("PUBLIC", SC_PUBLIC),),
+        ListenerSettings("PRIVATE", SC_PRIVATE),
+        "memory",
+        broker=broker,
+    )
+
+
+def _spu_settings(broker: Mapping[str, str]) -> SpuSettings:
+    return SpuSettings(
         1,
         "/data/spu-1",
         (ListenerSettings("PUBLIC", ADDRESS),),
         ListenerSettings("METRICS", METRICS),
-        broker=broker or {},
+        broker=broker,
+        controllers=(SC_PRIVATE,),
     )
-    spu = Spu(settings, world.seams(), structlog.get_logger())
-    async with trio.open_nursery() as nursery:
-        await nursery.start(spu.run)
-        yield RunningSpu(spu, world)
-        spu.stop()
 
 
 def batch(*values: bytes | None, timestamp: int = 1_700_000_000_000, **attributes: Any) -> bytes:

@@ -177,3 +177,21 @@ async def test_a_topic_that_is_gone_again_is_unknown(autojump_clock: object) -> 
     (gone,) = await spu.forwarding.create_topics([NewTopic("t", 1, 1)])
     assert isinstance(gone, KafkaError)
     assert gone.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_topic_that_somebody_else_has_just_created_is_waited_for(autojump_clock: object) -> None:
+    def answer(request: CreateTopicsRequest) -> CreateTopicsResponse:
+        return CreateTopicsResponse(
+            topics=[CreatableTopicResult(name="t", error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="so it is")]
+        )
+
+    spu = _Spu(answer)
+    spu.mirror.apply(_metadata(5))
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def create() -> None:
+            assert await spu.forwarding.create_topics([NewTopic("t", 1, 1)]) == [spu.cluster.topics["t"]]
+
+        await trio.testing.wait_all_tasks_blocked()
+        spu.mirror.apply(_metadata(6, "t"))

@@ -109,16 +109,16 @@ def test_a_replica_whose_log_did_not_open_says_that_its_storage_failed() -> None
     world.cluster.put_topic(topic)
     world.replicas.add_damaged(topic.partitions[0], "bits have flipped")
     assert world.refusal("t") == ErrorCode.KAFKA_STORAGE_ERROR
-    world.replicas.remove_topic(topic)
+    assert world.replicas.remove(topic.partitions[0]) is None
     assert world.refusal("t") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_a_removed_topic_is_gone_by_both_its_names() -> None:
+def test_a_removed_replica_is_gone_by_both_its_names() -> None:
     world = _World()
     topic = _topic(partitions=2)
     made = world.add(topic)
     other = world.add(_topic("other", TopicId(int=8)))
-    assert world.replicas.remove_topic(topic) == made
+    assert [world.replicas.remove(spec) for spec in topic.partitions] == made
     assert world.replicas.find("t", 0) is None
     assert world.replicas.find(TOPIC_ID, 1) is None
     assert list(world.replicas) == other

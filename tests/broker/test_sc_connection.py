@@ -176,15 +176,30 @@ async def test_a_clean_stop_gives_the_lease_back(autojump_clock: object) -> None
         assert len(sc.heard_of(LeaveRequest)) == 1
 
 
+async def test_who_has_left_does_not_register_again(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        await sc.registered()
+        await trio.testing.wait_all_tasks_blocked()
+        await spu.connection.leave()
+        sc.drop()
+        await trio.sleep(60)
+        assert len(sc.heard_of(RegisterSpuRequest)) == 1
+
+
 async def test_a_controller_that_does_not_answer_holds_up_no_stop(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network) as spu:
-        with trio.fail_after(0):
-            await spu.connection.leave()
         sc.answers[InternalApiKey.LEAVE] = lambda message: None
         await sc.registered()
         await trio.testing.wait_all_tasks_blocked()
         with trio.fail_after(1.1):
+            await spu.connection.leave()
+
+
+async def test_a_controller_that_is_away_holds_up_no_stop(autojump_clock: object) -> None:
+    async with _running(MemoryNetwork()) as spu:
+        with trio.fail_after(0.1):
             await spu.connection.leave()
 
 

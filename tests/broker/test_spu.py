@@ -6,7 +6,6 @@ import trio
 from simulation.client import WireClient
 from spus import ADDRESS, METRICS, RunningSpu, World, batch, running_spu
 
-from tailrace.broker.local_controller import STATE_FILE
 from tailrace.broker.spu import Spu, StartError
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -48,11 +47,11 @@ async def test_a_clean_stop_keeps_everything_and_leaves_no_gap(autojump_clock: o
         topic = await running.create("t")
         assert (await produce(await running.client(), batch(b"a", b"b"))).base_offset == 0
         epoch = running.spu.cluster.topics["t"].partitions[0].epoch
-    after = World(world.files.crash("none"), clock=world.clock)  # what was not on the disk is gone
+    after = world.crashed("synced")  # what was not on the disk is gone
     async with running_spu(after) as running:
         assert await latest(running) == (0, 2)
         assert running.spu.cluster.topics["t"].id == topic.id
-        assert running.spu.cluster.topics["t"].partitions[0].epoch == epoch
+        assert running.spu.cluster.topics["t"].partitions[0].epoch == epoch + 1, "each process is elected by itself"
         assert running.spu.metrics.recovered_replicas == 0
         assert (await produce(await running.client(), batch(b"c"))).base_offset == 2
 
@@ -65,7 +64,7 @@ async def test_a_kill_keeps_what_the_page_cache_holds_and_begins_a_new_epoch(aut
             assert (await produce(await running.client(), batch(b"a", b"b"))).base_offset == 0
             killed.cancel()
             await trio.lowlevel.checkpoint()
-    after = World(world.files.crash("all"), clock=world.clock)
+    after = world.crashed("all")
     async with running_spu(after) as running:
         assert await latest(running) == (0, 2)
         assert running.spu.cluster.topics["t"].partitions[0].epoch == 1
@@ -83,7 +82,7 @@ async def test_what_was_acknowledged_after_a_flush_survives_a_power_failure(auto
             assert (await produce(await running.client(), batch(b"a"), acks=1)).base_offset == 0
             killed.cancel()
             await trio.lowlevel.checkpoint()
-    async with running_spu(World(world.files.crash("none"), clock=world.clock)) as running:
+    async with running_spu(world.crashed("synced")) as running:
         assert await latest(running) == (0, 1)
 
 
@@ -122,7 +121,7 @@ async def test_a_full_disk_is_an_error_and_nothing_is_half_there(autojump_clock:
         world.files.room_bytes = 10
         assert (await produce(client, batch(b"b"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         world.files.room_bytes = None
-    async with running_spu(World(world.files.crash("all"), clock=world.clock)) as running:
+    async with running_spu(world.crashed("all")) as running:
         assert await latest(running) == (0, 1)
 
 
@@ -133,26 +132,17 @@ async def test_a_second_process_on_the_same_directory_refuses_to_start(autojump_
             await second.run()
 
 
-async def test_a_foreign_controller_file_is_refused_with_a_sentence(autojump_clock: object) -> None:
-    world = World()
-    world.files.make_directories(DATA)
-    await world.files.replace(f"{DATA}/{STATE_FILE}", b"not ours")
-    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match=STATE_FILE)):
-        async with running_spu(world):
-            pass
-
-
 async def test_a_deleted_topic_is_parked_and_comes_back_with_its_records(autojump_clock: object) -> None:
     async with running_spu(broker={"deleted.topic.retention.ms": "3600000"}) as running:
         client = await running.client()
         topic = await running.create("t")
         await produce(client, batch(b"a", b"b", b"c"))
-        await running.spu.controller.delete_topics([topic.id])
+        await running.delete(topic)
         assert (await latest(running))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         again = await running.create("t")
         assert await latest(running) == (0, 0), "a new topic of the name starts empty"
-        await running.spu.controller.delete_topics([again.id])
-        await running.spu.controller.undelete_topic(topic.id)
+        await running.delete(again)
+        await running.undelete(topic)
         assert await latest(running) == (0, 3)
 
 
@@ -161,7 +151,7 @@ async def test_parked_storage_goes_after_its_retention(autojump_clock: object) -
         files, clock = running.world.files, running.world.clock
         topic = await running.create("t")
         await produce(await running.client(), batch(b"a"))
-        await running.spu.controller.delete_topics([topic.id])
+        await running.delete(topic)
         directory = f"{DATA}/topics/t/{topic.id}"
         await trio.sleep(400)
         assert files.list(directory)
@@ -224,7 +214,7 @@ async def test_a_damaged_log_is_offline_and_leaves_the_others_alone(autojump_clo
     directory = f"{DATA}/topics/t/{topic.id}/0"
     first = next(name for name in world.files.list(directory) if name.endswith(".log"))
     world.files.remove(f"{directory}/{first}")
-    async with running_spu(World(world.files, clock=world.clock)) as running:
+    async with running_spu(world) as running:
         assert (await latest(running))[0] == ErrorCode.KAFKA_STORAGE_ERROR
         client = await running.client()
         answer = await client.request(ApiKey.PRODUCE, 9, produce_request(batch(b"a"), topic="other"))

@@ -1,8 +1,10 @@
 """A small Kafka client for tests: it writes requests and reads responses over any connection of the network seam."""
 
+from collections.abc import Mapping
+from enum import IntEnum
 from typing import Any
 
-from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.apis import API_TABLE, Api
 from tailrace.protocol.framing import FrameBuffer
 from tailrace.protocol.headers import RequestHeader, decode_response, encode_request
 from tailrace.runtime.files import Buffer
@@ -12,20 +14,23 @@ FRAME_BYTES_MAX = 100 * 1024 * 1024
 
 
 class WireClient:
-    def __init__(self, connection: Connection, client_id: str | None = "test") -> None:
+    def __init__(
+        self, connection: Connection, client_id: str | None = "test", apis: Mapping[int, Api] = API_TABLE
+    ) -> None:
         self.connection = connection
         self._client_id = client_id
+        self._apis = apis
         self._frames = FrameBuffer(FRAME_BYTES_MAX)
         self._buffer = memoryview(bytearray(64 * 1024))
         self._correlation_id = 0
         self._sent: list[tuple[int, int, int]] = []
 
-    def encode(self, api_key: ApiKey, version: int, message: object) -> bytes:
+    def encode(self, api_key: IntEnum, version: int, message: object) -> bytes:
         """One request as it goes over the wire; its response is expected after those of the requests before it."""
         self._correlation_id += 1
         self._sent.append((api_key, version, self._correlation_id))
         header = RequestHeader(api_key, version, self._correlation_id, self._client_id)
-        parts: list[Any] = encode_request(header, message)
+        parts: list[Any] = encode_request(header, message, self._apis)
         return b"".join(parts)
 
     async def send(self, data: Buffer) -> None:
@@ -36,7 +41,7 @@ class WireClient:
             if rest:
                 await self.connection.wait_writable()
 
-    async def request(self, api_key: ApiKey, version: int, message: object) -> Any:
+    async def request(self, api_key: IntEnum, version: int, message: object) -> Any:
         await self.send(self.encode(api_key, version, message))
         return await self.response()
 
@@ -45,7 +50,7 @@ class WireClient:
         frame = await self.frame()
         assert frame is not None, "the server closed the connection"
         api_key, version, correlation_id = self._sent.pop(0)
-        answered, message = decode_response(api_key, version, frame)
+        answered, message = decode_response(api_key, version, frame, self._apis)
         assert answered == correlation_id, "responses leave in request order"
         return message
 

@@ -62,7 +62,7 @@ async def test_what_is_deleted_stays_deleted_after_a_restart(autojump_clock: obj
     world = World()
     async with running_spu(world) as running:
         await delete(await with_records(running), (0, 3))
-    async with running_spu(World(world.files.crash("synced"), clock=world.clock)) as running:
+    async with running_spu(world.crashed("synced")) as running:
         replica = running.spu.replicas.find("t", 0)
         assert replica is not None
         assert replica.log.log_start == 3

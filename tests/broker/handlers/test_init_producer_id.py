@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from abandoned_spus import client_of_abandoned_spu
 from simulation.client import WireClient
 from spus import World, running_spu
 
@@ -56,18 +57,15 @@ async def test_ids_are_new_after_a_restart_and_after_a_crash(autojump_clock: obj
     async with running_spu(world) as running:
         client = await running.client()
         before = {(await init(client)).producer_id for _ in range(5)}
-        crashed = world.files.crash("synced")
-    for files in (world.files.crash("all"), crashed):
-        async with running_spu(World(files)) as running:
+        crashed = world.crashed("synced")
+    for after_it in (world, crashed):
+        async with running_spu(after_it) as running:
             client = await running.client()
             after = {(await init(client)).producer_id for _ in range(5)}
         assert before.isdisjoint(after)
 
 
-async def test_no_id_is_given_that_is_not_remembered(autojump_clock: object) -> None:
-    async with running_spu() as running:
-        client = await running.client()
-        running.world.files.syncs_fail = True
-        assert (await init(client)).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-        running.world.files.syncs_fail = False
-        assert (await init(client)).error_code == 0
+async def test_without_a_controller_the_producer_is_to_come_back(autojump_clock: object) -> None:
+    async with client_of_abandoned_spu() as client:
+        answer = await init(client)
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)

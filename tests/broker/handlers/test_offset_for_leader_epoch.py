@@ -32,7 +32,7 @@ async def test_an_epochs_end_is_where_the_next_began(autojump_clock: object, ask
             await (await running.client()).request(ApiKey.PRODUCE, 9, produced(batch(b"a", b"b")))
             killed.cancel()
             await trio.lowlevel.checkpoint()
-    async with running_spu(World(world.files.crash("all"), clock=world.clock)) as running:
+    async with running_spu(world.crashed("all")) as running:
         client = await running.client()
         await client.request(ApiKey.PRODUCE, 9, produced(batch(b"c")))
         partition = OffsetForLeaderPartition(partition=0, current_leader_epoch=1, leader_epoch=asked)

@@ -113,7 +113,7 @@ async def test_topics_are_named_by_id_in_newer_versions(autojump_clock: object) 
         response = await client.request(ApiKey.PRODUCE, newest(ApiKey.PRODUCE), produce)
         assert response.responses[0].topic_id == topic.id
         assert response.responses[0].partition_responses[0].error_code == 0
-        await running.spu.controller.delete_topics([topic.id])
+        await running.delete(topic)
         answers = await ask(client, produce, newest(ApiKey.PRODUCE))
         assert answers[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 

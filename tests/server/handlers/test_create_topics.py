@@ -118,15 +118,3 @@ async def test_a_topic_that_is_named_twice_is_refused_once_and_the_others_are_cr
         results = await create(await running.client(), wanted("t"), wanted("u"), wanted("t"))
         assert [(result.name, result.error_code) for result in results] == [("t", ErrorCode.INVALID_REQUEST), ("u", 0)]
         assert set(running.spu.cluster.topics) == {"u"}
-
-
-async def test_a_state_that_cannot_be_written_is_an_answer_not_an_end(autojump_clock: object) -> None:
-    async with running_spu() as running:
-        client = await running.client()
-        running.world.files.syncs_fail = True
-        (failed,) = await create(client, wanted())
-        assert failed.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-        assert "could not be written" in (failed.error_message or "")
-        running.world.files.syncs_fail = False
-        (made,) = await create(client, wanted())
-        assert made.error_code == 0

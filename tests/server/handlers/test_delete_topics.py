@@ -88,13 +88,3 @@ async def test_deletion_can_be_switched_off(autojump_clock: object, version: int
         (result,) = await delete(await running.client(), "t", version=version)
         assert result.error_code == code
         assert set(running.spu.cluster.topics) == {"t"}
-
-
-async def test_a_state_that_cannot_be_written_leaves_the_topic(autojump_clock: object) -> None:
-    async with running_spu() as running:
-        await running.create("t")
-        running.world.files.syncs_fail = True
-        (result,) = await delete(await running.client(), "t", version=BY_ID)
-        assert result.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-        assert set(running.spu.cluster.topics) == {"t"}
-        running.world.files.syncs_fail = False

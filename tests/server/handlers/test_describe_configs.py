@@ -8,7 +8,7 @@ from simulation.client import WireClient
 from spus import RunningSpu, running_spu
 
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS
-from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation
+from tailrace.cluster.config_changes import Operation
 from tailrace.cluster.config_definitions import ConfigSource, ConfigType
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.protocol.apis import ApiKey
@@ -18,6 +18,11 @@ from tailrace.protocol.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResult,
+)
+from tailrace.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from tailrace.server.handlers import describe_configs
 
@@ -40,11 +45,10 @@ def by_name(result: DescribeConfigsResult) -> dict[str, DescribeConfigsResourceR
 
 
 async def set_for_all(running: RunningSpu, name: str, value: str) -> None:
-
-    (error,) = await running.spu.controller.alter_configs(
-        [Alteration(BROKER, "", (ConfigChange(name, Operation.SET, value),))]
-    )
-    assert error is None
+    change = AlterableConfig(name=name, config_operation=Operation.SET, value=value)
+    request = IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(BROKER, "", [change])])
+    response = await (await running.client()).request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    assert response.responses[0].error_code == 0, response
 
 
 @pytest.mark.parametrize("version", range(1, 5))

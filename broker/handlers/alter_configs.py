@@ -1,0 +1,38 @@
+"""AlterConfigs, versions 0–2: handed to the Streaming Controller; the configs apply here when the answer leaves.
+
+- What the controller makes of each resource, `server/handlers/alter_configs.py` says.
+- The request has no timeout: a controller that does not answer for half a minute is REQUEST_TIMED_OUT for each
+  resource; it may have altered them all the same.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.forwarding import FORWARD_MS_MAX
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from tailrace.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+async def handle(spu: "Spu", context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    try:
+        response: AlterConfigsResponse = await spu.forwarding.forward(context, request, FORWARD_MS_MAX)
+    except KafkaError as error:
+        return AlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(
+                    error_code=error.code,
+                    error_message=error.message,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
+                for resource in request.resources
+            ]
+        )
+    return response

@@ -1,0 +1,40 @@
+"""IncrementalAlterConfigs, versions 0–1: handed to the Streaming Controller; the configs apply when the answer leaves.
+
+- What the controller makes of each resource, `server/handlers/incremental_alter_configs.py` says.
+- The request has no timeout: a controller that does not answer for half a minute is REQUEST_TIMED_OUT for each
+  resource; it may have altered them all the same.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.forwarding import FORWARD_MS_MAX
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from tailrace.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+async def handle(
+    spu: "Spu", context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
+    try:
+        response: IncrementalAlterConfigsResponse = await spu.forwarding.forward(context, request, FORWARD_MS_MAX)
+    except KafkaError as error:
+        return IncrementalAlterConfigsResponse(
+            responses=[
+                AlterConfigsResourceResponse(
+                    error_code=error.code,
+                    error_message=error.message,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
+                for resource in request.resources
+            ]
+        )
+    return response

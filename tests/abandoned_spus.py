@@ -1,0 +1,31 @@
+"""An SPU whose Streaming Controller was there once, and is away."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+import trio
+from scripted_sc import SC_ADDRESS, scripted_sc, topic_state
+from simulation.client import WireClient
+from spus import ADDRESS, World
+
+from tailrace.broker.spu import Spu
+from tailrace.protocol.ids import TopicId
+from tailrace.runtime.settings import ListenerSettings, SpuSettings
+
+SETTINGS = SpuSettings(1, "/data/spu-1", (ListenerSettings("PUBLIC", ADDRESS),), controllers=(SC_ADDRESS,))
+TOPIC = TopicId(int=7)
+
+
+@asynccontextmanager
+async def client_of_abandoned_spu() -> AsyncIterator[WireClient]:
+    """The SPU leads one partition of one topic, `t`."""
+    world = World()
+    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(spu.run)
+        async with scripted_sc(world.network) as sc:
+            await sc.introduce(spu.id, topic_state(TOPIC, "t"))
+        await trio.testing.wait_all_tasks_blocked()
+        yield WireClient(await world.network.connect(ADDRESS))
+        spu.stop()
