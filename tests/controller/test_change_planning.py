@@ -1,0 +1,204 @@
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation, ResourceKind
+from tailrace.cluster.topic_planning import MorePartitions, NewTopic
+from tailrace.controller.actions import Delete, Put
+from tailrace.controller.change_planning import (
+    DELETED_TOPICS_MAX,
+    plan_configs,
+    plan_deletions,
+    plan_forgetting,
+    plan_more_partitions,
+    plan_producer_ids,
+    plan_topics,
+    plan_undeletion,
+)
+from tailrace.controller.changes import Planned
+from tailrace.controller.events import Stored
+from tailrace.controller.local_store import LocalStore
+from tailrace.controller.objects import (
+    ConfigOverrides,
+    DeletedTopic,
+    Object,
+    ProducerIdBlock,
+    Spu,
+    SpuGroup,
+    SpuGroupResolution,
+    SpuGroupSpec,
+    SpuGroupStatus,
+    SpuResolution,
+    SpuSpec,
+    SpuStatus,
+    SpuType,
+    Topic,
+    TopicResolution,
+    TopicSpec,
+    TopicStatus,
+)
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId
+
+ID, OTHER_ID = UUID(int=7), UUID(int=8)
+
+
+def local_with(*objects: Object) -> LocalStore:
+    local = LocalStore()
+    for version, each in enumerate(objects, 1):
+        local.apply(Stored(replace(each, version=version)))
+    return local
+
+
+def spu(spu_id: int, *, online: bool = True, group: str | None = None) -> Spu:
+    resolution = SpuResolution.ONLINE if online else SpuResolution.OFFLINE
+    spu_type = SpuType.CUSTOM if group is None else SpuType.MANAGED
+    return Spu(SpuSpec(SpuId(spu_id), spu_type, group=group), SpuStatus(resolution, "first"))
+
+
+def topic(name: str = "orders", topic_id: UUID = ID, **configs: str) -> Topic:
+    status = TopicStatus(TopicResolution.PROVISIONED, {0: (SpuId(1),)})
+    return Topic(
+        name, topic_id, TopicSpec(configs={key.replace("_", "."): text for key, text in configs.items()}), status
+    )
+
+
+def refusal(plan: object) -> ErrorCode:
+    assert isinstance(plan, KafkaError), plan
+    return plan.code
+
+
+def test_new_replicas_go_to_spus_that_are_there_and_stay() -> None:
+    group = SpuGroup("main", SpuGroupSpec(1, SpuId(4)), SpuGroupStatus(SpuGroupResolution.RESERVED))
+    local = local_with(spu(1), spu(2, online=False), group, spu(5, group="main"))
+    plans = plan_topics([NewTopic("fits", 1, 1), NewTopic("wide", 1, 2)], local, lambda: ID)
+    assert isinstance(plans[0], Planned)
+    assert refusal(plans[1]) is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_rows_chosen_by_hand_may_name_any_spu_that_is_registered() -> None:
+    local = local_with(spu(1), spu(2, online=False))
+    chosen = NewTopic("manual", -1, -1, {0: (SpuId(2), SpuId(1))})
+    unknown = NewTopic("unknown", -1, -1, {0: (SpuId(3),)})
+    plans = plan_topics([chosen, unknown], local, lambda: ID)
+    assert isinstance(plans[0], Planned)
+    (write,) = plans[0].writes
+    assert write == Put(Topic("manual", ID, TopicSpec(1, 2, {0: (SpuId(2), SpuId(1))})))
+    assert refusal(plans[1]) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_one_request_adds_so_many_partitions_and_no_more() -> None:
+    local = local_with(spu(1))
+    plans = plan_topics([NewTopic("many", 9_999, 1), NewTopic("two", 2, 1), NewTopic("one", 1, 1)], local, lambda: ID)
+    assert isinstance(plans[0], Planned)
+    assert refusal(plans[1]) is ErrorCode.POLICY_VIOLATION
+    assert isinstance(plans[2], Planned)
+
+
+def test_a_list_of_replicas_that_cannot_be_stored_is_refused_before() -> None:
+    local = local_with(*map(spu, range(20)))
+    (plan,) = plan_topics([NewTopic("vast", 10_000, 20)], local, lambda: ID)
+    assert refusal(plan) is ErrorCode.POLICY_VIOLATION
+
+
+def test_a_deletion_is_remembered_before_the_topic_goes() -> None:
+    local = local_with(topic())
+    (plan,) = plan_deletions([ID], local, 500)
+    assert isinstance(plan, Planned)
+    kept, gone = plan.writes
+    assert kept == Put(DeletedTopic(replace(topic(), version=0), 500))
+    assert isinstance(gone, Delete)
+    assert gone.object.version == 1
+
+
+def test_a_deletion_that_was_begun_is_finished() -> None:
+    local = local_with(topic(), DeletedTopic(topic(), 400))
+    (plan,) = plan_deletions([ID], local, 500)
+    assert isinstance(plan, Planned)
+    assert plan.writes[0].object.version == 2, "the one that is remembered already is replaced"
+
+
+def test_an_undeletion_that_was_begun_is_finished() -> None:
+    local = local_with(topic(), DeletedTopic(topic(), 400))
+    plan = plan_undeletion("orders", local)
+    assert [type(write) for write in plan.writes] == [Delete]
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "code"),
+    [
+        ([], "orders", ErrorCode.UNKNOWN_TOPIC_ID),
+        ([DeletedTopic(topic(), 1)], str(OTHER_ID), ErrorCode.UNKNOWN_TOPIC_ID),
+        ([DeletedTopic(topic(), 1), topic(topic_id=OTHER_ID)], "orders", ErrorCode.TOPIC_ALREADY_EXISTS),
+        ([DeletedTopic(topic("a.b"), 1), topic("a_b", OTHER_ID)], "a.b", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ([DeletedTopic(topic(), 1), DeletedTopic(topic(topic_id=OTHER_ID), 2)], "orders", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_cannot_be_brought_back(there: list[Object], asked: str, code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as refused:
+        plan_undeletion(asked, local_with(*there))
+    assert refused.value.code is code
+
+
+def test_the_oldest_deletions_are_forgotten_first() -> None:
+    old = [DeletedTopic(topic(topic_id=UUID(int=100 + each)), each) for each in range(DELETED_TOPICS_MAX + 2)]
+    forgotten = plan_forgetting(local_with(*old), now_ms=2000, retention_ms=2000)
+    assert sorted(each.object.deleted_at_ms for each in forgotten if isinstance(each.object, DeletedTopic)) == [0, 1]
+
+
+def test_partitions_are_added_to_topics_that_have_their_first_ones() -> None:
+    unfinished = Topic(
+        "waiting", OTHER_ID, TopicSpec(3), TopicStatus(TopicResolution.INSUFFICIENT_RESOURCES, reason="x")
+    )
+    local = local_with(spu(1), topic(), unfinished)
+    grown, waiting, missing = plan_more_partitions(
+        [MorePartitions("orders", 3), MorePartitions("waiting", 4), MorePartitions("nowhere", 2)], local
+    )
+    assert isinstance(grown, Planned)
+    after = grown.writes[0].object
+    assert isinstance(after, Topic)
+    assert (after.spec.partitions, after.spec.replica_map, after.status) == (3, {}, topic().status)
+    assert refusal(waiting) is ErrorCode.INVALID_PARTITIONS
+    assert refusal(missing) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_lists_are_appended_to_as_they_apply() -> None:
+    local = local_with(topic(cleanup_policy="compact"))
+    append = Alteration(ResourceKind.TOPIC, "orders", (ConfigChange("cleanup.policy", Operation.APPEND, "delete"),))
+    (plan,) = plan_configs([append], local, BrokerConfigs({}))
+    assert isinstance(plan, Planned)
+    changed = plan.writes[0].object
+    assert isinstance(changed, Topic)
+    assert changed.spec.configs == {"cleanup.policy": "compact,delete"}
+
+
+def test_overrides_are_changed_in_the_version_that_there_is() -> None:
+    local = local_with(spu(1), ConfigOverrides("1", {"num.partitions": "2"}))
+    change = Alteration(ResourceKind.BROKER, "1", (ConfigChange("default.replication.factor", Operation.SET, "2"),))
+    (plan,) = plan_configs([change], local, BrokerConfigs({}))
+    assert isinstance(plan, Planned)
+    assert plan.writes == (Put(ConfigOverrides("1", {"num.partitions": "2", "default.replication.factor": "2"}, 2)),)
+
+
+@pytest.mark.parametrize(
+    "alteration",
+    [
+        Alteration(ResourceKind.TOPIC, "", ()),
+        Alteration(ResourceKind.BROKER, "9", ()),
+        Alteration(ResourceKind.BROKER, "1", (ConfigChange("node.id", Operation.SET, "2"),)),
+        Alteration(ResourceKind.BROKER, "1", (ConfigChange("no.such.config", Operation.SET, "2"),)),
+        Alteration(ResourceKind.BROKER_LOGGER, "1", ()),
+    ],
+)
+def test_what_cannot_be_altered(alteration: Alteration) -> None:
+    (plan,) = plan_configs([alteration], local_with(spu(1)), BrokerConfigs({}))
+    assert refusal(plan) is ErrorCode.INVALID_REQUEST
+
+
+def test_blocks_of_producer_ids_follow_each_other() -> None:
+    assert plan_producer_ids(local_with()).result == range(1000)
+    plan = plan_producer_ids(local_with(ProducerIdBlock(5000)))
+    assert plan.result == range(5000, 6000)
+    assert plan.writes == (Put(ProducerIdBlock(6000, 1)),)

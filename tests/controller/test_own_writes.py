@@ -1,0 +1,109 @@
+from collections.abc import Sequence
+
+import pytest
+import structlog
+import trio
+import trio.testing
+from running_workflow import put, running_workflow
+from trio.testing import wait_all_tasks_blocked
+
+from tailrace.controller.actions import Delete, Put
+from tailrace.controller.key_value.interface import Change, Entry, StoreUnavailable
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.local_store import LocalStore
+from tailrace.controller.objects import ConfigOverrides, Topic, TopicSpec
+from tailrace.controller.own_writes import OwnWrites
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import NO_TOPIC_ID
+
+
+def overrides(configs: dict[str, str] | None = None, version: int = 0) -> ConfigOverrides:
+    return ConfigOverrides("", configs or {}, version)
+
+
+async def test_a_write_is_done_when_the_local_store_has_it() -> None:
+    async with running_workflow() as running:
+        assert await running.workflow.writes.write([Put(overrides({"num.partitions": "2"}))]) == [True]
+        assert running.workflow.local.config_overrides[""].configs == {"num.partitions": "2"}
+
+
+async def test_a_write_that_lost_returns_when_the_local_store_knows_why() -> None:
+    store = MemoryStore()
+    async with running_workflow(store) as running:
+        await put(store, overrides({"num.partitions": "5"}))
+        assert await running.workflow.writes.write([Put(overrides())]) == [False]
+        assert running.workflow.local.config_overrides[""].configs == {"num.partitions": "5"}
+        assert await running.workflow.writes.write([Delete(overrides(version=7))]) == [False]
+
+
+class Doubtful(MemoryStore):
+    """Does what it is asked, and then says that it could not be reached."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.doubtful = 0
+
+    async def write(self, changes: Sequence[Change], guard: Entry | None = None) -> Sequence[int | None]:
+        versions = await super().write(changes, guard)
+        if self.doubtful:
+            self.doubtful -= 1
+            raise StoreUnavailable("no answer")
+        return versions
+
+
+async def test_a_write_that_was_done_but_not_answered_counts_as_done(autojump_clock: trio.testing.MockClock) -> None:
+    store = Doubtful()
+    async with running_workflow(store) as running:
+        writes = running.workflow.writes
+        store.doubtful = 3
+        assert await writes.write([Put(overrides({"num.partitions": "2"}))]) == [True]
+        found = running.workflow.local.config_overrides[""]
+        store.doubtful = 1
+        assert await writes.write([Delete(found)]) == [True]
+        store.doubtful = 1
+        assert await writes.write([Delete(found), Put(overrides(version=99))]) == [True, False]
+
+
+async def test_an_object_that_the_store_would_not_take_is_refused() -> None:
+    async with running_workflow() as running:
+        with pytest.raises(KafkaError) as refused:
+            await running.workflow.writes.write(
+                [Put(Topic("large", NO_TOPIC_ID, TopicSpec(configs={"a": "x" * 1024 * 1024})))]
+            )
+        assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+async def test_nothing_is_written_once_somebody_else_leads() -> None:
+    store = MemoryStore()
+    lease = await store.take("leader", b"sc-1", 10)
+    assert lease is not None
+    await store.give_up(lease)
+    writes = OwnWrites(store, LocalStore(), structlog.get_logger(), lambda: lease)
+    with pytest.raises(KafkaError) as refused:
+        await writes.write([Put(overrides())])
+    assert refused.value.code is ErrorCode.NOT_CONTROLLER
+    assert await store.get("configs/default") is None
+
+
+async def test_who_waits_is_woken_by_what_is_applied_and_by_the_end(nursery: trio.Nursery) -> None:
+    writes = OwnWrites(MemoryStore(), LocalStore(), structlog.get_logger())
+    reached: list[str] = []
+
+    async def wait(name: str, when: list[bool]) -> None:
+        try:
+            await writes.until(lambda: bool(when))
+            reached.append(name)
+        except KafkaError as error:
+            reached.append(f"{name}: {error.code.name}")
+
+    now: list[bool] = []
+    nursery.start_soon(wait, "first", now)
+    nursery.start_soon(wait, "second", [])
+    await wait_all_tasks_blocked()
+    now.append(True)
+    writes.on_applied(1)
+    await wait_all_tasks_blocked()
+    assert reached == ["first"]
+    writes.close()
+    await wait_all_tasks_blocked()
+    assert reached == ["first", "second: NOT_CONTROLLER"]
