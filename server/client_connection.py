@@ -6,6 +6,7 @@ before it reads on, as Apache Kafka does for every request.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from enum import IntEnum
 from types import CoroutineType
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import Api, ApiKey
 from tailrace.protocol.compile import Decoder
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.protocol.headers import read_request_header
+from tailrace.protocol.headers import ResponseEncoder, read_request_header, response_encoder
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Connection
 
@@ -36,6 +37,8 @@ UNANSWERED_MAX = 1000
 HELD_BYTES_MAX = 4 * 1024 * 1024
 
 Route = tuple[Decoder, Callable[[RequestContext, Any], Reply]]
+AnsweredRoute = tuple[Decoder, Callable[[RequestContext, Any], Reply], ResponseEncoder]
+"""All that is looked up for a request, kept together so that it is looked up once."""
 
 
 class Dispatcher(Protocol):
@@ -55,16 +58,21 @@ class ClientConnection:
         listener: ConnectedListener,
         dispatcher: Dispatcher,
         apis: Mapping[int, Api],
+        routes: dict[tuple[int, int], AnsweredRoute],
         inbox: Inbox,
         memory: RequestMemory,
         metrics: ServerMetrics,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`apis` are those that are known here: a request of any other breaks the protocol."""
+        """`apis` are those that are known here: a request of any other breaks the protocol.
+
+        `routes` are those of the dispatcher that were needed so far; the connections of a server share them.
+        """
         self._connection = connection
         self._listener = listener
         self._dispatcher = dispatcher
         self._apis = apis
+        self._routes = routes
         self._inbox = inbox
         self._memory = memory
         self._metrics = metrics
@@ -199,6 +207,7 @@ class ClientConnection:
 
     def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
         api_key, api_version, correlation_id, client_id, position = read_request_header(frame, 0, self._apis)
+        decode, handle, encode = self._routes.get((api_key, api_version)) or self._find_route(api_key, api_version)
         context = RequestContext(
             api_key,
             api_version,
@@ -208,16 +217,9 @@ class ClientConnection:
             self._client,
             self.last_active,
             self._on_response,
-            self._apis,
+            encode,
         )
         self._outbox.expect(context)
-        route = self._dispatcher.route(api_key, api_version)
-        if route is None:
-            if api_key == ApiKey.API_VERSIONS:
-                context.respond_with(api_versions.refuse_version(self._apis, correlation_id))
-                return None
-            raise RemoteProtocolError(f"{api_key.name} version {api_version} is not answered here")
-        decode, handle = route
         request, _ = decode(frame, position)
         reply = handle(context, request)
         if reply is None:
@@ -226,6 +228,19 @@ class ClientConnection:
             return context, reply
         context.respond(reply)
         return None
+
+    def _find_route(self, api_key: IntEnum, api_version: int) -> AnsweredRoute:
+        route = self._dispatcher.route(api_key, api_version)
+        if route is not None:
+            answered = *route, response_encoder(self._apis[api_key], api_version)
+            self._routes[api_key, api_version] = answered
+            return answered
+        if api_key == ApiKey.API_VERSIONS:  # of a version that nobody here can read, answered in one that all can
+            return _read_nothing, self._refuse_version, response_encoder(self._apis[api_key], 0)
+        raise RemoteProtocolError(f"{api_key.name} version {api_version} is not answered here")
+
+    def _refuse_version(self, context: RequestContext, request: None) -> Reply:
+        return api_versions.refuse_version(self._apis)
 
     def _on_response(self, context: RequestContext) -> None:
         if self._in_turn:
@@ -272,3 +287,8 @@ class ClientConnection:
         self._metrics.sent_bytes += self._outbox.sent_bytes - before
         self._room_made.set()
         return done
+
+
+def _read_nothing(view: memoryview, position: int, elements_max: int = 0, /) -> tuple[None, int]:
+    """The decoder of a body whose layout is not known."""
+    return None, position

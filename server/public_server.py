@@ -12,7 +12,7 @@ from tailrace.protocol.apis import Api
 from tailrace.runtime.network import Address, Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
 
-from .client_connection import ClientConnection, Dispatcher
+from .client_connection import AnsweredRoute, ClientConnection, Dispatcher
 from .inbox import SHARED_BYTES, Inbox
 from .metrics import ServerMetrics
 from .request_memory import RequestMemory
@@ -34,6 +34,7 @@ class PublicServer:
     ) -> None:
         self._dispatcher = dispatcher
         self._apis = apis
+        self._routes: dict[tuple[int, int], AnsweredRoute] = {}
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
@@ -93,6 +94,7 @@ class PublicServer:
             listener,
             self._dispatcher,
             self._apis,
+            self._routes,
             Inbox(self._shared, self._configs.settings.request_bytes_max),
             self._memory,
             self._metrics,

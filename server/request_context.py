@@ -1,11 +1,11 @@
 """One request of a client and the place in line of its response."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 
 from tailrace.cluster.client_view import ConnectedListener
-from tailrace.protocol.apis import API_TABLE, Api
-from tailrace.protocol.headers import encode_response
+from tailrace.protocol.headers import ResponseEncoder
 from tailrace.protocol.primitives import Part
 
 Reply = object | Coroutine[object, object, object] | None
@@ -22,11 +22,15 @@ class ClientIdentity:
     software_version: str = ""
 
 
+def _answered_elsewhere(correlation_id: int, message: object) -> NoReturn:
+    raise AssertionError("whoever passed this request on answers it")
+
+
 class RequestContext:
     """A handler either returns the response, or keeps the context and calls `respond` when it is known."""
 
     __slots__ = (
-        "_apis",
+        "_encode",
         "_on_response",
         "abandon",
         "api_key",
@@ -50,7 +54,7 @@ class RequestContext:
         client: ClientIdentity,
         arrived: float,
         on_response: Callable[["RequestContext"], None],
-        apis: Mapping[int, Api] = API_TABLE,
+        encode: ResponseEncoder = _answered_elsewhere,
     ) -> None:
         self.api_key = api_key
         self.api_version = api_version
@@ -66,22 +70,19 @@ class RequestContext:
         self.abandon: Callable[[], None] | None = None
         """Set by whoever keeps this context waiting; called when the client has gone."""
         self._on_response = on_response
-        self._apis = apis
+        self._encode = encode
 
     def respond(self, message: object) -> None:
-        self._finish(encode_response(self.api_key, self.api_version, self.correlation_id, message, self._apis))
+        self.respond_with(self._encode(self.correlation_id, message))
 
     def respond_with(self, parts: Sequence[Part]) -> None:
         """Responds with bytes that are encoded already."""
-        self._finish(parts)
-
-    def respond_nothing(self, *, close: str | None = None) -> None:
-        """Ends a request that has no response (acks=0); `close` gives the reason to close the connection for."""
-        self.close_after = close
-        self._finish(())
-
-    def _finish(self, parts: Sequence[Part]) -> None:
         assert self.parts is None, "a request has one response"
         self.parts = parts
         self.abandon = None
         self._on_response(self)
+
+    def respond_nothing(self, *, close: str | None = None) -> None:
+        """Ends a request that has no response (acks=0); `close` gives the reason to close the connection for."""
+        self.close_after = close
+        self.respond_with(())

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 
 from tailrace.protocol.apis import Api, ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.headers import encode_response
 from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from tailrace.protocol.primitives import Part
 from tailrace.server.host import Host
 from tailrace.server.request_context import RequestContext
 
@@ -31,12 +29,11 @@ def handle(host: Host, context: RequestContext, request: ApiVersionsRequest) -> 
     return ApiVersionsResponse(api_keys=[_advertised(api) for api in host.apis.values()])
 
 
-def refuse_version(apis: Mapping[int, Api], correlation_id: int) -> list[Part]:
+def refuse_version(apis: Mapping[int, Api]) -> ApiVersionsResponse:
     """The answer to a version that is not in the table."""
-    response = ApiVersionsResponse(
+    return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[_advertised(apis[ApiKey.API_VERSIONS])]
     )
-    return encode_response(ApiKey.API_VERSIONS, 0, correlation_id, response)
 
 
 def _advertised(api: Api) -> ApiVersion:

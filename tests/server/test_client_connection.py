@@ -100,6 +100,7 @@ async def _served(
         ConnectedListener("PUBLIC", ("localhost", 9092)),
         script,
         apis,
+        {},
         Inbox(memoryview(bytearray(shared_bytes)), REQUEST_BYTES_MAX),
         memory,
         metrics,

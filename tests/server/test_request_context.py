@@ -5,7 +5,7 @@ import pytest
 
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
-from tailrace.protocol.headers import decode_response
+from tailrace.protocol.headers import decode_response, response_encoder
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorResponse
 from tailrace.server.request_context import ClientIdentity, RequestContext
 
@@ -22,7 +22,7 @@ def _context(
         ClientIdentity("192.0.2.1:5"),
         12.5,
         heard.append,
-        table,
+        response_encoder(table[ApiKey.FIND_COORDINATOR], api_version),
     )
 
 
