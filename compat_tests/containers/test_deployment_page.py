@@ -4,7 +4,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -20,6 +21,14 @@ DATA = "/srv/tailrace"
 READY = re.compile(r"^(ready .*) in \d+ ms$", re.MULTILINE)
 READY_SECONDS_MAX = 60
 SEEN_SECONDS_MAX = 30
+
+
+def wait_until_shown(step: Step, run: Callable[[], str]) -> None:
+    """The page shows how it ends, which may take a moment."""
+    deadline = time.monotonic() + SEEN_SECONDS_MAX
+    while (printed := run()) != step.shown and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert printed == step.shown, step.text
 
 
 class Server:
@@ -83,7 +92,7 @@ class Walk:
         elif step.shown is None:
             self.run(step)
         else:
-            wait_until(lambda: self.run(step) == step.shown, SEEN_SECONDS_MAX, f"{step.text}{step.shown}")
+            wait_until_shown(step, lambda: self.run(step))
 
     def run(self, step: Step) -> str:
         return self._place(step).must("sh", "-ec", step.text)
@@ -119,6 +128,8 @@ def walk(machine: Machine, tmp_path: Path, request: pytest.FixtureRequest) -> It
         yield walk, section
     finally:
         walk.end()
+        for log in tmp_path.glob("*.log"):  # seen if the test fails
+            print(f"{log.stem} says:\n{log.read_text()}")
 
 
 @pytest.mark.parametrize("walk", ["On machines of their own"], indirect=True)
@@ -165,7 +176,7 @@ def _take_with_docker(project: Project, step: Step, programs_of_page: Mapping[st
             done = project.execute(service, command)
             assert done.returncode == 0, done.stderr
             if step.shown is not None:
-                wait_until(lambda: project.execute(service, command).stdout == step.shown, SEEN_SECONDS_MAX, step.text)
+                wait_until_shown(step, lambda: project.execute(service, command).stdout)
         case ["python", program, bootstrap]:
             _run_program(project.host, programs_of_page[program], bootstrap)
         case ["docker", "run", *_, "sh", "-c", command, "<", program]:
