@@ -125,7 +125,10 @@ class LocalLauncher:
 
     async def _launch_here(self, settings: SpuSettings) -> tuple[RunningSpu, Sequence[Address]]:
         running = _SpuHere(Spu(settings, self._seams, logs.get_logger()))
-        return running, await self._nursery.start(running.run)
+        addresses: list[Address] = await self._nursery.start(running.run)
+        if not addresses:
+            raise SpuEndedError("a stop")
+        return running, addresses
 
     async def _launch_child(self, settings: SpuSettings) -> tuple[RunningSpu, Sequence[Address]]:
         child = await start_child(child_command(settings, self._log), environment_without(ENVIRONMENT_PREFIX))

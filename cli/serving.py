@@ -111,13 +111,13 @@ def announce(serving: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Announcement(Generic[Served]):
-    """Told by a server that it serves, it tells the person; a server that is stopped before then tells nobody."""
+    """Told by a server where it serves, it tells the person. One that was stopped before that serves nowhere."""
 
     text: Callable[[Served], str]
 
     def started(self, value: Served | None = None) -> None:
-        assert value is not None, "a server says where it serves"
-        announce(self.text(value))
+        if value:
+            announce(self.text(value))
 
 
 class Stoppable(Protocol):

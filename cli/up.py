@@ -1,202 +1,212 @@
-"""`tailrace up`: a whole local cluster in one process, ready for any Kafka client.
+"""`tailrace up`: a whole local cluster in one command, ready for any Kafka client.
 
-Prints one line on standard output when it serves: `ready bootstrap=HOST:PORT[,HOST:PORT] in N ms`. SIGTERM or SIGINT
-stop it cleanly; everything else goes to the log on standard error.
+It is a Streaming Controller (SC) with an SPU group `main`, whose SPUs it runs itself: a single one in this process,
+several as child processes. Prints one line on standard output when all of them serve:
+`ready bootstrap=HOST:PORT[,HOST:PORT] in N ms`.
 """
 
 import argparse
-import gc
-import os
-import sys
-from collections.abc import AsyncIterator, Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import trio
 
-from tailrace.broker.spu import Spu, StartError
-from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.controller.key_value.interface import NO_VERSION, KeyValueStore, Put
-from tailrace.controller.object_codec import encode, key_of
-from tailrace.controller.objects import PublicEndpoint
-from tailrace.controller.objects import Spu as Registered
-from tailrace.controller.objects import SpuSpec as RegisteredSpec
+from tailrace.broker.spu import StartError
+from tailrace.controller.key_value.interface import NO_VERSION, KeyValueStore, Put, StoreCorrupt, StoreUnavailable
+from tailrace.controller.key_value.opening import SQLITE
+from tailrace.controller.local_provisioner import LocalProvisioner
+from tailrace.controller.object_codec import ObjectError, decode, encode, key_of
+from tailrace.controller.objects import (
+    PrivateEndpoint,
+    PublicEndpoint,
+    Spu,
+    SpuGroup,
+    SpuGroupSpec,
+    SpuSpec,
+    SpuTemplate,
+)
+from tailrace.controller.spu_group_controller import REPLICAS_MAX, ids_of
 from tailrace.controller.streaming_controller import ScAddresses, StreamingController
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime import logs
-from tailrace.runtime.error_groups import first_error
-from tailrace.runtime.files import RealFiles
-from tailrace.runtime.network import Address, CannotListenError
-from tailrace.runtime.process import allow_many_files, running_ms, stop_signals
-from tailrace.runtime.seams import Seams, real_seams
-from tailrace.runtime.settings import ListenerSettings, ScSettings, SettingsError, SpuSettings, parse_address
-from tailrace.runtime.settings_sources import default_data_directory, merge, read_file
+from tailrace.runtime.network import Address
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import ListenerSettings, ScSettings
 
+from . import serve_sc, serve_spu
+from .given_settings import GivenSettings
+from .local_launcher import LocalLauncher
+from .managed_spus import FIRST_ID, GROUP, ManagedSpus
 from .sc_store import opened_store
-from .serving import CannotServeError
+from .serving import (
+    COMMON_NAMES,
+    CannotServeError,
+    LogSettings,
+    add_common_flags,
+    announce,
+    log_settings,
+    run_server,
+    stop_when_asked,
+)
 
-SC_PUBLIC = Address("127.0.0.1", 9003)
-SC_PRIVATE = Address("127.0.0.1", 9004)
-DEFAULT_PUBLIC = "127.0.0.1:9005,127.0.0.1:9092"
-METRICS = Address("127.0.0.1", 9008)
-LOG_FORMATS = ("text", "json")
-_NAMES = frozenset({"data", "public", "spus", "metrics", "log-level", "log-format", "broker"})
+NAMES = COMMON_NAMES | {"spus", "private", "sc", "sc-private"}
+DEFAULT_LISTENERS = (
+    ListenerSettings("PUBLIC", serve_spu.DEFAULT_PUBLIC),
+    ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092)),
+)
+
+OUTDATED_FILE = "controller.json"
+"""Where the one SPU of a data directory once kept its topics."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpSettings:
+    sc: ScSettings
+    spus: int | None
+    """None: as many as last time, and one the first time."""
+    managed: ManagedSpus
+    log: LogSettings
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", metavar="DIR", help="where the data lives (default: under the user's data directory)")
+    public = ",".join(str(each.address) for each in DEFAULT_LISTENERS)
+    add_common_flags(parser, public=public, metrics=str(serve_spu.DEFAULT_METRICS))
+    parser.add_argument("--spus", metavar="N", help="how many SPUs to run (default: as many as last time, at first 1)")
     parser.add_argument(
-        "--public",
-        metavar="HOST:PORT[=HOST:PORT]",
-        action="append",
-        help="where clients connect, and what they are told to connect to if that is another address (default: "
-        f"{DEFAULT_PUBLIC}); port 0 picks a free one; may be repeated",
+        "--private",
+        metavar="HOST:PORT",
+        help=f"where other SPUs connect to the first one (default: {serve_spu.DEFAULT_PRIVATE}, or a free port)",
     )
-    parser.add_argument("--spus", metavar="N", type=int, help="how many SPUs to run (default: 1)")
     parser.add_argument(
-        "--metrics", metavar="HOST:PORT", help=f"where Prometheus scrapes (default: {METRICS}, or a free port); or: off"
+        "--sc",
+        metavar="HOST:PORT",
+        help=f"where admin clients and this command line reach the Streaming Controller "
+        f"(default: {serve_sc.DEFAULT_PUBLIC}, or a free port)",
     )
-    parser.add_argument("--config", metavar="FILE", help="a TOML file with these settings and a table [broker]")
     parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="one of Kafka's broker settings, such as num.partitions=3",
+        "--sc-private",
+        metavar="HOST:PORT",
+        help=f"where SPUs reach it (default: {serve_sc.DEFAULT_PRIVATE}, or a free port)",
     )
-    parser.add_argument("--log-level", choices=sorted(logs.LEVELS), help="default: info")
-    parser.add_argument("--log-format", choices=LOG_FORMATS, help="default: text on a terminal, else json")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        merged = _merged(arguments)
-        settings = _settings(merged)
-        log_level = _one_of(logs.LEVELS, merged, "log-level") or "info"
-        log_format = _one_of(LOG_FORMATS, merged, "log-format")
-        send_buffer_bytes = BrokerConfigs(settings.broker).value("socket.send.buffer.bytes")
-    except SettingsError as error:
-        return _fail(str(error))
-    logs.configure(log_level, json=None if log_format is None else log_format == "json")
-    allow_many_files()
-    assert isinstance(send_buffer_bytes, int)
-    seams = real_seams(send_buffer_bytes=send_buffer_bytes)
-    refused: str | None = None
-    try:
-        trio.run(_up, settings, seams)
-    except* (CannotServeError, StartError, CannotListenError, SettingsError) as errors:
-        refused = str(first_error(errors))
-    return 0 if refused is None else _fail(refused)
+    return run_server("up", arguments, NAMES, read_settings, _up, (StartError,))
 
 
-def _fail(sentence: str) -> int:
-    print(f"tailrace up: {sentence}", file=sys.stderr)
-    return 1
-
-
-async def _up(settings: SpuSettings, seams: Seams) -> None:
-    logger = logs.get_logger()
-    sc_settings = ScSettings(
-        f"{settings.data_directory}/sc",
-        (ListenerSettings("PUBLIC", SC_PUBLIC, may_move=True),),
-        ListenerSettings("PRIVATE", SC_PRIVATE, may_move=True),
-        broker=settings.broker,
+def read_settings(given: GivenSettings) -> UpSettings:
+    data = given.data_directory()
+    broker = given.broker_settings()
+    metrics = given.metrics_listener(serve_spu.DEFAULT_METRICS)
+    sc = ScSettings(
+        f"{data}/sc",
+        (given.listener("sc", ListenerSettings("PUBLIC", serve_sc.DEFAULT_PUBLIC, may_move=True)),),
+        given.listener("sc-private", ListenerSettings("PRIVATE", serve_sc.DEFAULT_PRIVATE, may_move=True)),
+        SQLITE,
+        # Who scrapes an SPU need not scrape the SC: it is not worth a port that somebody else has.
+        None if metrics is None else ListenerSettings("METRICS", serve_sc.DEFAULT_METRICS, may_move=True),
+        broker=broker,
     )
-    async with (
-        stop_signals() as signals,
-        opened_store(sc_settings.store, sc_settings.data_directory, seams, logger) as store,
-        trio.open_nursery() as nursery,
-    ):
-        await _register(store, SpuId(settings.id))
-        sc = StreamingController(sc_settings, seams, store, logger)
-        where: ScAddresses = await nursery.start(sc.run)
-        directory = f"{settings.data_directory}/spu-{settings.id}"
-        spu = Spu(replace(settings, data_directory=directory, controllers=(where.private,)), seams, logger)
-        nursery.start_soon(_stop_on_signal, signals, spu, nursery.cancel_scope)
-        async with trio.open_nursery() as serving:
-            addresses: list[Address] = await serving.start(spu.run)
-            gc.collect()
-            gc.freeze()  # what start-up made lives on: the collector need not look at it again
-            print(f"ready bootstrap={','.join(map(str, addresses))} in {running_ms()} ms", flush=True)
-        nursery.cancel_scope.cancel()
+    managed = ManagedSpus(
+        data,
+        given.listeners() if given.has("public") else DEFAULT_LISTENERS,
+        given.listener("private", ListenerSettings("PRIVATE", serve_spu.DEFAULT_PRIVATE, may_move=True)),
+        metrics,
+        broker,
+        are_listeners_chosen=given.has("public"),
+    )
+    return UpSettings(sc, given.whole_number("spus", 1, REPLICAS_MAX), managed, log_settings(given))
 
 
-async def _register(store: KeyValueStore, spu: SpuId) -> None:
-    """So that it may connect; nothing, if it is registered."""
-    # Port 0: clients are told what the SPU itself says.
-    registered = Registered(RegisteredSpec(spu, public=PublicEndpoint(port=0)))
-    await store.write([Put(key_of(registered), encode(registered), NO_VERSION)])
-
-
-async def _stop_on_signal(signals: AsyncIterator[int], spu: Spu, scope: trio.CancelScope) -> None:
-    """The first signal asks for a clean stop; a second one does not wait for it."""
-    await anext(signals)
-    spu.stop()
-    await anext(signals)
-    scope.cancel()
-
-
-def _merged(arguments: argparse.Namespace) -> dict[str, object]:
-    file: dict[str, object] = {}
-    if arguments.config:
+async def _up(settings: UpSettings, seams: Seams) -> None:
+    if seams.files.exists(f"{settings.managed.data_directory}/{OUTDATED_FILE}"):
+        raise CannotServeError(
+            f"{settings.managed.data_directory} holds data from before there was a Streaming Controller, "
+            "which this version cannot read: name another directory"
+        )
+    async with opened_store(settings.sc.store, settings.sc.data_directory, seams, logs.get_logger()) as store:
         try:
-            content = RealFiles(read_only=True).read(arguments.config)
-        except OSError as error:
-            raise SettingsError(f"--config {arguments.config}: {error.strerror}") from error
-        file = read_file(arguments.config, content)
-    flags = {name: getattr(arguments, name.replace("-", "_"), None) for name in _NAMES}
-    return merge(_NAMES, file, os.environ, flags) | {"set": arguments.set}
+            group = await _with_main_group(store, settings.spus, settings.managed)
+        except (StoreCorrupt, StoreUnavailable, ObjectError) as error:
+            raise CannotServeError(str(error)) from error
+        await _Cluster(settings, group, store, seams).run()
 
 
-def _settings(merged: dict[str, object]) -> SpuSettings:
-    spus = merged.get("spus", 1)
-    if str(spus) != "1":
-        raise SettingsError(f"--spus {spus}: this version runs one SPU; more come with the Streaming Controller")
-    listeners = tuple(
-        _listener(f"PUBLIC_{number}" if number else "PUBLIC", text)
-        for number, text in enumerate(_publics(merged.get("public", DEFAULT_PUBLIC)))
+class _Cluster:
+    """The SC and the SPUs that it has provisioned, from start to stop."""
+
+    def __init__(self, settings: UpSettings, group: SpuGroup, store: KeyValueStore, seams: Seams) -> None:
+        self._settings = settings
+        self._spus = ids_of(group.spec)
+        self._store = store
+        self._seams = seams
+        self._stopping = trio.Event()
+        self._failure: CannotServeError | None = None
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def run(self) -> None:
+        logger = logs.get_logger()
+        async with trio.open_nursery() as nursery:
+            here = FIRST_ID if len(self._spus) == 1 else None
+            launcher = LocalLauncher(self._settings.managed, here, self._seams, self._settings.log, nursery)
+            provisioner = LocalProvisioner(launcher, logger)
+            controller = StreamingController(
+                self._settings.sc, self._seams, self._store, logger, provisioner=provisioner
+            )
+            nursery.start_soon(stop_when_asked, self, nursery.cancel_scope)
+            await nursery.start(provisioner.run)
+            async with trio.open_nursery() as serving:
+                served: ScAddresses = await serving.start(controller.run)
+                launcher.on_controller(served.private)
+                serving.start_soon(self._announce, launcher)
+                await self._stopping.wait()
+                await provisioner.stop()
+                controller.stop()
+            nursery.cancel_scope.cancel()
+        if self._failure is not None:
+            raise self._failure
+
+    async def _announce(self, launcher: LocalLauncher) -> None:
+        try:
+            addresses = await launcher.first_addresses(map(SpuId, self._spus))
+        except CannotServeError as error:
+            self._failure = error
+            self.stop()
+        else:
+            announce(f"bootstrap={','.join(map(str, addresses))}")
+
+
+async def _with_main_group(store: KeyValueStore, replicas: int | None, managed: ManagedSpus) -> SpuGroup:
+    """The group that `up` is about, as it shall be: an earlier one is kept, but for a number that is given."""
+    entry = await store.get(key_of(_new_group(1, managed)))
+    if entry is None:
+        group = before = _new_group(replicas or 1, managed)
+    else:
+        found = decode(entry.key, entry.value, entry.version)
+        assert isinstance(found, SpuGroup)
+        before = found
+        group = replace(before, spec=replace(before.spec, replicas=replicas or before.spec.replicas))
+    for spu_id in ids_of(group.spec):
+        await _check_free(store, SpuId(spu_id))
+    if entry is None or group != before:
+        await store.write([Put(key_of(group), encode(group), NO_VERSION if entry is None else entry.version)])
+    return group
+
+
+def _new_group(replicas: int, managed: ManagedSpus) -> SpuGroup:
+    public, private = managed.listeners[0].address, managed.private.address
+    template = SpuTemplate(
+        public=PublicEndpoint(public.port, (public.host,)),
+        private=PrivateEndpoint(private.port, private.host),
+        size_bytes=None,
     )
-    metrics: ListenerSettings | None = ListenerSettings("METRICS", METRICS, may_move=True)
-    if merged.get("metrics") == "off":
-        metrics = None
-    elif "metrics" in merged:
-        metrics = ListenerSettings("METRICS", parse_address(str(merged["metrics"]), "--metrics"))
-    data = str(merged.get("data") or default_data_directory(os.environ))
-    return SpuSettings(1, os.path.abspath(data), listeners, metrics, broker=_broker_settings(merged))
+    return SpuGroup(GROUP, SpuGroupSpec(replicas, FIRST_ID, template))
 
 
-def _publics(given: object) -> list[str]:
-    """A flag may be repeated, a file may hold a list, and the environment has one line: commas stand between."""
-    each = given if isinstance(given, list) else [given]
-    return [text.strip() for entry in each for text in str(entry).split(",")]
-
-
-def _listener(name: str, text: str) -> ListenerSettings:
-    address, equals, advertised = text.partition("=")
-    return ListenerSettings(
-        name, parse_address(address, "--public"), parse_address(advertised, "--public") if equals else None
-    )
-
-
-def _one_of(allowed: Collection[str], merged: dict[str, object], name: str) -> str | None:
-    """The flag is checked by its parser; a file and the environment may say anything."""
-    value = merged.get(name)
-    if value is None:
-        return None
-    if value not in allowed:
-        raise SettingsError(f"--{name} {value}: it is one of {', '.join(sorted(allowed))}")
-    return str(value)
-
-
-def _broker_settings(merged: dict[str, object]) -> dict[str, str]:
-    table = merged.get("broker", {})
-    if not isinstance(table, dict):
-        raise SettingsError("the settings file: [broker] must be a table of Kafka's broker settings")
-    broker = {str(name): str(value).lower() if isinstance(value, bool) else str(value) for name, value in table.items()}
-    given = merged["set"]
-    assert isinstance(given, list)
-    for entry in given:
-        name, equals, value = str(entry).partition("=")
-        if not equals:
-            raise SettingsError(f"--set {entry}: it takes NAME=VALUE, such as num.partitions=3")
-        broker[name.strip()] = value.strip()
-    return broker
+async def _check_free(store: KeyValueStore, spu: SpuId) -> None:
+    entry = await store.get(key_of(Spu(SpuSpec(spu))))
+    found = None if entry is None else decode(entry.key, entry.value, entry.version)
+    if isinstance(found, Spu) and found.spec.group != GROUP:
+        owner = "registered by hand" if found.spec.group is None else f"one of the group {found.spec.group}"
+        raise CannotServeError(f"SPU {spu} is {owner}: unregister it, or run fewer SPUs")

@@ -15,6 +15,8 @@ from typing import Protocol
 READY_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
 READY_LINE = re.compile(r"^ready bootstrap=(\S+) in (\d+) ms$", re.MULTILINE)
+FREE_PORTS = ("--sc", "127.0.0.1:0", "--sc-private", "127.0.0.1:0", "--private", "127.0.0.1:0")
+"""Tests run side by side."""
 
 
 class Broker(Protocol):
@@ -31,44 +33,84 @@ class Broker(Protocol):
     def start_a_second_one(self) -> tuple[int, str]: ...
 
 
-class Tailrace:
-    """`tailrace up`. Its output goes to files, so that a broker that talks a lot never waits for a reader."""
+class Server:
+    """A command that says on standard output when it serves, and goes on until it is stopped.
 
-    def __init__(self, directory: Path) -> None:
-        self.bootstrap = "127.0.0.1:0"
-        self.data = directory / "data"
-        self._output = directory / "output"
-        self._errors = directory / "errors"
+    Its output goes to files, so that one that talks a lot never waits for a reader.
+    """
+
+    def __init__(self, directory: Path, name: str, ready_line: re.Pattern[str]) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._name = name
+        self._ready_line = ready_line
+        self._output = directory / f"{name}.output"
+        self._errors = directory / f"{name}.errors"
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def pid(self) -> int:
-        assert self._process is not None, "the broker has not been started"
+        assert self._process is not None, f"{self._name} has not been started"
         return self._process.pid
 
-    def command(self) -> list[str]:
-        executable = Path(sys.executable).with_name("tailrace")
-        return [str(executable), "up", "--data", str(self.data), "--public", self.bootstrap]
-
-    def start(self) -> None:
+    def launch(self, command: list[str]) -> None:
         with self._output.open("wb") as output, self._errors.open("ab") as errors:
-            self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)
+
+    def wait_until_ready(self) -> re.Match[str]:
+        assert self._process is not None, f"{self._name} has not been started"
         deadline = time.monotonic() + READY_SECONDS_MAX
-        while (ready := READY_LINE.search(self._output.read_text())) is None:
+        while (ready := self._ready_line.search(self._output.read_text())) is None:
             if self._process.poll() is not None:
-                raise AssertionError(f"the broker ended with status {self._process.returncode}:\n{self.last_words()}")
+                raise AssertionError(f"{self._name} ended with {self._process.returncode}:\n{self.last_words()}")
             if time.monotonic() > deadline:
                 self.kill()
-                raise AssertionError(f"the broker was not ready in {READY_SECONDS_MAX} s:\n{self.last_words()}")
+                raise AssertionError(f"{self._name} was not ready in {READY_SECONDS_MAX} s:\n{self.last_words()}")
             time.sleep(0.002)
-        self.bootstrap = ready[1]
+        return ready
+
+    def start(self, command: list[str]) -> re.Match[str]:
+        self.launch(command)
+        return self.wait_until_ready()
 
     def stop(self) -> int:
-        """Asks the broker to shut down cleanly; its exit status."""
+        """Asks it to shut down cleanly; its exit status."""
         return end(self._process, signal.SIGTERM)
 
     def kill(self) -> None:
         end(self._process, signal.SIGKILL)
+
+    def errors(self) -> str:
+        """All that it has said on standard error, over all of its starts."""
+        return self._errors.read_text() if self._errors.exists() else ""
+
+    def last_words(self) -> str:
+        return "\n".join((self._output.read_text() + self.errors()).splitlines()[-40:])
+
+
+class Tailrace:
+    """`tailrace up`, with one SPU."""
+
+    def __init__(self, directory: Path) -> None:
+        self.bootstrap = "127.0.0.1:0"
+        self.data = directory / "data"
+        self._server = Server(directory, "up", READY_LINE)
+
+    @property
+    def pid(self) -> int:
+        return self._server.pid
+
+    def command(self) -> list[str]:
+        return tailrace("up", "--data", str(self.data), "--public", self.bootstrap, *FREE_PORTS)
+
+    def start(self) -> None:
+        self.bootstrap = self._server.start(self.command())[1]
+
+    def stop(self) -> int:
+        """Asks the broker to shut down cleanly; its exit status."""
+        return self._server.stop()
+
+    def kill(self) -> None:
+        self._server.kill()
 
     def start_a_second_one(self) -> tuple[int, str]:
         """Tries to start another process on the same data; its exit status and all it says."""
@@ -76,7 +118,12 @@ class Tailrace:
         return run_to_end(second.command())
 
     def last_words(self) -> str:
-        return "\n".join((self._output.read_text() + self._errors.read_text()).splitlines()[-40:])
+        return self._server.last_words()
+
+
+def tailrace(*words: str) -> list[str]:
+    """The command line of our command with these words."""
+    return [str(Path(sys.executable).with_name("tailrace")), *words]
 
 
 def end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> int:

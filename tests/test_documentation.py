@@ -80,12 +80,13 @@ def test_make_targets_exist() -> None:
         assert set(named) <= targets, page
 
 
-def test_every_flag_of_up_is_described() -> None:
+def test_every_flag_of_the_servers_is_described() -> None:
     page = _text("docs/operations.md")
-    flags = {flag for flag in vars(parse(["up"])) if flag != "run"}
+    commands = (["up"], ["serve", "sc"], ["serve", "spu"])
+    flags = {flag for command in commands for flag in vars(parse(command)) if flag != "run"}
     described = {flag.replace("-", "_") for flag in re.findall(r"^\| `--([a-z-]+)", page, re.MULTILINE)}
     assert described == flags
-    for flag in flags - {"set", "config"}:
+    for flag in flags - {"set", "config", "until_input_ends"}:
         assert f"`TAILRACE_{flag.upper()}`" in page
 
 

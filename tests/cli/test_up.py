@@ -9,12 +9,14 @@ from tailrace.cli.main import main
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("DATA", "PUBLIC", "SPUS", "METRICS", "LOG_LEVEL", "LOG_FORMAT"):
+    for name in ("DATA", "PUBLIC", "PRIVATE", "SC", "SC_PRIVATE", "SPUS", "METRICS", "LOG_LEVEL", "LOG_FORMAT"):
         monkeypatch.delenv(f"TAILRACE_{name}", raising=False)
 
 
 def _refusal(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     defaults = ["--data", str(tmp_path / "data"), "--public", "127.0.0.1:0", "--metrics", "off"]
+    for address in ("--sc", "--sc-private", "--private"):
+        defaults += [address, "127.0.0.1:0"]
     assert main(["up", *defaults, *arguments]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -31,7 +33,11 @@ def _refusal(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture
         (["--public", "127.0.0.1:0=:1"], "--public: ':1' is not HOST:PORT"),
         (["--public", "127.0.0.1:0,127.0.0.1"], "--public: '127.0.0.1' is not HOST:PORT"),
         (["--metrics", "on"], "--metrics: 'on' is not HOST:PORT"),
-        (["--spus", "3"], "--spus 3: this version runs one SPU"),
+        (["--spus", "0"], "--spus 0: it is a number from 1 to 1000"),
+        (["--sc", "nowhere"], "--sc: 'nowhere' is not HOST:PORT"),
+        (["--sc", "192.0.2.1:9003"], "cannot listen on 192.0.2.1:9003: "),
+        (["--sc-private", "192.0.2.1:9004"], "cannot listen on 192.0.2.1:9004: "),
+        (["--private", "192.0.2.1:9006"], "cannot listen on 192.0.2.1:9006: "),
         (["--set", "num.partitions"], "--set num.partitions: it takes NAME=VALUE"),
         (["--set", "num.partitons=3"], "num.partitons"),
         (["--set", "num.partitions=three"], "num.partitions"),
@@ -68,3 +74,9 @@ def test_the_environment_is_checked_as_flags_are(
 ) -> None:
     monkeypatch.setenv(f"TAILRACE_{name}", value)
     assert f"{value}: " in _refusal([], tmp_path, capsys)
+
+
+def test_outdated_data_is_not_taken_for_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "controller.json").write_text("{}")
+    assert "holds data from before there was a Streaming Controller" in _refusal([], tmp_path, capsys)

@@ -1,0 +1,166 @@
+"""SPUs and SCs that die, strangers, and doubles; records that were acknowledged are there at the end."""
+
+import itertools
+import threading
+
+import pytest
+from clients.librdkafka import read
+from cluster import run_to_end
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from spu_cluster import cli, resolutions, wait_until_online
+from waiting import wait_until
+
+PARTITIONS = 6
+QUICKLY = {"reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 1000}
+
+
+class RunningProducer:
+    """Sends numbers to all partitions by turns until it is told to stop, and knows which were acknowledged."""
+
+    def __init__(self, bootstrap, topic):
+        settings = {"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True}
+        self._producer = Producer(settings | QUICKLY)
+        self._topic = topic
+        self._stopping = threading.Event()
+        self.acknowledged = [[] for _ in range(PARTITIONS)]
+        self.failures = []
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self):
+        for number in itertools.count():
+            if self._stopping.is_set():
+                break
+            self._producer.produce(
+                self._topic, b"%d" % number, partition=number % PARTITIONS, on_delivery=self._on_delivery
+            )
+            self._producer.poll(0.001)
+
+    def _on_delivery(self, error, message):
+        if error is None:
+            self.acknowledged[message.partition()].append(message.value())
+        else:
+            self.failures.append(error)
+
+    def wait_for_more(self, count=100):
+        """In each partition."""
+        goals = [len(each) + count for each in self.acknowledged]
+        wait_until(
+            lambda: all(len(each) >= goal for each, goal in zip(self.acknowledged, goals, strict=True)),
+            seconds=60,
+            what=f"{count} more acknowledged records in each partition",
+        )
+
+    def stop(self):
+        self._stopping.set()
+        self._thread.join()
+        assert self._producer.flush(60) == 0
+        assert self.failures == []
+
+
+def stored(bootstrap, topic):
+    """The values of each partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False} | QUICKLY)
+    count = 0
+    for partition in range(PARTITIONS):
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+        count += high - low
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+    values = [[] for _ in range(PARTITIONS)]
+    for message in read(consumer, count, seconds=40):
+        values[message.partition()].append(message.value())
+    consumer.close()
+    return values
+
+
+def create(cluster, topic, partitions=PARTITIONS, replication_factor=1):
+    status, said = cli(
+        cluster.sc,
+        *("topic", "create", topic, "--partitions", str(partitions)),
+        *("--replication-factor", str(replication_factor), "--wait", "20"),
+    )
+    assert status == 0, said
+
+
+@pytest.fixture(params=["separate", "managed"])
+def cluster(request):
+    made = request.getfixturevalue(request.param)
+    made.start()
+    return made
+
+
+def test_an_spu_that_is_killed_comes_back_with_its_id_and_all_that_it_acknowledged(cluster, name):
+    create(cluster, name)
+    producer = RunningProducer(cluster.bootstrap, name)
+    producer.wait_for_more()
+    before = cluster.spu_pid(2)
+    cluster.kill_spu(2)
+    assert cluster.spu_pid(2) != before
+    producer.wait_for_more()
+    producer.stop()
+    wait_until_online(cluster.sc, cluster.ids)
+    assert stored(cluster.bootstrap, name) == producer.acknowledged
+    assert resolutions(cluster.sc) == dict.fromkeys(cluster.ids, "Online")
+
+
+def test_producers_and_consumers_do_not_need_an_sc_that_was_killed_and_it_goes_on_where_it_was(
+    separate, name, make_admin
+):
+    separate.start()
+    create(separate, name)
+    producer = RunningProducer(separate.bootstrap, name)
+    producer.wait_for_more()
+    separate.controller.kill()
+    producer.wait_for_more()
+    assert [len(values) > 100 for values in stored(separate.bootstrap, name)] == [True] * PARTITIONS
+    status, said = cli(separate.sc, "spu", "list")
+    assert status == 3, said
+    separate.start_sc()
+    wait_until_online(separate.sc, separate.ids)
+    create(separate, f"{name}-after")
+    producer.wait_for_more()
+    producer.stop()
+    assert stored(separate.bootstrap, name) == producer.acknowledged
+    assert {name, f"{name}-after"} <= set(make_admin(separate.bootstrap).list_topics())
+
+
+def test_an_spu_is_let_in_when_it_has_been_registered(separate):
+    separate.ids = (1,)
+    separate.start()
+    stranger = separate.launch_spu(7)
+    wait_until(lambda: "not registered" in stranger.errors(), 20, "the stranger is told why it is refused")
+    assert resolutions(separate.sc) == {1: "Online"}
+    separate.register(7)
+    separate.wait_for_spu(7)
+    wait_until_online(separate.sc, [1, 7])
+
+
+def test_the_second_of_two_processes_with_one_id_is_refused_and_the_first_goes_on(separate):
+    separate.ids = (1,)
+    separate.start()
+    status, said = run_to_end(separate.spu_command(1, "another-directory"))
+    assert status == 1
+    assert "tailrace serve spu: " in said.splitlines()[-1]
+    assert resolutions(separate.sc) == {1: "Online"}
+
+
+def test_a_topic_waits_for_spus_that_are_registered_later(separate, name):
+    separate.ids = (1, 2)
+    separate.start()
+    status, said = cli(separate.sc, "topic", "create", name, "--partitions", "3", "--replication-factor", "3")
+    assert status == 0, said
+    status, said = cli(separate.sc, "topic", "list")
+    assert "InsufficientResources" in said
+    separate.register(3)
+    separate.start_spu(3)
+    wait_until(lambda: "Provisioned" in cli(separate.sc, "topic", "list")[1], 20, "the topic is provisioned")
+
+
+def test_a_clean_stop_and_a_start_find_everything_again(cluster, name):
+    create(cluster, name)
+    producer = RunningProducer(cluster.bootstrap, name)
+    producer.wait_for_more(10)
+    producer.stop()
+    cluster.stop()
+    cluster.start()
+    assert stored(cluster.bootstrap, name) == producer.acknowledged

@@ -1,0 +1,94 @@
+"""`tailrace up` with several SPUs: groups that grow and shrink, and nothing left behind."""
+
+import os
+
+import psutil
+import pytest
+from spu_cluster import ManagedCluster, cli, objects, resolutions, wait_until_online
+from waiting import wait_until
+
+
+def test_the_group_is_scaled_while_everything_runs(tmp_path, name):
+    """From one SPU, which is in the process of `up`, to three, and back."""
+    cluster = ManagedCluster(tmp_path, spus=1)
+    try:
+        cluster.start()
+        assert cluster.spu_pids() == {}
+        status, said = cli(cluster.sc, "spu-group", "scale", "main", "3")
+        assert status == 0, said
+        wait_until_online(cluster.sc, [1, 2, 3])
+        assert sorted(cluster.spu_pids()) == [2, 3]
+        status, said = cli(cluster.sc, *("topic", "create", name, "--partitions", "3", "--wait", "20"))
+        assert status == 0, said
+        status, said = cli(cluster.sc, "spu-group", "scale", "main", "1")
+        assert status == 0, said
+        # They hold what nobody else has: they stay until it is gone.
+        assert sorted(cluster.spu_pids()) == [2, 3]
+        status, said = cli(cluster.sc, "topic", "delete", name)
+        assert status == 0, said
+        wait_until(lambda: cluster.spu_pids() == {}, 30, "both are stopped")
+        wait_until(lambda: resolutions(cluster.sc) == {1: "Online"}, 30, "one SPU is left")
+        cluster.stop()
+    finally:
+        cluster.kill()
+
+
+def test_another_group_runs_beside(managed):
+    managed.start()
+    status, said = cli(
+        managed.sc, *("spu-group", "create", "more", "--replicas", "2", "--min-id", "11", "--wait", "30")
+    )
+    assert status == 0, said
+    wait_until_online(managed.sc, [1, 2, 3, 11, 12])
+    status, said = cli(managed.sc, "spu-group", "delete", "more")
+    assert status == 0, said
+    wait_until(lambda: sorted(managed.spu_pids()) == [1, 2, 3], 30, "the group's processes have ended")
+
+
+def test_nothing_is_left_when_up_is_killed_and_it_can_be_started_again_at_once(managed):
+    managed.start()
+    children = [psutil.Process(pid) for pid in managed.spu_pids().values()]
+    assert len(children) == 3
+    managed.kill()
+    managed.start()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
+    assert resolutions(managed.sc) == dict.fromkeys(managed.ids, "Online")
+
+
+@pytest.mark.parametrize("spus", [1, 2])
+def test_the_number_of_spus_is_remembered_and_can_be_changed(tmp_path, spus):
+    cluster = ManagedCluster(tmp_path, spus=3)
+    try:
+        cluster.start()
+        cluster.stop()
+        words = cluster.command()
+        del words[words.index("--spus") : words.index("--spus") + 2]
+        cluster.up.start(words)
+        assert resolutions(cluster.sc) == {1: "Online", 2: "Online", 3: "Online"}
+        cluster.stop()
+        cluster.up.start(cluster.command(spus))
+        wait_until(
+            lambda: resolutions(cluster.sc) == dict.fromkeys(range(1, spus + 1), "Online"), 30, "fewer SPUs are left"
+        )
+        cluster.stop()
+    finally:
+        cluster.kill()
+
+
+def test_a_clean_stop_ends_all_of_it(managed):
+    managed.start()
+    pids = managed.spu_pids().values()
+    managed.stop()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_a_thousand_partitions_are_provisioned_in_seconds(managed, name):
+    managed.start()
+    status, said = cli(managed.sc, *("topic", "create", name, "--partitions", "1000", "--wait", "30"))
+    assert status == 0, said
+    partitions = objects(managed.sc, "partition", name)
+    assert len(partitions) == 1000
+    assert {each["resolution"] for each in partitions} == {"Online"}

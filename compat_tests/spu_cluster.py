@@ -1,0 +1,202 @@
+"""Clusters of several SPUs, in the two ways that a person has: separate processes, and `tailrace up --spus N`.
+
+Both are driven from outside alone: ready lines, the command line, and the Kafka protocol.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+from cluster import FREE_PORTS, READY_LINE, Server, run_to_end, tailrace
+from peer.apache_kafka import free_port
+from waiting import wait_until
+
+SC_READY = re.compile(r"^ready sc public=(\S+) private=(\S+) in \d+ ms$", re.MULTILINE)
+SPU_READY = re.compile(r"^ready spu=\d+ bootstrap=(\S+) in \d+ ms$", re.MULTILINE)
+ANY_PORT = "127.0.0.1:0"
+
+
+class SpuCluster(Protocol):
+    """Several SPUs with the ids 1, 2, 3, …"""
+
+    sc: str
+    """The SC's public address."""
+    ids: tuple[int, ...]
+
+    @property
+    def bootstrap(self) -> str: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def kill(self) -> None: ...
+    def spu_pid(self, spu: int) -> int: ...
+    def kill_spu(self, spu: int) -> None:
+        """With -9; it comes back by itself, or is started again."""
+
+
+def cli(sc: str, *words: str) -> tuple[int, str]:
+    """Exit status, and all that the command says."""
+    return run_to_end(tailrace(*words, "--sc", sc))
+
+
+def objects(sc: str, kind: str, *words: str) -> list[dict[str, Any]]:
+    """What `tailrace KIND list` shows."""
+    command = tailrace(kind, "list", *words, "--sc", sc, "--output", "json")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout)
+    return shown if isinstance(shown, list) else [shown]
+
+
+def resolutions(sc: str) -> dict[int, str]:
+    """Of each SPU that the SC knows."""
+    return {each["spec"]["spuId"]: each["status"]["resolution"] for each in objects(sc, "spu")}
+
+
+def wait_until_online(sc: str, spus: Iterable[int], seconds: float = 30) -> None:
+    wanted = set(spus)
+
+    def are_online() -> bool:
+        return wanted <= {spu for spu, resolution in resolutions(sc).items() if resolution == "Online"}
+
+    wait_until(are_online, seconds, f"SPUs {sorted(wanted)} online")
+
+
+class SeparateCluster:
+    """One SC and some SPUs, each with a directory of its own; after the first start they keep their addresses."""
+
+    def __init__(self, directory: Path, spus: int = 3, store: str = "sqlite") -> None:
+        self.sc = ANY_PORT
+        self.sc_private = ANY_PORT
+        self.ids = tuple(range(1, spus + 1))
+        self.controller = Server(directory, "sc", SC_READY)
+        self._directory = directory
+        self._store = store
+        self._spus: dict[int, Server] = {}
+        self._addresses: dict[int, str] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self._addresses[spu] for spu in self.ids)
+
+    def start(self) -> None:
+        is_new = not self._spus
+        self.start_sc()
+        for spu in self.ids if is_new else ():
+            self.register(spu)
+        for spu in self.ids:
+            self.launch_spu(spu)
+        for spu in self.ids:
+            self.wait_for_spu(spu)
+        wait_until_online(self.sc, self.ids)
+
+    def start_sc(self) -> None:
+        ready = self.controller.start(self.sc_command())
+        self.sc, self.sc_private = ready[1], ready[2]
+
+    def sc_command(self) -> list[str]:
+        return tailrace(
+            *("serve", "sc", "--data", str(self._directory / "sc"), "--store", self._store),
+            *("--public", self.sc, "--private", self.sc_private, "--metrics", "off"),
+        )
+
+    def register(self, spu: int, *more: str) -> None:
+        endpoints = ("--public", ANY_PORT, "--private", ANY_PORT)
+        status, said = cli(self.sc, "spu", "register", "--id", str(spu), *endpoints, *more)
+        assert status == 0, said
+
+    def spu_command(self, spu: int, directory: str | None = None) -> list[str]:
+        return tailrace(
+            *("serve", "spu", "--id", str(spu), "--data", str(self._directory / (directory or f"spu-{spu}"))),
+            *("--sc", self.sc_private, "--public", self._addresses.get(spu, ANY_PORT), "--private", ANY_PORT),
+            *("--metrics", "off"),
+        )
+
+    def launch_spu(self, spu: int) -> Server:
+        server = self._spus.setdefault(spu, Server(self._directory, f"spu-{spu}", SPU_READY))
+        server.launch(self.spu_command(spu))
+        return server
+
+    def wait_for_spu(self, spu: int) -> None:
+        self._addresses[spu] = self._spus[spu].wait_until_ready()[1]
+
+    def start_spu(self, spu: int) -> None:
+        self.launch_spu(spu)
+        self.wait_for_spu(spu)
+
+    def stop_spu(self, spu: int) -> int:
+        return self._spus[spu].stop()
+
+    def spu_pid(self, spu: int) -> int:
+        return self._spus[spu].pid
+
+    def spu_errors(self, spu: int) -> str:
+        return self._spus[spu].errors()
+
+    def kill_spu(self, spu: int) -> None:
+        """And starts it again."""
+        self._spus[spu].kill()
+        self.start_spu(spu)
+
+    def stop(self) -> None:
+        statuses = [server.stop() for server in (*self._spus.values(), self.controller)]
+        assert not any(statuses), statuses
+
+    def kill(self) -> None:
+        for server in (*self._spus.values(), self.controller):
+            server.kill()
+
+
+class ManagedCluster:
+    """`tailrace up --spus N`."""
+
+    def __init__(self, directory: Path, spus: int = 3) -> None:
+        self.sc = f"127.0.0.1:{free_port()}"
+        self.ids = tuple(range(1, spus + 1))
+        self.up = Server(directory, "up", READY_LINE)
+        self._data = directory / "data"
+        self._bootstrap = ""
+
+    @property
+    def bootstrap(self) -> str:
+        return self._bootstrap
+
+    def command(self, spus: int | None = None) -> list[str]:
+        free_ports = ("--sc", self.sc, *FREE_PORTS[2:], "--public", ANY_PORT, "--metrics", "off")
+        return tailrace("up", "--spus", str(spus or len(self.ids)), "--data", str(self._data), *free_ports)
+
+    def start(self) -> None:
+        self._bootstrap = self.up.start(self.command())[1]
+
+    def spu_pids(self) -> dict[int, int]:
+        """Of the SPUs that are children, by their ids."""
+        pids = {}
+        for child in psutil.Process(self.up.pid).children():
+            try:
+                words = child.cmdline()
+            except psutil.Error:
+                continue  # it has just ended
+            if "--id" in words:
+                pids[int(words[words.index("--id") + 1])] = child.pid
+        return pids
+
+    def spu_pid(self, spu: int) -> int:
+        return self.spu_pids()[spu]
+
+    def kill_spu(self, spu: int) -> None:
+        before = self.spu_pid(spu)
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: self.spu_pids().get(spu, before) != before, 30, f"SPU {spu} is started again")
+        wait_until_online(self.sc, [spu])
+
+    def stop(self) -> None:
+        status = self.up.stop()
+        assert status == 0, f"it ended with status {status}"
+
+    def kill(self) -> None:
+        self.up.kill()
