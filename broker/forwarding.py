@@ -75,7 +75,8 @@ class Forwarding:
 
     async def _outcome(self, result: CreatableTopicResult) -> TopicSpec | KafkaError:
         if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
-            await self._mirror.has_topic(result.name)  # somebody else's request for it is under way
+            # Somebody else's request for it is under way.
+            await self._mirror.until(lambda: result.name in self._cluster.topics)
         elif result.error_code != ErrorCode.NONE:
             return KafkaError(ErrorCode(result.error_code), result.error_message or "")
         topic = self._cluster.topics.get(result.name)

@@ -4,6 +4,8 @@ Whoever had the controller change something answers its client only when this SP
 client's next request may come here.
 """
 
+from collections.abc import Callable
+
 import trio
 
 from tailrace.cluster.cluster import Cluster
@@ -64,14 +66,9 @@ class MirrorUpdater:
         while self._version < version and self._connections == connections and not self._ended:
             await self._changed.wait()
 
-    async def online(self, spu: SpuId) -> None:
-        """Until the controller counts the SPU as online."""
-        while not ((spec := self._cluster.spus.get(spu)) and spec.online):
-            await self._changed.wait()
-
-    async def has_topic(self, name: str) -> None:
-        """Until there is one of this name, or nothing more will come."""
-        while name not in self._cluster.topics and not self._ended:
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Until that is true of the mirror, or nothing more will come."""
+        while not holds() and not self._ended:
             await self._changed.wait()
 
     def _forget_what_is_not_in(self, message: ApplyMetadataRequest) -> None:

@@ -5,6 +5,8 @@ from typing import Any
 
 import trio
 
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
@@ -19,6 +21,8 @@ from .sc_connection import Ask
 from .spec_dispatcher import SpecDispatcher
 from .spec_messages import held_specs
 
+ELECTIONS_SECONDS_MAX = 5.0
+
 
 class ScReceiver:
     def __init__(
@@ -27,11 +31,13 @@ class ScReceiver:
         mirror: MirrorUpdater,
         live_replicas: LiveReplicasUpdater,
         replicas: Replicas,
+        cluster: Cluster,
     ) -> None:
         self._dispatcher = dispatcher
         self._mirror = mirror
         self._live_replicas = live_replicas
         self._replicas = replicas
+        self._cluster = cluster
         self._has_specs = trio.Event()
 
     def on_connecting(self) -> None:
@@ -55,9 +61,23 @@ class ScReceiver:
         self._mirror.on_end()
 
     async def ready(self, spu: SpuId) -> None:
-        """Until what belongs here runs, and the Streaming Controller counts this SPU as online."""
+        """Until what belongs here runs, the Streaming Controller counts this SPU as online, and the partitions that it
+        may lead have a leader. For that it does not wait long: what can be served need not wait for the rest."""
         await self._has_specs.wait()
-        await self._mirror.online(spu)
+        await self._mirror.until(lambda: spu in self._cluster.spus and self._cluster.spus[spu].online)
+        with trio.move_on_after(ELECTIONS_SECONDS_MAX):
+            await self._mirror.until(lambda: self._is_everything_led(spu))
+
+    def _is_everything_led(self, spu: SpuId) -> bool:
+        """Of the partitions that this SPU may lead."""
+        return all(self._is_led(replica.spec) for replica in self._replicas if spu in replica.spec.live_replicas)
+
+    def _is_led(self, spec: PartitionSpec) -> bool:
+        """And clients would be told so."""
+        mirrored = self._cluster.partition(spec.topic_id, spec.partition)
+        if mirrored is None:
+            return True  # of a topic that is not complete yet nobody is told
+        return NO_LEADER not in (spec.leader, mirrored.leader) and mirrored.epoch >= spec.epoch
 
     async def _apply_specs(self, message: ApplySpecsRequest) -> ApplySpecsResponse:
         answer = ApplySpecsResponse()

@@ -218,7 +218,7 @@ class Spu:
             clean=self._clean,
         )
         live_replicas = LiveReplicasUpdater(self.replicas, self._logger)
-        return ScReceiver(self._dispatcher, self._mirror, live_replicas, self.replicas)
+        return ScReceiver(self._dispatcher, self._mirror, live_replicas, self.replicas, self.cluster)
 
     def _connection(self, receiver: ScReceiver, public: list[Endpoint], private: Listener) -> ScConnection:
         registration = Registration(

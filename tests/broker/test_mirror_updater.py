@@ -3,7 +3,7 @@ import trio
 
 from tailrace.broker.mirror_updater import MirrorUpdater
 from tailrace.cluster.cluster import Cluster
-from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.ids import TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, PartitionState, SpuState, TopicState
 
 A, B, C = TopicId(int=7), TopicId(int=8), TopicId(int=9)
@@ -101,12 +101,16 @@ async def test_nobody_waits_beyond_the_end(autojump_clock: object) -> None:
         mirror.on_end()
 
 
-async def test_an_spu_is_waited_for_until_it_is_online(autojump_clock: object) -> None:
-    _, mirror = _updated(_full(1, spus=(1,)))
-    await mirror.online(SpuId(1))
+async def test_what_is_to_be_true_of_the_mirror_is_waited_for(autojump_clock: object) -> None:
+    cluster, mirror = _updated(_full(1))
+    await mirror.until(lambda: 1 in cluster.spus)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(mirror.online, SpuId(2))
-        mirror.apply(ApplyMetadataRequest(False, 2, spus=[SpuState(2)]))
+        nursery.start_soon(mirror.until, lambda: 2 in cluster.spus)
+        mirror.apply(ApplyMetadataRequest(False, 2, spus=[SpuState(3)]))
         await trio.testing.wait_all_tasks_blocked()
         assert nursery.child_tasks
-        mirror.apply(ApplyMetadataRequest(False, 3, spus=[SpuState(2, is_online=True)]))
+        mirror.apply(ApplyMetadataRequest(False, 3, spus=[SpuState(2)]))
+        await trio.testing.wait_all_tasks_blocked()
+        assert not nursery.child_tasks
+        nursery.start_soon(mirror.until, lambda: False)
+        mirror.on_end()

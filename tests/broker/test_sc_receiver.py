@@ -4,19 +4,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
 import structlog
 import trio
-from scripted_sc import SC_ADDRESS, ScriptedSc, scripted_sc, topic_state
+from scripted_sc import SC_ADDRESS, ScriptedSc, accepted, scripted_sc, topic_state
 from simulation.client import WireClient
 from spus import ADDRESS, World, batch
 
-from tailrace.broker.spu import Spu
+from tailrace.broker.sc_receiver import ELECTIONS_SECONDS_MAX
+from tailrace.broker.spu import Spu, StartError
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import TopicId
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, Config
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
+from tailrace.protocol.internal.register_spu import RegisterSpuRequest
 from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest
+from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -144,3 +148,67 @@ async def test_the_mirror_is_what_clients_are_told_of(autojump_clock: object) ->
     async with _running(World()) as (_, spu):
         cluster = spu.cluster
         assert (cluster.cluster_id, list(cluster.spus), list(cluster.topics)) == ("cluster", [1], ["t"])
+
+
+async def test_ready_is_an_spu_whose_partitions_are_led(autojump_clock: object) -> None:
+    world = World()
+    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    async with scripted_sc(world.network) as sc, trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def serve() -> None:
+            async with trio.open_nursery() as serving:
+                await serving.start(spu.run)
+                started.set()
+
+        started = trio.Event()
+        await sc.introduce(1, topic_state(TOPIC, "t", leader=-1))
+        await trio.sleep(ELECTIONS_SECONDS_MAX / 2)
+        assert not started.is_set()
+        await sc.introduce(1, topic_state(TOPIC, "t", epoch=1))
+        await trio.testing.wait_all_tasks_blocked()
+        assert started.is_set()
+        spu.stop()
+
+
+async def test_an_election_that_does_not_come_is_not_waited_for_long(autojump_clock: object) -> None:
+    world = World()
+    spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+    async with scripted_sc(world.network) as sc, trio.open_nursery() as nursery:
+        nursery.start_soon(sc.introduce, 1, topic_state(TOPIC, "t", leader=-1))
+        with trio.fail_after(ELECTIONS_SECONDS_MAX + 0.1):
+            await nursery.start(spu.run)
+        spu.stop()
+
+
+async def test_an_spu_that_is_stopped_before_it_knows_anything_stops_and_leaves_all_as_it_was(
+    autojump_clock: object,
+) -> None:
+    world = World()
+    async with _running(world):
+        pass
+    for _ in range(2):  # the mark of the clean stop is still there for the one after
+        spu = Spu(SETTINGS, world.seams(), structlog.get_logger())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep, 0)
+            spu.stop()
+            addresses = await nursery.start(spu.run)
+            assert addresses == []
+    async with _running(world) as (sc, spu):
+        assert sc.heard_of(RegisterSpuRequest)[0].stopped_cleanly
+        assert spu.metrics.recovered_replicas == 0
+
+
+async def test_a_duplicate_does_not_start_and_leaves_all_as_it_was(autojump_clock: object) -> None:
+    world = World()
+    async with _running(world):
+        pass
+    refusal = replace(
+        accepted(), error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION, error_message="another process is SPU 1"
+    )
+    async with scripted_sc(world.network) as sc:
+        sc.answers[InternalApiKey.REGISTER_SPU] = lambda message: refusal
+        with pytest.raises(StartError, match="another process is SPU 1"):
+            await Spu(SETTINGS, world.seams(), structlog.get_logger()).run()
+    async with _running(world) as (sc, _):
+        assert sc.heard_of(RegisterSpuRequest)[0].stopped_cleanly
