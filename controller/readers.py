@@ -53,7 +53,7 @@ class ConnectionReader:
 
     async def read(self, event: Event) -> None:
         self.logger.debug("event_read", reader="connections", happened=type(event).__name__)
-        await self.events.send(event)
+        await _send(self.events, event)
 
 
 @dataclass(slots=True)
@@ -139,4 +139,12 @@ class KvReader:
     async def _report(self, event: Event) -> None:
         self.counts.read_events += 1
         self.logger.debug("event_read", reader="store", happened=type(event).__name__)
-        await self.events.send(event)
+        await _send(self.events, event)
+
+
+async def _send(events: trio.MemorySendChannel[Event], event: Event) -> None:
+    """Waits only where there is no room: a reader has waited already, for the event itself."""
+    try:
+        events.send_nowait(event)
+    except trio.WouldBlock:
+        await events.send(event)

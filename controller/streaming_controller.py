@@ -72,7 +72,7 @@ class StreamingController:
         self._settings = settings
         self._seams = seams
         self._store = store
-        self._logger = logger
+        self._logger = logger = logger.bind()  # once: a logger that is not bound yet binds anew at each line
         self._provisioner = provisioner or NoProvisioner(logger)
         self._lease_seconds = lease_seconds
         self._counts = WorkflowCounts()

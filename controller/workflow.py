@@ -5,6 +5,7 @@ that takes over from another begin alike.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -103,13 +104,14 @@ class Workflow:
     async def _decide(self, actions: ActionDispatcher, connections: PublishingConnections) -> None:
         async for first in self._received:
             events = [first]
-            while len(events) < EVENTS_AT_ONCE:
-                try:
-                    events.append(self._received.receive_nowait())
-                except trio.WouldBlock:
-                    break
+            gathered = 0
+            while gathered < len(events) < EVENTS_AT_ONCE:
+                gathered = len(events)
+                await trio.lowlevel.checkpoint()  # readers add to it: what happens together is decided about together
+                with suppress(trio.WouldBlock):
+                    while len(events) < EVENTS_AT_ONCE:
+                        events.append(self._received.receive_nowait())
             self._take_turn(events, actions, connections)
-            await trio.lowlevel.checkpoint()
 
     def _take_turn(self, events: list[Event], actions: ActionDispatcher, connections: PublishingConnections) -> None:
         """From events to actions, without waiting for anything. Specs leave before the mirror that tells of them."""

@@ -2,6 +2,7 @@ import pytest
 import structlog
 import trio
 import trio.testing
+from mortal_store import MortalStore
 from running_sc import METRICS, PRIVATE, PUBLIC, ObedientSpu, ScWorld, running_sc, sc_settings
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
@@ -80,7 +81,7 @@ async def test_admin_clients_may_begin_at_the_sc() -> None:
         assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["request_refused"]
 
 
-async def test_the_cluster_keeps_its_id() -> None:
+async def test_the_cluster_keeps_its_id(autojump_clock: trio.testing.MockClock) -> None:
     world = ScWorld()
     ids = []
     for _ in range(2):
@@ -116,6 +117,41 @@ async def test_spus_keep_their_topics_over_a_restart_of_the_sc(autojump_clock: t
             answer = await (await running.client()).request(ApiKey.METADATA, 12, MetadataRequest(topics=None))
             assert len(answer.brokers) == 2
         nursery.cancel_scope.cancel()
+
+
+async def test_a_topic_is_finished_at_whatever_write_the_sc_was_killed(autojump_clock: trio.testing.MockClock) -> None:
+    write = 0
+    while True:
+        store = MortalStore()
+        world = ScWorld(store)
+        await world.register(0, 1, 2)
+        async with trio.open_nursery() as nursery:
+            store.writes_left, store.does_the_last = write, write % 2 == 0
+            with store.killed:
+                async with running_sc(world):
+                    spus = [await ObedientSpu(world.network, spu).started(nursery) for spu in (0, 1, 2)]
+                    await create_topic(spus[0], "orders", 6, 3)
+            store.writes_left = -1
+            if not store.killed.cancelled_caught:
+                nursery.cancel_scope.cancel()
+                break
+            nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery, running_sc(world) as running:
+            spus = [await ObedientSpu(world.network, spu).started(nursery) for spu in (0, 1, 2)]
+            client = await running.client()
+            request = CreateTopicsRequest([CreatableTopic("orders", 6, 3)])
+            await client.request(ApiKey.CREATE_TOPICS, 7, request)
+            await trio.sleep(5)
+            metadata = await client.request(ApiKey.METADATA, 12, MetadataRequest(topics=None))
+            (topic,) = metadata.topics
+            leaders = [partition.leader_id for partition in topic.partitions]
+            assert sorted(leaders) == [0, 0, 1, 1, 2, 2]
+            for spu in spus:
+                assert len(spu.held) == 6
+                assert sum(state.leader == spu.id for state in spu.held.values()) == 2
+            nursery.cancel_scope.cancel()
+        write += 1
+    assert write > 5, "it was killed at every write, until none was left"
 
 
 async def test_an_spu_that_stays_away_is_offline_after_a_lease(autojump_clock: trio.testing.MockClock) -> None:

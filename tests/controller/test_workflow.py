@@ -1,16 +1,16 @@
-from collections.abc import Sequence
 from functools import partial
 
 import pytest
 import structlog
 import trio
 import trio.testing
+from mortal_store import MortalStore
 from running_workflow import ObedientSpus, put, registered, running_workflow
 from structlog.testing import capture_logs
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.topic_planning import NewTopic
-from tailrace.controller.key_value.interface import Change, Entry, LeadershipLost
+from tailrace.controller.key_value.interface import LeadershipLost
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.local_store import LocalStore
 from tailrace.controller.objects import (
@@ -68,25 +68,6 @@ async def test_who_has_lost_the_lead_decides_nothing_more() -> None:
     with pytest.RaisesGroup(LeadershipLost, flatten_subgroups=True):
         await workflow.run(ObedientSpus())
     assert (await store.list("")).entries == before
-
-
-class MortalStore(MemoryStore):
-    """Ends its user at one of the writes: before it, or when it is done but nobody was told."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes_left = -1
-        self.does_the_last = False
-        self.killed = trio.CancelScope()
-
-    async def write(self, changes: Sequence[Change], guard: Entry | None = None) -> Sequence[int | None]:
-        if self.writes_left == 0:
-            if self.does_the_last:
-                await super().write(changes[: max(len(changes) // 2, 1)], guard)
-            self.killed.cancel()
-            await trio.sleep_forever()
-        self.writes_left -= 1
-        return await super().write(changes, guard)
 
 
 def is_finished(local: LocalStore, topic: Topic) -> bool:
