@@ -27,7 +27,7 @@ def with_kafka_python(verb: str, bootstrap: str, topic: str = "", *numbers: int)
     match verb:
         case "brokers":
             cluster = KafkaAdminClient(bootstrap_servers=bootstrap).describe_cluster()
-            return {broker["node_id"]: f"{broker['host']}:{broker['port']}" for broker in cluster["brokers"]}
+            return {broker["broker_id"]: f"{broker['host']}:{broker['port']}" for broker in cluster["brokers"]}
         case "create":
             KafkaAdminClient(bootstrap_servers=bootstrap).create_topics([NewTopic(topic, numbers[0], 1)])
         case "produce":
@@ -55,7 +55,8 @@ def with_librdkafka(verb: str, bootstrap: str, topic: str = "", *numbers: int) -
             brokers = AdminClient(where).list_topics(timeout=REQUEST_SECONDS_MAX).brokers
             return {number: f"{broker.host}:{broker.port}" for number, broker in brokers.items()}
         case "create":
-            AdminClient(where).create_topics([NewTopic(topic, numbers[0], 1)])[topic].result(REQUEST_SECONDS_MAX)
+            admin = AdminClient(where)  # which has to live as long as its request
+            admin.create_topics([NewTopic(topic, numbers[0], 1)])[topic].result(REQUEST_SECONDS_MAX)
         case "produce":
             offsets: list[int | None] = []
             producer = Producer(where | {"acks": "all", "delivery.timeout.ms": REQUEST_SECONDS_MAX * 1000})

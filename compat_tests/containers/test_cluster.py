@@ -19,6 +19,7 @@ FROM_HOST = {1: "127.0.0.1:19092", 2: "127.0.0.1:29092", 3: "127.0.0.1:39092"}
 FROM_CONTAINERS = {number: f"spu-{number}:9092" for number in (1, 2, 3)}
 SC_FROM_HOST = "127.0.0.1:19003"
 SC_FROM_CONTAINERS = "sc:9003"
+UNREACHABLE = 3
 PROGRAM = str(Path(__file__).with_name("stock_client.py"))
 
 
@@ -54,6 +55,10 @@ def whole(project: Project) -> Iterator[Project]:
     """With everybody there, also for whoever comes next."""
     yield project
     _wait_until_all_are_online(project)
+
+
+def _status_of_the_command_line(project: Project) -> int:
+    return project.execute("sc", ["tailrace", "spu", "list"]).returncode
 
 
 def _expected(partitions: int, count: int) -> dict[int, list[int]]:
@@ -98,7 +103,7 @@ def test_each_spu_leads_a_part_and_the_command_line_shows_it(project: Project, t
     Client(project.client, "librdkafka", SC_FROM_CONTAINERS)("create", topic, 3)
     done = project.execute("sc", ["tailrace", "partition", "list", topic, "--output", "json"])
     assert done.returncode == 0, done.stderr
-    assert sorted(each["status"]["leader"] for each in json.loads(done.stdout)) == [1, 2, 3]
+    assert sorted(each["leader"] for each in json.loads(done.stdout)) == [1, 2, 3]
 
 
 def test_a_second_up_changes_nothing(project: Project) -> None:
@@ -139,6 +144,23 @@ def test_the_store_comes_back_with_all_that_it_knew(whole: Project, topic: str) 
     _wait_until_all_are_online(whole)
     outside("create", f"{topic}-later", 3)
     assert outside.consume(topic, 3, 30) == _expected(3, 30)
+
+
+def test_while_the_store_is_away_clients_go_on_and_the_command_line_says_what_is_wrong(
+    whole: Project, topic: str
+) -> None:
+    outside = Client(whole.host, "librdkafka", FROM_HOST[2])
+    outside("create", topic, 3)
+    whole["etcd"].stop()
+    try:
+        wait_until(lambda: _status_of_the_command_line(whole) == UNREACHABLE, 30, "the SC leads no more")
+        outside("produce", topic, 3, 0, 30)
+        assert outside.consume(topic, 3, 30) == _expected(3, 30)
+    finally:
+        whole["etcd"].start()
+    whole["sc"].wait_for_health()
+    _wait_until_all_are_online(whole)
+    outside("create", f"{topic}-later", 3)
 
 
 def test_after_a_power_failure_all_start_in_whatever_order(whole: Project, topic: str) -> None:
