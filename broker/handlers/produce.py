@@ -21,7 +21,8 @@ from tailrace.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from tailrace.protocol.produced_batch import admit
-from tailrace.protocol.record_batch import LOG_OVERHEAD, stamp
+from tailrace.protocol.record_batch import LOG_OVERHEAD, TRANSACTIONAL, stamp
+from tailrace.protocol.records import NO_TIMESTAMP
 from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -30,13 +31,16 @@ if TYPE_CHECKING:
 TOPIC_IDS_FROM = 13
 ALL = -1
 NO_OFFSET = -1
+_KNOWN_ACKS = (0, 1, ALL)
+_NO_ERROR = int(ErrorCode.NONE)
 
 
 def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
     acks = request.acks
-    refused = None if acks in (0, 1, ALL) else KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
+    refused = None if acks in _KNOWN_ACKS else KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
     by_id = context.api_version >= TOPIC_IDS_FROM
-    response = ProduceResponse()
+    topics: list[TopicProduceResponse] = []
+    response = ProduceResponse(topics)
     pending: PendingProduce | None = None
     error: KafkaError | None = None
     for topic in request.topic_data:
@@ -65,9 +69,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                         pending = PendingProduce(context, response)
                     pending.wait_for(replica, needed, answer)
             partitions.append(answer)
-        response.responses.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
-        )
+        topics.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
     if acks == 0:
         context.respond_nothing(close=f"a record sent with acks=0 was refused: {error}" if error else None)
         return None
@@ -91,15 +93,14 @@ def _append(
     """Appends what one partition was sent: its answer, and the offset that must be committed before it is given."""
     rules = replica.settings.produce
     batch, header = admit(data.records, rules, api_version=api_version, now_ms=spu.wall_clock.now_ms())
-    if header.is_transactional:
+    if header.attributes & TRANSACTIONAL:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     log = replica.log
-    answer = PartitionProduceResponse(index=data.index, log_start_offset=log.log_start)
     if header.producer_id >= 0 and (earlier := log.producers.check(header)) is not None:
-        answer.base_offset = earlier.base_offset
+        base_offset = earlier.base_offset
         needed = earlier.last_offset + 1
     else:
-        answer.base_offset = header.base_offset = log.log_end
+        base_offset = header.base_offset = log.log_end
         header.leader_epoch = replica.spec.epoch
         stamp(batch, 0, header.base_offset, header.leader_epoch)
         replica.append(batch, header)
@@ -108,9 +109,8 @@ def _append(
         metrics.produced_batches += 1
         metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
         spu.on_appended(replica)
-    if rules.append_time:
-        answer.log_append_time_ms = header.max_timestamp
-    return answer, needed
+    append_time_ms = header.max_timestamp if rules.append_time else NO_TIMESTAMP
+    return PartitionProduceResponse(data.index, _NO_ERROR, base_offset, append_time_ms, log.log_start), needed
 
 
 class PendingProduce:
