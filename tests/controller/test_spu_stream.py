@@ -14,11 +14,18 @@ from tailrace.cluster.specs import SpuSpec
 from tailrace.controller.cluster_mirror import MirrorChange
 from tailrace.controller.local_store import LocalStore
 from tailrace.controller.metrics import ScMetrics
-from tailrace.controller.objects import Spu
+from tailrace.controller.objects import (
+    NO_LEADER,
+    Partition,
+    PartitionResolution,
+    PartitionSpec,
+    PartitionStatus,
+    Spu,
+)
 from tailrace.controller.objects import SpuSpec as StoredSpec
 from tailrace.controller.spec_cache import SpecCache
 from tailrace.controller.spu_stream import Registered, SpuStream
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS
 from tailrace.runtime.network import Address
 from tailrace.server.private_link import PrivateLink
@@ -120,3 +127,15 @@ async def test_more_than_can_travel_costs_the_stream_alone(monkeypatch: pytest.M
             await trio.testing.wait_all_tasks_blocked()
             assert world.link.closed_because is not None
     assert "push_failed" in [entry["event"] for entry in logged]
+
+
+@pytest.mark.parametrize(("elected", "leader"), [("first", ONE), ("earlier", NO_LEADER)])
+async def test_a_process_leads_only_what_it_was_elected_for_itself(elected: str, leader: SpuId) -> None:
+    """What the process before it had in its page cache may be lost: in that epoch nothing more is to be written."""
+    async with _world() as world:
+        status = PartitionStatus(PartitionResolution.ONLINE, ONE, Epoch(5), elected, (ONE,))
+        world.cache.put_partition(Partition("t", TopicId(int=7), 0, PartitionSpec(ONE, (ONE, TWO)), status))
+        world.accept()
+        await trio.testing.wait_all_tasks_blocked()
+        (topic,) = world.spu.specs[0].topics
+        assert [(each.leader, each.epoch) for each in topic.partitions] == [(leader, 5)]
