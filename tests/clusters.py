@@ -1,0 +1,159 @@
+"""A Streaming Controller and real SPUs on one simulated network, each on files of its own; each may be killed."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+import trio
+from running_sc import PRIVATE, PUBLIC, ScWorld, sc_settings
+from simulation.client import WireClient
+from simulation.files import SimulatedFiles
+from spus import batch, newest
+
+from tailrace.broker.spu import Spu
+from tailrace.controller.streaming_controller import StreamingController
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.network import Address
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import ListenerSettings, SpuSettings
+
+FETCH_VERSION, PRODUCE_VERSION, METADATA_VERSION = 12, 9, 12
+
+
+@dataclass
+class _Running:
+    """One process: cancelled, it is killed; stopped, it ends cleanly."""
+
+    server: Spu | StreamingController
+    process: trio.CancelScope
+    ended: trio.Event
+
+
+@dataclass
+class ClusterOfSpus:
+    nursery: trio.Nursery
+    world: ScWorld = field(default_factory=ScWorld)
+    files: dict[int, SimulatedFiles] = field(default_factory=dict)
+    spus: dict[int, _Running] = field(default_factory=dict)
+    sc: _Running | None = None
+    starts: int = 0
+
+    # processes
+
+    async def start_sc(self) -> None:
+        settings = sc_settings(metrics=None, reconciliation_seconds=10)
+        sc = StreamingController(settings, self.world.seams(), self.world.store, structlog.get_logger())
+        self.sc = await self._start(sc)
+
+    async def kill_sc(self) -> None:
+        assert self.sc is not None
+        await _kill(self.sc)
+
+    async def start_spu(self, spu: int) -> None:
+        """Returns when clients may come."""
+        self.starts += 1
+        files = self.files.setdefault(spu, SimulatedFiles())
+        seams = Seams(self.world.network, files, self.world.clock, RandomChance(1000 + self.starts))
+        settings = SpuSettings(
+            spu,
+            f"/data/spu-{spu}",
+            (ListenerSettings("PUBLIC", address_of(spu)),),
+            controllers=(PRIVATE,),
+            private=ListenerSettings("PRIVATE", Address(f"spu-{spu}", 9006)),
+        )
+        self.spus[spu] = await self._start(Spu(settings, seams, structlog.get_logger()))
+
+    async def kill_spu(self, spu: int) -> None:
+        """What it had in the page cache stays, as after kill -9."""
+        await _kill(self.spus.pop(spu))
+
+    async def stop_spu(self, spu: int) -> None:
+        running = self.spus.pop(spu)
+        running.server.stop()
+        await running.ended.wait()
+
+    async def _start(self, server: Spu | StreamingController) -> _Running:
+        running = _Running(server, trio.CancelScope(), trio.Event())
+
+        async def run(task_status: trio.TaskStatus[object]) -> None:
+            try:
+                with running.process:
+                    await server.run(task_status)
+            finally:
+                running.ended.set()
+
+        await self.nursery.start(run)
+        return running
+
+    # clients
+
+    async def client_of(self, spu: int) -> WireClient:
+        return WireClient(await self.world.network.connect(address_of(spu)))
+
+    async def client_of_sc(self) -> WireClient:
+        return WireClient(await self.world.network.connect(PUBLIC))
+
+    async def create(self, spu: int, name: str, partitions: int, replicas: int) -> int:
+        """By way of that SPU; the error code."""
+        request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas)], timeout_ms=20_000)
+        client = await self.client_of(spu)
+        response = await client.request(ApiKey.CREATE_TOPICS, newest(ApiKey.CREATE_TOPICS), request)
+        code: int = response.topics[0].error_code
+        return code
+
+    async def metadata(self, spu: int, topic: str) -> MetadataResponse:
+        request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
+        response: MetadataResponse = await (await self.client_of(spu)).request(
+            ApiKey.METADATA, METADATA_VERSION, request
+        )
+        return response
+
+    async def leaders(self, spu: int, topic: str) -> dict[int, tuple[int, int]]:
+        """By partition: the leader and its epoch, as that SPU tells clients."""
+        (found,) = (await self.metadata(spu, topic)).topics
+        return {each.partition_index: (each.leader_id, each.leader_epoch) for each in found.partitions}
+
+    async def produce(self, spu: int, topic: str, partition: int, value: bytes) -> int:
+        """The error code."""
+        data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch(value))])]
+        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=data)
+        response = await (await self.client_of(spu)).request(ApiKey.PRODUCE, PRODUCE_VERSION, request)
+        code: int = response.responses[0].partition_responses[0].error_code
+        return code
+
+    async def fetched(self, spu: int, topic: str, partition: int) -> Any:
+        """What the partition's answer holds."""
+        partitions = [FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1_000_000)]
+        request = FetchRequest(max_bytes=1_000_000, topics=[FetchTopic(topic=topic, partitions=partitions)])
+        response = await (await self.client_of(spu)).request(ApiKey.FETCH, FETCH_VERSION, request)
+        return response.responses[0].partitions[0]
+
+
+def address_of(spu: int) -> Address:
+    return Address(f"spu-{spu}", 9005)
+
+
+async def _kill(running: _Running) -> None:
+    running.process.cancel()
+    await running.ended.wait()
+
+
+@asynccontextmanager
+async def cluster_of(*spus: int) -> AsyncIterator[ClusterOfSpus]:
+    """Registered and running. Everything is killed at the end."""
+    async with trio.open_nursery() as nursery:
+        cluster = ClusterOfSpus(nursery)
+        await cluster.world.register(*spus)
+        await cluster.start_sc()
+        async with trio.open_nursery() as starting:
+            for spu in spus:
+                starting.start_soon(cluster.start_spu, spu)
+        yield cluster
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,109 @@
+"""Statements about the whole: a Streaming Controller with real SPUs, in one simulation."""
+
+import trio
+from clusters import cluster_of
+from simulation.client import WireClient
+from trio.testing import MockClock
+
+from tailrace.controller.public_host import KNOWN
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest
+from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
+from tailrace.protocol.internal_apis import InternalApiKey
+from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+
+async def test_a_topic_created_through_any_spu_is_served_by_all(autojump_clock: MockClock) -> None:
+    async with cluster_of(0, 1, 2) as cluster:
+        assert await cluster.create(1, "orders", 6, 3) == ErrorCode.NONE
+        known = [await cluster.leaders(spu, "orders") for spu in (1, 0, 2)]
+        await trio.sleep(1)
+        assert known[0] == await cluster.leaders(0, "orders") == await cluster.leaders(2, "orders")
+        leaders = [leader for leader, _ in known[0].values()]
+        assert sorted(leaders) == [0, 0, 1, 1, 2, 2]
+        for partition, (leader, _) in known[0].items():
+            assert await cluster.produce(leader, "orders", partition, b"%d" % partition) == ErrorCode.NONE
+            other = (leader + 1) % 3
+            assert await cluster.produce(other, "orders", partition, b"x") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_spus_serve_while_the_sc_is_away_and_nothing_changes_when_it_is_back(autojump_clock: MockClock) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        await cluster.create(1, "orders", 6, 3)
+        before = await cluster.leaders(1, "orders")
+        await cluster.kill_sc()
+        await trio.sleep(10)
+        for partition, (leader, _) in before.items():
+            assert await cluster.produce(leader, "orders", partition, b"while it is away") == ErrorCode.NONE
+        await cluster.start_sc()
+        await trio.sleep(10)
+        for spu in (1, 2, 3):
+            assert await cluster.leaders(spu, "orders") == before
+        assert await cluster.create(2, "more", 1, 3) == ErrorCode.NONE
+
+
+async def test_what_clients_ask_while_the_sc_is_away_is_done_when_it_is_back_in_time(autojump_clock: MockClock) -> None:
+    async with cluster_of(1, 2) as cluster, trio.open_nursery() as nursery:
+        await cluster.kill_sc()
+        codes: list[int] = []
+
+        async def create() -> None:
+            codes.append(await cluster.create(1, "orders", 2, 2))
+
+        nursery.start_soon(create)
+        await trio.sleep(3)
+        assert not codes
+        await cluster.start_sc()
+        await trio.sleep(10)
+        assert codes == [ErrorCode.NONE]
+
+
+async def test_a_killed_spu_leads_again_at_a_later_epoch_with_all_that_it_had(autojump_clock: MockClock) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        await cluster.create(1, "orders", 3, 3)
+        before = await cluster.leaders(1, "orders")
+        partition = next(number for number, (leader, _) in before.items() if leader == 3)
+        assert await cluster.produce(3, "orders", partition, b"kept") == ErrorCode.NONE
+        await cluster.kill_spu(3)
+        await trio.sleep(3)
+        away = await cluster.leaders(1, "orders")
+        assert away[partition][0] == -1, "no other replica has what it acknowledged"
+        await cluster.start_spu(3)
+        await trio.sleep(3)
+        after = await cluster.leaders(1, "orders")
+        leader, epoch = after[partition]
+        assert leader == 3
+        assert epoch > before[partition][1]
+        assert b"kept" in bytes((await cluster.fetched(3, "orders", partition)).records)
+        untouched = {number: row for number, row in before.items() if number != partition}
+        assert {number: row for number, row in after.items() if number != partition} == untouched
+
+
+async def test_an_spu_that_is_stopped_is_offline_at_once(autojump_clock: MockClock) -> None:
+    async with cluster_of(1, 2) as cluster:
+        await cluster.stop_spu(2)
+        await trio.sleep(0.1)
+        brokers = (await cluster.metadata(1, "none")).brokers
+        assert [broker.node_id for broker in brokers] == [1]
+
+
+async def test_a_deleted_topic_comes_back_with_what_it_had(autojump_clock: MockClock) -> None:
+    async with cluster_of(1, 2) as cluster:
+        await cluster.create(1, "orders", 1, 1)
+        ((leader, _),) = (await cluster.leaders(1, "orders")).values()
+        await cluster.produce(leader, "orders", 0, b"kept")
+        client = await cluster.client_of(2)
+        request = DeleteTopicsRequest([DeleteTopicState(name="orders")], timeout_ms=5000)
+        deleted = await client.request(ApiKey.DELETE_TOPICS, 6, request)
+        assert deleted.responses[0].error_code == ErrorCode.NONE
+        (gone,) = (await cluster.metadata(2, "orders")).topics
+        assert gone.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        command = WireClient((await cluster.client_of_sc()).connection, apis=KNOWN)
+        undeleted = await command.request(InternalApiKey.UNDELETE_TOPIC, 0, UndeleteTopicRequest("orders"))
+        assert undeleted.error_code == ErrorCode.NONE
+        await trio.sleep(1)
+        assert b"kept" in bytes((await cluster.fetched(leader, "orders", 0)).records)
+        described = await command.request(InternalApiKey.DESCRIBE_PARTITIONS, 0, DescribePartitionsRequest(None))
+        (partition,) = described.partitions
+        assert [(each.spu_id, each.log_end) for each in partition.details] == [(leader, 1)]
