@@ -26,7 +26,8 @@ class Reconnecting:
         self._turn = 0
         self._failures = 0
         """In a row."""
-        self._was_registered = False
+        self.was_registered = False
+        """At least once: what this process holds is not dropped for a quarrel about names."""
         self._duplicate_since: float | None = None
 
     # what is
@@ -47,7 +48,7 @@ class Reconnecting:
     # what happened
 
     def on_registered(self) -> None:
-        self._was_registered = True
+        self.was_registered = True
         self._duplicate_since = None
 
     def on_lost(self, seconds: float) -> None:
@@ -68,7 +69,7 @@ class Reconnecting:
         Never for a process that has served: what it holds is not dropped in a quarrel about a name.
         """
         self.on_failed()
-        if self._was_registered:
+        if self.was_registered:
             return False
         if self._duplicate_since is None:
             self._duplicate_since = now

@@ -24,6 +24,7 @@ from tailrace.runtime.chance import Chance
 from tailrace.runtime.network import Address, Connection, Network
 from tailrace.server.private_link import LinkClosed, PrivateLink
 
+from .cluster_identity import ClusterIdentity
 from .reconnecting import Reconnecting
 
 CONNECT_SECONDS_MAX = 2.0
@@ -37,8 +38,8 @@ WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})
 Ask = Callable[[Any], Awaitable[Any]]
 
 
-class DuplicateSpuError(Exception):
-    """One sentence: another process has this SPU's id."""
+class RefusedForGoodError(Exception):
+    """One sentence: why this process has no place in the cluster."""
 
 
 class ScUnreachableError(Exception):
@@ -83,9 +84,11 @@ class ScConnection:
         network: Network,
         chance: Chance,
         receiver: Receiver,
+        identity: ClusterIdentity,
         logger: FilteringBoundLogger,
     ) -> None:
         self._registration = registration
+        self._identity = identity
         self._network = network
         self._receiver = receiver
         self._logger = logger
@@ -122,7 +125,7 @@ class ScConnection:
                     self._logger.debug("lease_not_given_back", reason=str(error))
 
     async def run(self) -> None:
-        """Until cancelled. Raises DuplicateSpuError."""
+        """Until cancelled. Raises RefusedForGoodError."""
         try:
             while not self._leaving:
                 await trio.sleep(self._reconnecting.pause_seconds())
@@ -143,11 +146,17 @@ class ScConnection:
     # one connection
 
     async def _use(self, connection: Connection, address: Address) -> None:
+        belongs_here = trio.Event()
+
+        async def handle(api_key: IntEnum, message: Any) -> object:
+            await belongs_here.wait()  # what an SC says that is not ours must not be done
+            return await self._receiver.handle(api_key, message)
+
         link = PrivateLink(
             connection,
             serves=SPU_PRIVATE_APIS,
             asks=SC_PRIVATE_APIS,
-            handle=self._receiver.handle,
+            handle=handle,
             concurrent=frozenset({InternalApiKey.DESCRIBE_REPLICAS}),
             logger=self._logger,
         )
@@ -155,7 +164,8 @@ class ScConnection:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_run_link, link, nursery.cancel_scope)
             registered = await self._register(link, connection.local.host, address)
-            if registered is not None:
+            if registered is not None and await self._belongs_here(registered.cluster_id, address):
+                belongs_here.set()
                 await self._stay(link, registered, address)
             link.close()
 
@@ -176,8 +186,23 @@ class ScConnection:
         if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             reconnecting.on_failed()
         elif reconnecting.on_duplicate(trio.current_time(), (answer.lease_ms or LEASE_MS_ASSUMED) / 1000):
-            raise DuplicateSpuError(reason)
+            raise RefusedForGoodError(reason)
         return None
+
+    async def _belongs_here(self, cluster_id: str, address: Address) -> bool:
+        refusal = self._identity.refusal(cluster_id)
+        if refusal is None:
+            try:
+                await self._identity.remember(cluster_id)
+            except OSError as error:
+                raise RefusedForGoodError(f"the data directory cannot be written to: {error}") from error
+            return True
+        if not self._reconnecting.was_registered:
+            raise RefusedForGoodError(refusal)
+        if self._is_news(refusal):
+            self._logger.error("registration_refused", address=str(address), reason=refusal)
+        self._reconnecting.on_failed()
+        return False
 
     async def _stay(self, link: PrivateLink, accepted: RegisterSpuResponse, address: Address) -> None:
         """Until the connection ends."""

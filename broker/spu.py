@@ -30,6 +30,7 @@ from tailrace.storage import layout
 from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_shutdown_mark
 
 from . import handlers
+from .cluster_identity import ClusterIdentity
 from .fetch_session import FetchSessions
 from .flusher import Flusher
 from .forwarding import Forwarding
@@ -41,7 +42,7 @@ from .parking import Parking
 from .private_server import PrivateServer
 from .producer_ids import ProducerIds, allocate_from
 from .replicas import Replica, Replicas
-from .sc_connection import DuplicateSpuError, Registration, ScConnection
+from .sc_connection import RefusedForGoodError, Registration, ScConnection
 from .sc_receiver import ScReceiver
 from .spec_dispatcher import SpecDispatcher
 from .waiting import Deadlines
@@ -141,20 +142,20 @@ class Spu:
         lock = self.files.lock(layout.lock_path(self.data_directory))
         if lock is None:
             raise StartError(f"{self.data_directory} is in use by another tailrace process")
-        duplicate: BaseException | None = None
+        refused: BaseException | None = None
         with ExitStack() as held:
             held.callback(lock.release)
             self._clean = await take_clean_shutdown_mark(self.files, self.data_directory)
             try:
                 with ExitStack() as listening:
                     await self._serve(listening, task_status)
-            except* DuplicateSpuError as errors:
-                duplicate = first_error(errors)
+            except* RefusedForGoodError as errors:
+                refused = first_error(errors)
             # Nobody can connect any more: who tries learns at once that this SPU has gone.
             await self._housekeeping.save_high_watermarks()
             await self._close_replicas()
-        if duplicate is not None:
-            raise StartError(str(duplicate)) from duplicate
+        if refused is not None:
+            raise StartError(str(refused)) from refused
         self._logger.info("spu_stopped")
 
     async def _serve(self, listening: ExitStack, task_status: trio.TaskStatus[list[Address]]) -> None:
@@ -228,8 +229,15 @@ class Spu:
             endpoints=tuple(public),
             private=_endpoint(private, self.settings.private),
         )
-        controllers = self.settings.controllers
-        return ScConnection(registration, controllers, self._network, self.chance, receiver, self._logger)
+        return ScConnection(
+            registration,
+            self.settings.controllers,
+            self._network,
+            self.chance,
+            receiver,
+            ClusterIdentity(self.files, self.data_directory),
+            self._logger,
+        )
 
     def _accept_clients(
         self, nursery: trio.Nursery, listeners: list[tuple[Listener, ListenerSettings]]

@@ -65,6 +65,10 @@ def lock_path(data_directory: str) -> str:
     return f"{data_directory}/lock"
 
 
+def cluster_path(data_directory: str) -> str:
+    return f"{data_directory}/cluster"
+
+
 def clean_shutdown_path(data_directory: str) -> str:
     return f"{data_directory}/clean-shutdown"
 

@@ -8,10 +8,12 @@ import pytest
 import structlog
 import trio
 from scripted_sc import HEARTBEAT_MS, LEASE_MS, SC_ADDRESS, accepted, scripted_sc
+from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
-from tailrace.broker.sc_connection import Ask, DuplicateSpuError, Registration, ScConnection, ScUnreachableError
+from tailrace.broker.cluster_identity import ClusterIdentity
+from tailrace.broker.sc_connection import Ask, RefusedForGoodError, Registration, ScConnection, ScUnreachableError
 from tailrace.cluster.specs import Endpoint
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
@@ -58,10 +60,18 @@ class _Spu:
 
 @asynccontextmanager
 async def _running(
-    network: MemoryNetwork, addresses: Sequence[Address] = (SC_ADDRESS,), registration: Registration = REGISTRATION
+    network: MemoryNetwork,
+    addresses: Sequence[Address] = (SC_ADDRESS,),
+    registration: Registration = REGISTRATION,
+    files: SimulatedFiles | None = None,
 ) -> AsyncIterator[_Spu]:
     receiver = _Receiver()
-    connection = ScConnection(registration, addresses, network, RandomChance(1), receiver, structlog.get_logger())
+    files = files or SimulatedFiles()
+    files.make_directories("/data")
+    identity = ClusterIdentity(files, "/data")
+    connection = ScConnection(
+        registration, addresses, network, RandomChance(1), receiver, identity, structlog.get_logger()
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.run)
         yield _Spu(connection, receiver)
@@ -268,7 +278,7 @@ async def test_who_is_not_the_only_one_of_its_id_gives_up_with_the_controllers_s
         with pytest.raises(BaseExceptionGroup) as raised:
             async with _running(network):
                 await trio.sleep_forever()
-    assert raised.group_contains(DuplicateSpuError, match="another process is SPU 7")
+    assert raised.group_contains(RefusedForGoodError, match="another process is SPU 7")
     assert 2 * LEASE_MS / 1000 < trio.current_time() - started < 2 * LEASE_MS / 1000 + 1.1
 
 
@@ -293,3 +303,36 @@ async def test_a_controller_that_accepts_connections_and_says_nothing_is_left(au
         async with _running(network, (SC_ADDRESS, STANDBY)):
             with trio.fail_after(6):
                 await standby.registered()
+
+
+def _of_another_cluster(message: object) -> RegisterSpuResponse:
+    return replace(accepted(), cluster_id="another")
+
+
+async def test_a_controller_of_another_cluster_touches_nothing(autojump_clock: object) -> None:
+    network, files = MemoryNetwork(), SimulatedFiles()
+    async with scripted_sc(network) as sc:
+        async with _running(network, files=files):
+            await sc.registered()
+            await trio.testing.wait_all_tasks_blocked()
+        sc.answers[InternalApiKey.REGISTER_SPU] = _of_another_cluster
+        with pytest.raises(BaseExceptionGroup) as raised:
+            async with _running(network, files=files) as spu, trio.open_nursery() as nursery:
+                nursery.start_soon(sc.ask, ApplyMetadataRequest(version=5))
+                await trio.sleep_forever()
+    assert raised.group_contains(RefusedForGoodError, match="the cluster another, and .* belong to 'cluster'")
+    assert spu.receiver.events == ["connecting", "end"]
+
+
+async def test_who_serves_goes_on_though_its_controller_has_forgotten_the_cluster(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        await sc.registered()
+        await trio.testing.wait_all_tasks_blocked()
+        sc.answers[InternalApiKey.REGISTER_SPU] = _of_another_cluster
+        sc.drop()
+        await trio.sleep(60)
+        assert spu.receiver.events.count("reports") == 1
+        del sc.answers[InternalApiKey.REGISTER_SPU]
+        await trio.sleep(2)
+        assert spu.receiver.events.count("reports") == 2

@@ -1,0 +1,28 @@
+import pytest
+from simulation.files import SimulatedFiles
+
+from tailrace.broker.cluster_identity import ClusterIdentity
+from tailrace.storage import layout
+
+
+async def test_a_new_directory_joins_the_first_cluster_for_good() -> None:
+    files = SimulatedFiles()
+    files.make_directories("/data")
+    await files.sync_directory("/")
+    identity = ClusterIdentity(files, "/data")
+    assert identity.refusal("first") is None
+    await identity.remember("first")
+    await identity.remember("first")
+    for each in (identity, ClusterIdentity(files.crash("synced"), "/data")):
+        assert each.refusal("first") is None
+        refusal = each.refusal("second")
+        assert refusal is not None
+        assert "is of the cluster second, and /data/cluster says that the data here belong to 'first'" in refusal
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"something else"])
+async def test_a_file_that_is_not_ours_fits_no_cluster(content: bytes) -> None:
+    files = SimulatedFiles()
+    files.make_directories("/data")
+    await files.replace(layout.cluster_path("/data"), content)
+    assert ClusterIdentity(files, "/data").refusal("first") is not None
