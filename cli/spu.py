@@ -4,7 +4,7 @@ import argparse
 from typing import cast
 
 from tailrace.controller.document_fields import size_text
-from tailrace.controller.objects import Object, Spu
+from tailrace.controller.objects import Object, Spu, SpuType
 from tailrace.runtime.settings import parse_address
 
 from .sc_client import Document, ScClient
@@ -84,8 +84,8 @@ def spu_table(spus: list[Spu]) -> str:
                 spu.spec.group,
                 spu.spec.rack,
                 spu.status.resolution.value,
-                public_of(spu),
-                private_of(spu),
+                _reached_at(spu),
+                spu.status.private or private_of(spu),
             )
             for spu in spus
         ],
@@ -136,6 +136,14 @@ async def _unregister(client: ScClient, arguments: argparse.Namespace) -> None:
         {"kind": "spu", "name": arguments.id},
         lambda: f"SPU {arguments.id} is registered no more",
     )
+
+
+def _reached_at(spu: Spu) -> str:
+    """Where clients are sent: for a managed SPU that is where it found a free port, whatever its template says."""
+    told = [f"{each.host}:{each.port}" for each in spu.status.listeners[:1]]
+    if spu.spec.type is SpuType.MANAGED or spu.spec.public.port == 0:
+        return (told or [public_of(spu)])[0]
+    return public_of(spu)
 
 
 def public_of(spu: Spu) -> str:

@@ -125,7 +125,7 @@ async def _up(settings: UpSettings, seams: Seams) -> None:
         )
     async with opened_store(settings.sc.store, settings.sc.data_directory, seams, logs.get_logger()) as store:
         try:
-            group = await _with_main_group(store, settings.spus, settings.managed)
+            group = await with_main_group(store, settings.spus, settings.managed)
         except (StoreCorrupt, StoreUnavailable, ObjectError) as error:
             raise CannotServeError(str(error)) from error
         await _Cluster(settings, group, store, seams).run()
@@ -177,7 +177,7 @@ class _Cluster:
             announce(f"bootstrap={','.join(map(str, addresses))}")
 
 
-async def _with_main_group(store: KeyValueStore, replicas: int | None, managed: ManagedSpus) -> SpuGroup:
+async def with_main_group(store: KeyValueStore, replicas: int | None, managed: ManagedSpus) -> SpuGroup:
     """The group that `up` is about, as it shall be: an earlier one is kept, but for a number that is given."""
     entry = await store.get(key_of(_new_group(1, managed)))
     if entry is None:

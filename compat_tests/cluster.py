@@ -4,6 +4,7 @@ The tests are a black box: they start `tailrace up` as a user does, learn its ad
 nothing of ours. `peer.apache_kafka.ApacheKafka` has the same shape, so every test can also run against the original.
 """
 
+import os
 import re
 import signal
 import subprocess
@@ -78,6 +79,14 @@ class Server:
 
     def kill(self) -> None:
         end(self._process, signal.SIGKILL)
+
+    def signal(self, which: signal.Signals) -> None:
+        os.kill(self.pid, which)
+
+    def wait(self) -> int:
+        """Until it ends; its exit status."""
+        assert self._process is not None, f"{self._name} has not been started"
+        return self._process.wait(STOP_SECONDS_MAX)
 
     def errors(self) -> str:
         """All that it has said on standard error, over all of its starts."""

@@ -105,9 +105,9 @@ class SeparateCluster:
             *("--public", self.sc, "--private", self.sc_private, "--metrics", "off"),
         )
 
-    def register(self, spu: int, *more: str) -> None:
-        endpoints = ("--public", ANY_PORT, "--private", ANY_PORT)
-        status, said = cli(self.sc, "spu", "register", "--id", str(spu), *endpoints, *more)
+    def register(self, spu: int, public: str = ANY_PORT) -> None:
+        endpoints = ("--public", public, "--private", ANY_PORT)
+        status, said = cli(self.sc, "spu", "register", "--id", str(spu), *endpoints)
         assert status == 0, said
 
     def spu_command(self, spu: int, directory: str | None = None) -> list[str]:
@@ -125,7 +125,8 @@ class SeparateCluster:
     def wait_for_spu(self, spu: int) -> None:
         self._addresses[spu] = self._spus[spu].wait_until_ready()[1]
 
-    def start_spu(self, spu: int) -> None:
+    def start_spu(self, spu: int, public: str = ANY_PORT) -> None:
+        self._addresses.setdefault(spu, public)
         self.launch_spu(spu)
         self.wait_for_spu(spu)
 

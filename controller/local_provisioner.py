@@ -103,40 +103,40 @@ class _KeptSpu:
         self._logger = logger
         self._restarts = Restarts()
         self._keeping = trio.CancelScope()
-        self._stopping = False
+        self._running: RunningSpu | None = None
         self._ended = trio.Event()
 
     async def run(self) -> None:
-        """Until `stop`."""
+        """Until `stop`; who is cancelled instead waits for no clean stop."""
         try:
             with self._keeping:
-                while True:
-                    started_at = trio.current_time()
-                    how = await self._run_once()
-                    self._logger.warning("spu_process_ended", status=how)
-                    await trio.sleep(self._restarts.on_ended(trio.current_time() - started_at))
+                await self._keep()
+            if self._running is not None:
+                await self._running.stop()
         finally:
+            if self._running is not None:
+                self._running.end()
             self._ended.set()
+
+    async def _keep(self) -> None:
+        while True:
+            started_at = trio.current_time()
+            how = await self._run_once()
+            self._logger.warning("spu_process_ended", status=how)
+            await trio.sleep(self._restarts.on_ended(trio.current_time() - started_at))
 
     async def _run_once(self) -> str:
         try:
-            running = await self._launcher.launch(self.spu)
+            self._running = await self._launcher.launch(self.spu)
         except (SpuEndedError, OSError) as error:
             return str(error)
         self.serves.set()
-        try:
-            return await running.wait()
-        except trio.Cancelled:
-            if self._stopping:
-                with trio.CancelScope(shield=True):
-                    await running.stop()
-            raise
-        finally:
-            running.end()
+        how = await self._running.wait()
+        self._running = None
+        return how
 
     async def stop(self) -> None:
         """Returns when it has ended, which the launcher bounds."""
-        self._stopping = True
         self._keeping.cancel()
         await self._ended.wait()
 

@@ -7,7 +7,10 @@ import pytest
 from clients.librdkafka import read
 from cluster import run_to_end
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from spu_cluster import cli, resolutions, wait_until_online
+from confluent_kafka.admin import AdminClient
+from kafka.errors import InvalidReplicationFactorError
+from peer.apache_kafka import free_port
+from spu_cluster import ANY_PORT, cli, resolutions, wait_until_online
 from waiting import wait_until
 
 PARTITIONS = 6
@@ -144,16 +147,50 @@ def test_the_second_of_two_processes_with_one_id_is_refused_and_the_first_goes_o
     assert resolutions(separate.sc) == {1: "Online"}
 
 
-def test_a_topic_waits_for_spus_that_are_registered_later(separate, name):
+def test_an_spu_that_is_not_registered_can_be_stopped(separate):
+    separate.ids = ()
+    separate.start()
+    stranger = separate.launch_spu(7)
+    wait_until(lambda: "not registered" in stranger.errors(), 20, "the stranger is told why it is refused")
+    assert stranger.stop() == 0
+
+
+def test_two_servers_cannot_share_a_directory(separate):
+    separate.ids = (1,)
+    separate.start()
+    for command in (separate.sc_command(), separate.spu_command(1)):
+        words = [ANY_PORT if word in (separate.sc, separate.sc_private) else word for word in command]
+        status, said = run_to_end(words)
+        assert status == 1
+        assert said.splitlines()[-1].endswith(" is in use by another tailrace process"), said
+
+
+def test_a_topic_waits_for_spus_that_are_registered_later(separate, name, make_admin):
     separate.ids = (1, 2)
     separate.start()
     status, said = cli(separate.sc, "topic", "create", name, "--partitions", "3", "--replication-factor", "3")
     assert status == 0, said
-    status, said = cli(separate.sc, "topic", "list")
-    assert "InsufficientResources" in said
+    assert "InsufficientResources" in cli(separate.sc, "topic", "list")[1]
+    admin = make_admin(separate.bootstrap)
+    with pytest.raises(InvalidReplicationFactorError):
+        admin.create_topics({f"{name}-kafka": {"num_partitions": 3, "replication_factor": 3}})
+    assert f"{name}-kafka" not in cli(separate.sc, "topic", "list")[1]
     separate.register(3)
     separate.start_spu(3)
     wait_until(lambda: "Provisioned" in cli(separate.sc, "topic", "list")[1], 20, "the topic is provisioned")
+    wait_until(lambda: name in admin.list_topics(), 20, "clients see the topic")
+
+
+def test_clients_are_told_the_address_that_was_registered(separate):
+    """Here by another name for the one that the SPU listens on."""
+    separate.ids = ()
+    separate.start()
+    port = free_port()
+    separate.register(5, public=f"localhost:{port}")
+    separate.start_spu(5, public=f"127.0.0.1:{port}")
+    wait_until_online(separate.sc, [5])
+    (broker,) = AdminClient({"bootstrap.servers": separate.sc}).list_topics(timeout=20).brokers.values()
+    assert (broker.host, broker.port) == ("localhost", port)
 
 
 def test_a_clean_stop_and_a_start_find_everything_again(cluster, name):

@@ -1,9 +1,12 @@
 """`tailrace up` with several SPUs: groups that grow and shrink, and nothing left behind."""
 
 import os
+import signal
+import socket
 
 import psutil
 import pytest
+from cluster import run_to_end
 from spu_cluster import ManagedCluster, cli, objects, resolutions, wait_until_online
 from waiting import wait_until
 
@@ -54,6 +57,29 @@ def test_nothing_is_left_when_up_is_killed_and_it_can_be_started_again_at_once(m
     _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []
     assert resolutions(managed.sc) == dict.fromkeys(managed.ids, "Online")
+
+
+def test_a_second_signal_waits_for_no_spu(managed):
+    managed.start()
+    children = [psutil.Process(pid) for pid in managed.spu_pids().values()]
+    children[0].suspend()
+    managed.up.signal(signal.SIGTERM)
+    wait_until(lambda: not any(child.is_running() for child in children[1:]), 30, "the others have stopped")
+    managed.up.signal(signal.SIGINT)
+    managed.up.wait()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
+
+
+def test_an_spu_that_cannot_start_is_named_and_nothing_is_left(managed, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        words = managed.command(2)
+        words[words.index("--public") + 1] = f"127.0.0.1:{port - 10}"
+        status, said = run_to_end(words)
+    assert status == 1
+    assert f"tailrace serve spu: cannot listen on 127.0.0.1:{port}: " in said
+    assert said.splitlines()[-1] == "tailrace up: SPU 2 did not start: it ended with status 1"
 
 
 @pytest.mark.parametrize("spus", [1, 2])

@@ -5,6 +5,25 @@ from pathlib import Path
 import pytest
 
 from tailrace.cli.main import main
+from tailrace.cli.managed_spus import ManagedSpus
+from tailrace.cli.serving import CannotServeError
+from tailrace.cli.up import with_main_group
+from tailrace.controller.key_value.interface import Put
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.object_codec import ObjectError, decode, encode, key_of
+from tailrace.controller.objects import Spu, SpuGroup, SpuSpec, SpuType
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.network import Address
+from tailrace.runtime.settings import ListenerSettings
+
+MANAGED = ManagedSpus(
+    "/data",
+    (ListenerSettings("PUBLIC", Address("127.0.0.1", 9005)),),
+    ListenerSettings("PRIVATE", Address("127.0.0.1", 9006)),
+    None,
+    {},
+    are_listeners_chosen=False,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +99,51 @@ def test_outdated_data_is_not_taken_for_no_data(tmp_path: Path, capsys: pytest.C
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "controller.json").write_text("{}")
     assert "holds data from before there was a Streaming Controller" in _refusal([], tmp_path, capsys)
+
+
+async def _stored_group(store: MemoryStore) -> SpuGroup:
+    entry = await store.get("spu-group/main")
+    assert entry is not None
+    found = decode(entry.key, entry.value, entry.version)
+    assert isinstance(found, SpuGroup)
+    return found
+
+
+async def test_the_group_begins_with_one_spu_that_may_fill_its_disk() -> None:
+    store = MemoryStore()
+    group = await with_main_group(store, None, MANAGED)
+    assert (group.spec.replicas, group.spec.min_id, group.spec.template.size_bytes) == (1, 1, None)
+    assert (await _stored_group(store)).spec == group.spec
+
+
+async def test_the_number_of_spus_is_kept_until_another_is_given() -> None:
+    store = MemoryStore()
+    await with_main_group(store, 3, MANAGED)
+    before = (await store.list("")).revision
+    assert (await with_main_group(store, None, MANAGED)).spec.replicas == 3
+    assert (await with_main_group(store, 3, MANAGED)).spec.replicas == 3
+    assert (await store.list("")).revision == before, "nothing is written when nothing changes"
+    assert (await with_main_group(store, 2, MANAGED)).spec.replicas == 2
+    assert (await _stored_group(store)).spec.replicas == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "owner"),
+    [
+        (SpuSpec(SpuId(2)), "registered by hand"),
+        (SpuSpec(SpuId(2), SpuType.MANAGED, group="other"), "one of the group other"),
+    ],
+)
+async def test_an_id_that_somebody_else_has_is_named(spec: SpuSpec, owner: str) -> None:
+    store = MemoryStore()
+    await store.write([Put(key_of(Spu(spec)), encode(Spu(spec)), 0)])
+    with pytest.raises(CannotServeError, match=f"^SPU 2 is {owner}: unregister it, or run fewer SPUs$"):
+        await with_main_group(store, 2, MANAGED)
+    await with_main_group(store, 1, MANAGED)
+
+
+async def test_a_group_that_cannot_be_read_is_not_written_over() -> None:
+    store = MemoryStore()
+    await store.write([Put("spu-group/main", b"not ours", 0)])
+    with pytest.raises(ObjectError):
+        await with_main_group(store, 2, MANAGED)

@@ -193,6 +193,20 @@ async def test_who_is_cancelled_waits_for_nobody_and_leaves_nothing_running(
     assert launcher.events == ["launched 1", "ended 1"]
 
 
+async def test_a_clean_stop_that_takes_too_long_can_be_cut_short(autojump_clock: trio.testing.MockClock) -> None:
+    launcher = FakeLauncher(stop_seconds=1000)
+    async with trio.open_nursery() as nursery:
+        provisioner = await _provisioner(nursery, launcher)
+        await provisioner.provision(_spu(1))
+        await launcher.next_launch()
+        nursery.start_soon(provisioner.stop)
+        await trio.testing.wait_all_tasks_blocked()
+        before = trio.current_time()
+        nursery.cancel_scope.cancel()
+    assert trio.current_time() == before
+    assert launcher.events == ["launched 1", "ended 1"]
+
+
 def test_pauses_grow_until_an_spu_has_lived_for_long() -> None:
     restarts = Restarts()
     pauses = [restarts.on_ended(0.0) for _ in range(12)]
