@@ -85,7 +85,7 @@ def spu_table(spus: list[Spu]) -> str:
                 spu.spec.rack,
                 spu.status.resolution.value,
                 _reached_at(spu),
-                spu.status.private or private_of(spu),
+                _reached_privately_at(spu),
             )
             for spu in spus
         ],
@@ -144,6 +144,13 @@ def _reached_at(spu: Spu) -> str:
     if spu.spec.type is SpuType.MANAGED or spu.spec.public.port == 0:
         return (told or [public_of(spu)])[0]
     return public_of(spu)
+
+
+def _reached_privately_at(spu: Spu) -> str:
+    """As for clients: who registered an address knows better than the SPU by which name others reach it."""
+    if spu.spec.type is SpuType.MANAGED or spu.spec.private.port == 0:
+        return spu.status.private or private_of(spu)
+    return private_of(spu)
 
 
 def public_of(spu: Spu) -> str:

@@ -5,6 +5,20 @@ import pytest
 import yaml
 from public_sc import public_sc, tailrace
 
+from tailrace.cli.spu import spu_table
+from tailrace.controller.objects import (
+    Listener,
+    PrivateEndpoint,
+    PublicEndpoint,
+    Spu,
+    SpuResolution,
+    SpuSpec,
+    SpuStatus,
+    SpuType,
+)
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.network import Address
+
 REGISTER = ("spu", "register", "--id", "11", "--public", "one:9005", "--private", "one:9006")
 
 FROM_FILE = ("spu", "register", "--output", "yaml", "--file")
@@ -126,3 +140,20 @@ async def test_wrong_usage_needs_no_sc(words: tuple[str, ...], fault: str, capsy
     async with public_sc() as sc:
         assert await tailrace(sc.network, "spu", "register", *words) == 2
         assert capsys.readouterr().err.startswith(f"tailrace spu register: {fault}")
+
+
+@pytest.mark.parametrize(
+    ("spu_type", "port", "public", "private"),
+    [
+        (SpuType.CUSTOM, 9005, "one.example:9005", "one.example:9005"),
+        (SpuType.CUSTOM, 0, "10.0.0.1:4711", "10.0.0.1:4712"),
+        (SpuType.MANAGED, 9005, "10.0.0.1:4711", "10.0.0.1:4712"),
+    ],
+)
+def test_an_spu_is_where_it_was_registered_unless_that_says_no_port_or_nobody_registered_it(
+    spu_type: SpuType, port: int, public: str, private: str
+) -> None:
+    at = PublicEndpoint(port, ("one.example",)), PrivateEndpoint(port, "one.example")
+    reports = (Listener("PUBLIC", "10.0.0.1", 4711),), Address("10.0.0.1", 4712)
+    spu = Spu(SpuSpec(SpuId(1), spu_type, None, *at), SpuStatus(SpuResolution.ONLINE, "first", *reports))
+    assert spu_table([spu]).split()[-2:] == [public, private]
