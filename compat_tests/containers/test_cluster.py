@@ -80,8 +80,8 @@ def _wait_until_all_are_online(project: Project) -> None:
 def test_clients_are_told_addresses_that_are_right_where_they_are(project: Project, library: str) -> None:
     _wait_until_all_are_online(project)
     for place, bootstraps, told in (
-        (project.host, (SC_FROM_HOST, FROM_HOST[2]), FROM_HOST),
-        (project.client, (SC_FROM_CONTAINERS, FROM_CONTAINERS[3]), FROM_CONTAINERS),
+        (project.host, (SC_FROM_HOST, *FROM_HOST.values()), FROM_HOST),
+        (project.client, (SC_FROM_CONTAINERS, *FROM_CONTAINERS.values()), FROM_CONTAINERS),
     ):
         for bootstrap in bootstraps:
             assert Client(place, library, bootstrap).brokers() == told
