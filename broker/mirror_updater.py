@@ -5,10 +5,12 @@ client's next request may come here.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import trio
 
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest
 
@@ -16,8 +18,11 @@ from .spec_messages import spu_spec, topic_spec
 
 
 class MirrorUpdater:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, this: SpuId) -> None:
         self._cluster = cluster
+        self._this = this
+        self._reported: tuple[Endpoint, ...] = ()
+        """Where this SPU says that clients find it."""
         self._version = -1
         self._connections = 0
         """On how many of them the whole of the metadata has come."""
@@ -27,8 +32,9 @@ class MirrorUpdater:
 
     # what happened
 
-    def on_connected(self) -> None:
+    def on_connected(self, reported: tuple[Endpoint, ...]) -> None:
         """What comes next is everything; its version may be smaller, for the controller may be another process."""
+        self._reported = reported
         self._awaits_all = True
 
     def apply(self, message: ApplyMetadataRequest) -> None:
@@ -40,7 +46,7 @@ class MirrorUpdater:
         for topic_id in message.removed_topics:
             cluster.remove_topic(topic_id)
         for spu in message.spus:
-            cluster.put_spu(spu_spec(spu))
+            cluster.put_spu(self._as_told(spu_spec(spu)))
         for topic in message.topics:
             cluster.put_topic(topic_spec(topic))
         cluster.identify(message.cluster_id, SpuId(message.controller_id))
@@ -70,6 +76,13 @@ class MirrorUpdater:
         """Until that is true of the mirror, or nothing more will come."""
         while not holds() and not self._ended:
             await self._changed.wait()
+
+    def _as_told(self, spu: SpuSpec) -> SpuSpec:
+        """Of this SPU only the addresses that a person gave it: else a client finds it where it has reached it, which
+        is right on each of several networks."""
+        if spu.id != self._this:
+            return spu
+        return replace(spu, endpoints=tuple(each for each in spu.endpoints if each not in self._reported))
 
     def _forget_what_is_not_in(self, message: ApplyMetadataRequest) -> None:
         spus = {spu.id for spu in message.spus}

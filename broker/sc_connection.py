@@ -5,7 +5,7 @@ from what it said last. Whatever it says after a reconnect begins with everythin
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -63,8 +63,8 @@ class Registration:
 class Receiver(Protocol):
     """Whoever carries out what the SC says."""
 
-    def on_connecting(self) -> None:
-        """What comes next begins with everything."""
+    def on_connecting(self, reported: tuple[Endpoint, ...]) -> None:
+        """What comes next begins with everything. `reported` is where the SC hears that clients find this SPU."""
 
     async def handle(self, api_key: IntEnum, message: Any) -> object:
         """Answers a request of the SC. One comes after the other, but for those about replicas."""
@@ -160,21 +160,24 @@ class ScConnection:
             concurrent=frozenset({InternalApiKey.DESCRIBE_REPLICAS}),
             logger=self._logger,
         )
-        self._receiver.on_connecting()
+        registration = _as_seen_from(connection.local.host, self._registration)
+        self._receiver.on_connecting(registration.endpoints)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_run_link, link, nursery.cancel_scope)
-            registered = await self._register(link, connection.local.host, address)
+            registered = await self._register(link, registration, address)
             if registered is not None and await self._belongs_here(registered.cluster_id, address):
                 belongs_here.set()
                 await self._stay(link, registered, address)
             link.close()
 
-    async def _register(self, link: PrivateLink, local_host: str, address: Address) -> RegisterSpuResponse | None:
+    async def _register(
+        self, link: PrivateLink, registration: Registration, address: Address
+    ) -> RegisterSpuResponse | None:
         """The SC's acceptance; None if there is none."""
         reconnecting = self._reconnecting
         try:
             with trio.fail_after(REGISTER_SECONDS_MAX):
-                answer: RegisterSpuResponse = await link.ask(_message(self._registration, local_host))
+                answer: RegisterSpuResponse = await link.ask(_message(registration))
         except (LinkClosed, trio.TooSlowError) as error:
             self._on_no_answer(address, error)
             return None
@@ -274,16 +277,21 @@ async def _run_link(link: PrivateLink, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-def _message(registration: Registration, local_host: str) -> RegisterSpuRequest:
-    def reachable(endpoint: Endpoint) -> str:
-        return local_host if endpoint.host in WILDCARD_HOSTS else endpoint.host
+def _as_seen_from(local_host: str, registration: Registration) -> Registration:
+    def reachable(endpoint: Endpoint) -> Endpoint:
+        return replace(endpoint, host=local_host) if endpoint.host in WILDCARD_HOSTS else endpoint
 
+    endpoints = tuple(map(reachable, registration.endpoints))
+    return replace(registration, endpoints=endpoints, private=reachable(registration.private))
+
+
+def _message(registration: Registration) -> RegisterSpuRequest:
     return RegisterSpuRequest(
         spu_id=registration.spu,
         incarnation=registration.incarnation,
         stopped_cleanly=registration.stopped_cleanly,
         software_version=__version__,
-        listeners=[RegisteredListener(each.listener, reachable(each), each.port) for each in registration.endpoints],
-        private_host=reachable(registration.private),
+        listeners=[RegisteredListener(each.listener, each.host, each.port) for each in registration.endpoints],
+        private_host=registration.private.host,
         private_port=registration.private.port,
     )

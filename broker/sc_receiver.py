@@ -6,7 +6,7 @@ from typing import Any
 import trio
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import NO_LEADER, PartitionSpec
+from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
@@ -40,8 +40,8 @@ class ScReceiver:
         self._cluster = cluster
         self._has_specs = trio.Event()
 
-    def on_connecting(self) -> None:
-        self._mirror.on_connected()
+    def on_connecting(self, reported: tuple[Endpoint, ...]) -> None:
+        self._mirror.on_connected(reported)
 
     async def handle(self, api_key: IntEnum, message: Any) -> object:
         match message:

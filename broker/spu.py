@@ -91,7 +91,7 @@ class Spu:
         self._dispatcher: SpecDispatcher | None = None
         self._clean = False
         """Whether whoever wrote the logs last closed them all."""
-        self._mirror = MirrorUpdater(self.cluster)
+        self._mirror = MirrorUpdater(self.cluster, self.id)
         self.forwarding: Forwarding
         self.producer_ids: ProducerIds
 

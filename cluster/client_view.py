@@ -35,14 +35,18 @@ class Broker(NamedTuple):
 
 
 def brokers(cluster: Cluster, this: SpuId, listener: ConnectedListener) -> list[Broker]:
-    """The SPUs that a client on this listener can reach, by id."""
+    """The SPUs that a client on this listener can reach, by id.
+
+    This SPU is where the client has just reached it, unless its mirror has an address of its own: see `MirrorUpdater`.
+    """
     found = []
     for spu_id in sorted(cluster.spus):
         spu = cluster.spus[spu_id]
-        if spu_id == this:
-            found.append(Broker(spu_id, *listener.advertised, spu.rack))
-        elif spu.online and (endpoint := spu.endpoint(listener.name)) is not None:
+        endpoint = spu.endpoint(listener.name)
+        if endpoint is not None and (spu.online or spu_id == this):
             found.append(Broker(spu_id, endpoint.host, endpoint.port, spu.rack))
+        elif spu_id == this:
+            found.append(Broker(spu_id, *listener.advertised, spu.rack))
     return found
 
 

@@ -18,6 +18,7 @@ from tailrace.cluster.specs import TopicSpec
 from tailrace.controller.key_value.interface import NO_VERSION, Put
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.object_codec import encode, key_of
+from tailrace.controller.objects import PublicEndpoint
 from tailrace.controller.objects import Spu as Registered
 from tailrace.controller.objects import SpuSpec as RegisteredSpec
 from tailrace.controller.public_host import KNOWN
@@ -104,7 +105,7 @@ async def running_spu(world: World | None = None, broker: Mapping[str, str] | No
     """With a Streaming Controller of its own. Both are stopped cleanly at the end; cancel the task that holds them to
     stop them as kill -9 does."""
     world = world or World()
-    registered = Registered(RegisteredSpec(SpuId(1)))
+    registered = Registered(RegisteredSpec(SpuId(1), public=PublicEndpoint(port=0)))
     await world.store.write([Put(key_of(registered), encode(registered), NO_VERSION)])
     sc = StreamingController(_sc_settings(broker or {}), world.seams(), world.store, structlog.get_logger())
     spu = Spu(_spu_settings(broker or {}), world.seams(), structlog.get_logger())

@@ -14,7 +14,7 @@ from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decode, encode
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import TopicId
+from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, PartitionState, TopicState
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.messages.create_topics import (
@@ -69,7 +69,7 @@ class _Spu:
     def __init__(self, answer: Callable[[CreateTopicsRequest], CreateTopicsResponse | Exception | None]) -> None:
         self.sc = _Sc(answer)
         self.cluster = Cluster()
-        self.mirror = MirrorUpdater(self.cluster)
+        self.mirror = MirrorUpdater(self.cluster, SpuId(1))
         self.forwarding = Forwarding(self.sc, self.cluster, self.mirror)
 
 
@@ -136,7 +136,7 @@ async def test_what_the_controller_has_against_the_whole_request_is_passed_on(au
 
     cluster = Cluster()
     with pytest.raises(KafkaError, match="another one acts") as refused:
-        await Forwarding(Refusing(), cluster, MirrorUpdater(cluster)).forward(_context(), REQUEST, 7000)
+        await Forwarding(Refusing(), cluster, MirrorUpdater(cluster, SpuId(1))).forward(_context(), REQUEST, 7000)
     assert refused.value.code == ErrorCode.NOT_CONTROLLER
 
 

@@ -3,8 +3,10 @@ import trio
 
 from tailrace.broker.mirror_updater import MirrorUpdater
 from tailrace.cluster.cluster import Cluster
-from tailrace.protocol.ids import TopicId
+from tailrace.cluster.specs import Endpoint
+from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, PartitionState, SpuState, TopicState
+from tailrace.protocol.internal.apply_metadata import Endpoint as StatedEndpoint
 
 A, B, C = TopicId(int=7), TopicId(int=8), TopicId(int=9)
 
@@ -22,7 +24,7 @@ def _full(version: int, *topics: TopicState, spus: tuple[int, ...] = (1,)) -> Ap
 
 def _updated(*messages: ApplyMetadataRequest) -> tuple[Cluster, MirrorUpdater]:
     cluster = Cluster()
-    mirror = MirrorUpdater(cluster)
+    mirror = MirrorUpdater(cluster, SpuId(1))
     for message in messages:
         mirror.apply(message)
     return cluster, mirror
@@ -73,7 +75,7 @@ async def test_another_controller_counts_anew_and_has_what_the_one_before_had_st
     cluster, mirror = _updated(_full(500, _topic(A, "a")))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(mirror.reached, 501)
-        mirror.on_connected()
+        mirror.on_connected(())
         await trio.testing.wait_all_tasks_blocked()
         assert nursery.child_tasks
         mirror.apply(_full(3, _topic(A, "a"), _topic(B, "b")))
@@ -114,3 +116,14 @@ async def test_what_is_to_be_true_of_the_mirror_is_waited_for(autojump_clock: ob
         assert not nursery.child_tasks
         nursery.start_soon(mirror.until, lambda: False)
         mirror.on_end()
+
+
+def test_of_itself_it_knows_better_unless_a_person_gave_it_an_address() -> None:
+    cluster = Cluster()
+    mirror = MirrorUpdater(cluster, SpuId(1))
+    mirror.on_connected((Endpoint("PUBLIC", "10.0.0.1", 9005), Endpoint("PUBLIC_1", "10.0.0.1", 9092)))
+    endpoints = [StatedEndpoint("PUBLIC", "spu.example", 9005), StatedEndpoint("PUBLIC_1", "10.0.0.1", 9092)]
+    states = [SpuState(spu, None, True, endpoints) for spu in (1, 2)]
+    mirror.apply(ApplyMetadataRequest(True, 1, spus=states))
+    assert cluster.spus[SpuId(1)].endpoints == (Endpoint("PUBLIC", "spu.example", 9005),)
+    assert len(cluster.spus[SpuId(2)].endpoints) == 2

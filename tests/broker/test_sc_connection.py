@@ -36,7 +36,8 @@ REGISTRATION = Registration(
 class _Receiver:
     events: list[object] = field(default_factory=list)
 
-    def on_connecting(self) -> None:
+    def on_connecting(self, reported: tuple[Endpoint, ...]) -> None:
+        self.reported = reported
         self.events.append("connecting")
 
     async def handle(self, api_key: IntEnum, message: Any) -> object:
@@ -80,10 +81,11 @@ async def _running(
 
 async def test_it_says_who_it_is_and_is_reachable_where_the_controller_sees_it(autojump_clock: object) -> None:
     network = MemoryNetwork()
-    async with scripted_sc(network) as sc, _running(network):
+    async with scripted_sc(network) as sc, _running(network) as spu:
         await sc.registered()
         (heard,) = sc.heard_of(RegisterSpuRequest)
         seen = sc.connections[0].remote.host
+    assert spu.receiver.reported == (Endpoint("PUBLIC", seen, 9005),)
     assert (heard.spu_id, heard.incarnation, heard.stopped_cleanly) == (7, "first", True)
     assert heard.listeners == [RegisteredListener("PUBLIC", seen, 9005)]
     assert (heard.private_host, heard.private_port) == ("spu-7", 9006)

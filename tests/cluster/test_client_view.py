@@ -23,8 +23,15 @@ def partition(leader: SpuId) -> PartitionSpec:
 
 
 def test_this_spu_is_where_the_client_reached_it_and_others_where_they_say() -> None:
-    seen = brokers(cluster(), ONE, ConnectedListener("PUBLIC", ("10.0.0.1", 1234)))
+    mirror = cluster()
+    mirror.put_spu(SpuSpec(ONE, "r1"))
+    seen = brokers(mirror, ONE, ConnectedListener("PUBLIC", ("10.0.0.1", 1234)))
     assert seen == [(1, "10.0.0.1", 1234, "r1"), (2, "two", 9, "r2"), (3, "three", 9, None)]
+
+
+def test_this_spu_is_where_somebody_said_it_is() -> None:
+    seen = brokers(cluster(), ONE, ConnectedListener("PUBLIC", ("10.0.0.1", 1234)))
+    assert seen[0] == (1, "one", 9, "r1")
 
 
 def test_who_is_no_spu_tells_of_the_spus_where_they_say() -> None:
