@@ -149,7 +149,7 @@ def _reached_at(spu: Spu) -> str:
 def _reached_privately_at(spu: Spu) -> str:
     """As for clients: who registered an address knows better than the SPU by which name others reach it."""
     if spu.spec.type is SpuType.MANAGED or spu.spec.private.port == 0:
-        return spu.status.private or private_of(spu)
+        return str(spu.status.private or private_of(spu))
     return private_of(spu)
 
 
