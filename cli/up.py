@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import trio
 
-from tailrace.broker.spu import StartError
+from tailrace.broker.spu import StartError as SpuStartError
 from tailrace.controller.key_value.interface import NO_VERSION, KeyValueStore, Put, StoreCorrupt, StoreUnavailable
 from tailrace.controller.key_value.opening import SQLITE
 from tailrace.controller.local_provisioner import LocalProvisioner
@@ -26,6 +26,7 @@ from tailrace.controller.objects import (
 )
 from tailrace.controller.spu_group_controller import REPLICAS_MAX, ids_of
 from tailrace.controller.streaming_controller import ScAddresses, StreamingController
+from tailrace.controller.streaming_controller import StartError as ScStartError
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime import logs
 from tailrace.runtime.network import Address
@@ -90,7 +91,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    return run_server("up", arguments, NAMES, read_settings, _up, (StartError,))
+    return run_server("up", arguments, NAMES, read_settings, _up, (SpuStartError, ScStartError, StoreCorrupt))
 
 
 def read_settings(given: GivenSettings) -> UpSettings:
@@ -148,7 +149,7 @@ class _Cluster:
     async def run(self) -> None:
         logger = logs.get_logger()
         async with trio.open_nursery() as nursery:
-            here = FIRST_ID if len(self._spus) == 1 else None
+            here = SpuId(self._spus[0]) if len(self._spus) == 1 else None
             launcher = LocalLauncher(self._settings.managed, here, self._seams, self._settings.log, nursery)
             provisioner = LocalProvisioner(launcher, logger)
             controller = StreamingController(
