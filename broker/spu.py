@@ -84,7 +84,6 @@ class Spu:
             self._logger,
         )
         self.apis = API_TABLE
-        self._routes: dict[tuple[int, int], Route] = {}
         self._appended: dict[Replica, None] = {}
         self._flusher: Flusher | None = None
         self._stopping = trio.Event()
@@ -98,13 +97,10 @@ class Spu:
     # what clients' connections call
 
     def route(self, api_key: int, api_version: int) -> Route | None:
-        route = self._routes.get((api_key, api_version))
-        if route is None:
-            api = self.apis.get(api_key)
-            if api is None or not api.serves(api_version):
-                return None
-            route = self._routes[api_key, api_version] = decoder(api.request, api_version), self._handler(api_key)
-        return route
+        api = self.apis.get(api_key)
+        if api is None or not api.serves(api_version):
+            return None
+        return decoder(api.request, api_version), self._handler(api_key)
 
     def _handler(self, api_key: int) -> Callable[[RequestContext, Any], Reply]:
         if api_key in shared_handlers.SHARED:

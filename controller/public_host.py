@@ -52,18 +52,14 @@ class PublicHost:
         self.objects = objects
         self.partitions = partitions
         self.apis = ADVERTISED
-        self._routes: dict[tuple[int, int], Route] = {}
 
     # what clients' connections call
 
     def route(self, api_key: int, api_version: int) -> Route | None:
-        route = self._routes.get((api_key, api_version))
-        if route is None:
-            api = KNOWN.get(api_key)
-            if api is None or not api.serves(api_version):
-                return None
-            route = self._routes[api_key, api_version] = decoder(api.request, api_version), self._handle(api_key)
-        return route
+        api = KNOWN.get(api_key)
+        if api is None or not api.serves(api_version):
+            return None
+        return decoder(api.request, api_version), self._handle(api_key)
 
     def end_turn(self) -> None:
         """Nobody here waits for what others append."""
