@@ -69,11 +69,15 @@ def _rows(path: str) -> dict[int, list[int]]:
 
 
 def _creation_text(topic: Topic) -> str:
+    return f"created topic {topic.name}{_state_unless_provisioned(topic)}"
+
+
+def _state_unless_provisioned(topic: Topic) -> str:
     status = topic.status
     reason = f": {status.reason}" if status.reason else ""
     if status.resolution is TopicResolution.PROVISIONED:
-        return f"created topic {topic.name}"
-    return f"created topic {topic.name}, which is {status.resolution.value or 'new'}{reason}"
+        return ""
+    return f", which is {status.resolution.value or 'new'}{reason}"
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +173,7 @@ def _undelete_options(parser: argparse.ArgumentParser) -> None:
 async def _undelete(client: ScClient, arguments: argparse.Namespace) -> None:
     document = await client.undelete_topic(arguments.name)
     (topic,) = _topics(objects_in("topic", [document]))
-    show_documents(arguments, document, lambda: f"topic {topic.name} is back")
+    show_documents(arguments, document, lambda: f"topic {topic.name} is back{_state_unless_provisioned(topic)}")
 
 
 def _alter_options(parser: argparse.ArgumentParser) -> None:

@@ -32,6 +32,9 @@ from .identities import new_topic_id
 from .local_store import LocalStore
 from .objects import Topic
 
+SERVED_AGAIN_MS_MAX = 2_000
+"""How long who brings a topic back is kept, so as to find it served: that it is back does not depend on it."""
+
 
 class Administration:
     def __init__(
@@ -108,18 +111,17 @@ class Administration:
 
     # what our own requests ask for
 
-    async def undelete_topic(self, name_or_id: str, *, timeout_ms: int = TIMEOUT_MS) -> Topic:
-        """Raises KafkaError."""
+    async def undelete_topic(self, name_or_id: str) -> Topic:
+        """The topic, which is back: served again if that can be soon, else waiting for SPUs. Raises KafkaError."""
 
         def plan(name_or_id: str) -> Planned[Topic]:
             return plan_undeletion(name_or_id, self._local)
 
-        ends = Ends(timeout_ms)
-        (planned,) = await self._changes.write([name_or_id], caught(plan), ends)
+        (planned,) = await self._changes.write([name_or_id], caught(plan), Ends(TIMEOUT_MS))
         topic = raised(planned)
         self._logger.info("topic_undeleted", topic=topic.name, topic_id=str(topic.id))
-        served = self._effects.topic_served(topic.id, len(topic.status.replica_map))
-        raised((await self._changes.when([served], [topic], ends))[0])
+        settled = self._effects.topic_settled(topic.id, topic.spec.partitions)
+        await self._changes.when([settled], [topic], Ends(SERVED_AGAIN_MS_MAX))
         return self._local.topics_by_id.get(topic.id, topic)
 
     async def allocate_producer_ids(self) -> range:

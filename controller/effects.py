@@ -47,6 +47,17 @@ class Effects:
 
         return reached
 
+    def topic_settled(self, topic_id: TopicId, partitions: int) -> Reached:
+        """It is served, or there is a reason why it is not provisioned."""
+        decided, served = self.topic_decided(topic_id), self.topic_served(topic_id, partitions)
+
+        def reached() -> bool:
+            topic = self.local.topics_by_id.get(topic_id)
+            is_provisioned = topic is not None and topic.status.resolution is TopicResolution.PROVISIONED
+            return served() if is_provisioned else decided()
+
+        return reached
+
     def topic_gone(self, topic_id: TopicId) -> Reached:
         return lambda: topic_id not in self.local.topics_by_id and self.cluster.topic_by_id(topic_id) is None
 

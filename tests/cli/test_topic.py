@@ -108,6 +108,16 @@ async def test_a_deleted_topic_comes_back(capsys: pytest.CaptureFixture[str]) ->
         assert json.loads(capsys.readouterr().out) == []
 
 
+async def test_a_topic_that_comes_back_may_still_wait_for_spus(capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_spus(sc, 0)
+        await tailrace(sc.network, "topic", "create", "wide", "--replication-factor", "2")
+        await tailrace(sc.network, "topic", "delete", "wide")
+        capsys.readouterr()
+        assert await tailrace(sc.network, "topic", "undelete", "wide") == 0
+        assert capsys.readouterr().out.startswith("topic wide is back, which is InsufficientResources: a replication")
+
+
 async def test_topics_are_created_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "topics.yaml"
     path.write_text("kind: topic\nname: a\nspec: {partitions: 2}\n---\nname: b\nconfigs: {retention.ms: 5}\n")

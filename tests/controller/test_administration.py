@@ -169,6 +169,30 @@ async def test_a_deleted_topic_can_be_brought_back_as_it_was() -> None:
         assert not local.deleted_topics
 
 
+async def test_a_topic_that_waits_for_spus_is_back_at_once_and_waits_on(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with running_workflow(await store_with(1)) as running:
+        await running.connect(1)
+        await running.objects.create("topic", '{"name": "wide", "replicationFactor": 3}', 0)
+        await running.objects.delete("topic", "wide", force=False)
+        before = trio.current_time()
+        back = await running.administration.undelete_topic("wide")
+        assert trio.current_time() == before
+        assert back.status.resolution is TopicResolution.INSUFFICIENT_RESOURCES
+
+
+async def test_a_topic_is_back_even_if_nobody_serves_it(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_workflow(await store_with(1)) as running:
+        await running.connect(1)
+        (made,) = await running.administration.create_topics([NewTopic("orders", 1, 1)])
+        await running.administration.delete_topics([topic_of(made).id])
+        running.spus.silent.add(1)
+        back = await running.administration.undelete_topic("orders")
+        assert back.id == topic_of(made).id
+        assert list(running.workflow.local.topics) == ["orders"]
+
+
 async def test_a_topic_created_under_the_name_of_a_deleted_one_is_another() -> None:
     async with running_workflow(await store_with(1)) as running:
         await running.connect(1)

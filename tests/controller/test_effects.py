@@ -71,6 +71,19 @@ def partition(number: int, resolution: PartitionResolution) -> Partition:
     return Partition("orders", TOPIC, number, PartitionSpec(ONE, (ONE,)), status)
 
 
+def test_a_topic_has_settled_when_it_is_served_or_there_is_a_reason_why_not() -> None:
+    world = World()
+    world.store(spu(SpuResolution.ONLINE), topic(TopicResolution.PENDING))
+    settled = world.effects.topic_settled(TOPIC, 2)
+    assert not settled()
+    world.store(topic(TopicResolution.INSUFFICIENT_RESOURCES))
+    assert settled()
+    world.store(topic(TopicResolution.PROVISIONED))
+    assert not settled()
+    world.store(*(partition(number, PartitionResolution.ONLINE) for number in range(2)))
+    assert settled()
+
+
 def test_a_topic_is_served_when_all_its_leaders_have_reported_in() -> None:
     world = World()
     world.store(spu(SpuResolution.ONLINE), topic(TopicResolution.PENDING))
