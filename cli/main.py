@@ -32,6 +32,8 @@ _COMMANDS = {
     "topic alter": ("tailrace.cli.topic", "set configs of a topic, or add partitions"),
     "partition list": ("tailrace.cli.partition", "show who leads and who follows, and how far they are"),
     "partition describe": ("tailrace.cli.partition", "show each replica of a topic's partitions"),
+    "connection list": ("tailrace.cli.connection", "show the streams between SPUs and the Streaming Controller"),
+    "apply": ("tailrace.cli.apply", "make SPUs, groups and topics what files say"),
     "log dump": ("tailrace.cli.log_dump", "print the batches of a log file, or the entries of an index"),
     "log verify": ("tailrace.cli.log_verify", "check every byte of the logs below a directory"),
 }
@@ -41,6 +43,7 @@ _GROUPS = {
     "spu-group": "groups of SPUs that the cluster starts and stops itself",
     "topic": "topics",
     "partition": "partitions and their replicas",
+    "connection": "the streams between SPUs and the Streaming Controller",
     "log": "look into log files, offline",
 }
 
@@ -63,6 +66,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     """The arguments of one command, with its `run`. Exits with the usage when they are none."""
     parser = argparse.ArgumentParser(prog="tailrace", description="A Kafka-protocol broker cluster, without a JVM.")
     parser.add_argument("--version", action="version", version=f"tailrace {__version__}")
+    chosen = parser
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {
         group: subcommands.add_parser(group, help=text).add_subparsers(metavar="COMMAND", required=True)
@@ -76,4 +80,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
             runnable = getattr(module, "COMMANDS", {}).get(name, module)
             runnable.configure(subparser)
             subparser.set_defaults(run=runnable.run)
-    return parser.parse_args(words)
+            chosen = subparser
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        # The parser of all commands would answer with a usage that helps nobody.
+        chosen.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return arguments

@@ -55,7 +55,7 @@ class Command:
             metavar="HOST:PORT[,HOST:PORT]",
             help=f"the SC's public port, and its standbys' (default: ${SC_VARIABLE}, or {SC_DEFAULT})",
         )
-        parser.add_argument("--output", choices=OUTPUTS, default="table", help="default: table")
+        parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="default: table")
 
     def run(self, arguments: argparse.Namespace) -> int:
         return trio.run(self.execute, arguments, TcpNetwork())
@@ -118,7 +118,7 @@ def objects_in(kind: str, documents: Sequence[Document]) -> list[Object]:
 def documents_of_file(kind: str, path: str, name: str | None) -> list[Document]:
     """The objects of a file, after every check that can be made here; `name` is for one that has none."""
     documents = []
-    for document in read_documents(_text_of_file(path), path):
+    for document in read_documents(text_of_file(path), path):
         try:
             parse(kind, document, name)
         except FieldError as error:
@@ -131,7 +131,7 @@ def documents_of_file(kind: str, path: str, name: str | None) -> list[Document]:
 
 
 def document_from_file(path: str) -> object:
-    documents = read_documents(_text_of_file(path), path)
+    documents = read_documents(text_of_file(path), path)
     if len(documents) != 1:
         raise DocumentError(f"{path}: there should be one document, not {len(documents)}")
     return documents[0]
@@ -171,7 +171,7 @@ def wait_seconds(text: str) -> float:
     return seconds
 
 
-def _text_of_file(path: str) -> str:
+def text_of_file(path: str) -> str:
     try:
         return RealFiles(read_only=True).read(path).decode()
     except OSError as error:

@@ -4,6 +4,7 @@ import argparse
 from typing import cast
 
 from tailrace.controller.document_fields import size_text
+from tailrace.controller.object_documents import parse
 from tailrace.controller.objects import Object, Spu, SpuType
 from tailrace.runtime.settings import parse_address
 
@@ -27,13 +28,23 @@ def _register_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--public", metavar="HOST:PORT", help="where clients reach it")
     parser.add_argument("--private", metavar="HOST:PORT", help="where other SPUs reach it")
     parser.add_argument("--rack", metavar="RACK", help="where it stands: replicas are spread over racks")
-    parser.add_argument("--file", metavar="FILE", help="its spec in YAML or JSON, instead; there may be several")
+    parser.add_argument("--file", "-f", metavar="FILE", help="its spec in YAML or JSON, instead; there may be several")
 
 
 async def _register(client: ScClient, arguments: argparse.Namespace) -> None:
-    created = [await client.create("spu", document) for document in _registered(arguments)]
-    spus = _spus(objects_in("spu", created))
-    show_documents(arguments, created, lambda: "\n".join(map(_registration_text, spus)))
+    documents = [await _registered_once(client, document) for document in _registered(arguments)]
+    spus = _spus(objects_in("spu", documents))
+    show_documents(arguments, documents, lambda: "\n".join(map(_registration_text, spus)))
+
+
+async def _registered_once(client: ScClient, document: Document) -> Document:
+    """Scripts register again what they have registered before; only another spec for the same id is refused."""
+    wanted = parse("spu", document)
+    for there in await client.list_objects("spu"):
+        (spu,) = _spus(objects_in("spu", [there]))
+        if isinstance(wanted, Spu) and spu.spec == wanted.spec:
+            return there
+    return await client.create("spu", document)
 
 
 def _registered(arguments: argparse.Namespace) -> list[Document]:
@@ -138,9 +149,11 @@ async def _unregister(client: ScClient, arguments: argparse.Namespace) -> None:
     )
 
 
-def _reached_at(spu: Spu) -> str:
+def _reached_at(spu: Spu) -> str | None:
     """Where clients are sent: for a managed SPU that is where it found a free port, whatever its template says."""
     told = [f"{each.host}:{each.port}" for each in spu.status.listeners[:1]]
+    if not spu.spec.public.ingress:
+        return told[0] if told else None
     if spu.spec.type is SpuType.MANAGED or spu.spec.public.port == 0:
         return (told or [public_of(spu)])[0]
     return public_of(spu)
@@ -154,7 +167,8 @@ def _reached_privately_at(spu: Spu) -> str:
 
 
 def public_of(spu: Spu) -> str:
-    return f"{(spu.spec.public.ingress or ('',))[0]}:{spu.spec.public.port}"
+    """With a word for the host where the spec leaves that to the SPU."""
+    return f"{(spu.spec.public.ingress or ('HOST',))[0]}:{spu.spec.public.port}"
 
 
 def private_of(spu: Spu) -> str:

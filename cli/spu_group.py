@@ -26,7 +26,7 @@ def _create_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-id", metavar="N", type=int, help="the id of the first one (default: 0)")
     parser.add_argument("--size", metavar="SIZE", help="how much each may store, such as 2Gi (default: 1Gi)")
     parser.add_argument("--rack", metavar="RACK", help="where they stand")
-    parser.add_argument("--file", metavar="FILE", help="the spec in YAML or JSON, instead; there may be several")
+    parser.add_argument("--file", "-f", metavar="FILE", help="the spec in YAML or JSON, instead; there may be several")
     parser.add_argument("--wait", metavar="SECONDS", type=wait_seconds, default=0.0, help="until its SPUs are online")
 
 
@@ -115,18 +115,29 @@ def description(group: SpuGroup) -> str:
 
 def _scale_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME")
-    parser.add_argument("replicas", metavar="REPLICAS", type=int, help="fewer: those with the higher ids are stopped")
+    parser.add_argument(
+        "replicas", metavar="REPLICAS", type=int, nargs="?", help="fewer: those with the higher ids are stopped"
+    )
+    parser.add_argument("--replicas", metavar="N", type=int, dest="replicas_flag", help="another way to say it")
 
 
 async def _scale(client: ScClient, arguments: argparse.Namespace) -> None:
+    replicas = _replicas(arguments)
     (document,) = await client.list_objects("spu-group", [arguments.name])
     spec = document.get("spec")
     if not isinstance(spec, dict):
         raise ScRefusedError(f"the SPU group {arguments.name} has no spec")
-    wanted = {"name": arguments.name, "spec": spec | {"replicas": arguments.replicas}}
+    wanted = {"name": arguments.name, "spec": spec | {"replicas": replicas}}
     updated = await client.update("spu-group", checked_document("spu-group", wanted))
     (group,) = _groups(objects_in("spu-group", [updated]))
     show_documents(arguments, updated, lambda: f"SPU group {group.name} is to have {group.spec.replicas} SPUs")
+
+
+def _replicas(arguments: argparse.Namespace) -> int:
+    given = [each for each in (arguments.replicas, arguments.replicas_flag) if each is not None]
+    if len(given) != 1:
+        raise UsageError("it takes the number of SPUs, once: REPLICAS or --replicas N")
+    return int(given[0])
 
 
 def _delete_options(parser: argparse.ArgumentParser) -> None:

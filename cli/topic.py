@@ -32,7 +32,7 @@ def _create_options(parser: argparse.ArgumentParser) -> None:
         "--replica-assignment", metavar="FILE", help="the SPUs of each partition, the leader first: 0: [1, 2, 3]"
     )
     parser.add_argument("--ignore-racks", action="store_true", help="place replicas as if there were no racks")
-    parser.add_argument("--file", metavar="FILE", help="the spec in YAML or JSON, instead; there may be several")
+    parser.add_argument("--file", "-f", metavar="FILE", help="the spec in YAML or JSON, instead; there may be several")
     parser.add_argument("--wait", metavar="SECONDS", type=wait_seconds, default=0.0, help="until it can be written to")
 
 

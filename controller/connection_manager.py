@@ -35,6 +35,7 @@ from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLin
 
 from .actions import AddPartition, AddSpu, ConnectionAction, DeletePartition, DeleteSpu, UpdatePartition, UpdateSpu
 from .cluster_mirror import MirrorChange
+from .connection_documents import ConnectionRow
 from .events import Event, LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost
 from .leases import Leases
 from .local_store import LocalStore, PartitionKey
@@ -59,21 +60,6 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 
 CONCURRENT = frozenset({InternalApiKey.RENEW_LEASE, InternalApiKey.ALLOCATE_PRODUCER_IDS, InternalApiKey.FORWARD})
 """Those that take long, and the renewal of the lease: being alive must not wait for anything."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionRow:
-    """One stream, as a person is shown it."""
-
-    spu: SpuId
-    incarnation: str
-    software_version: str
-    address: str
-    connected_seconds: float
-    lease_seconds_left: float
-    metadata_version: int
-    """The newest that the SPU has confirmed."""
-    is_up_to_date: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -186,6 +172,7 @@ class ConnectionManager:
                     str(connected.address),
                     now - registered.since,
                     self._leases.seconds_left(spu, now),
+                    len(self._cache.held.get(spu, ())),
                     connected.stream.sent_version,
                     connected.stream.is_up_to_date,
                 )

@@ -91,7 +91,7 @@ def read_document(kind: str, document: object, name: str | None = None) -> Objec
     """
     whole = Fields(document)
     stated = whole.text("kind", kind)
-    if _folded(stated) != _folded(kind):
+    if folded(stated) != folded(kind):
         raise whole.fault("kind", f"{stated!r} stands where there should be {kind!r}")
     if name is not None:
         whole.default("name", name)
@@ -157,6 +157,6 @@ def _config_owner(whole: Fields) -> str:
     return name
 
 
-def _folded(kind: str) -> str:
+def folded(kind: str) -> str:
     """`SpuGroup` is another way to write `spu-group`."""
     return kind.replace("-", "").replace("_", "").lower()

@@ -5,7 +5,7 @@ belong to the SPUs, to whose addresses Metadata leads them. The command line's o
 but not advertised: Kafka's clients would not know them.
 """
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -27,6 +27,7 @@ from tailrace.server.request_context import ClientIdentity, RequestContext
 
 from . import handlers
 from .administration import Administration
+from .connection_documents import ConnectionRow
 from .object_administration import ObjectAdministration
 from .partition_descriptions import PartitionDescriptions
 
@@ -44,6 +45,7 @@ class PublicHost:
         administration: Administration,
         objects: ObjectAdministration,
         partitions: PartitionDescriptions,
+        connections: Callable[[], Sequence[ConnectionRow]],
     ) -> None:
         self.id: SpuId = NO_SPU
         self.cluster = cluster
@@ -51,6 +53,7 @@ class PublicHost:
         self.administration = administration
         self.objects = objects
         self.partitions = partitions
+        self.connections = connections
         self.apis = ADVERTISED
 
     # what clients' connections call

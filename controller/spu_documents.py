@@ -91,7 +91,7 @@ def spu_group_document(group: SpuGroup) -> Document:
 def read_spu_group(whole: Fields, spec: Fields) -> SpuGroup:
     name = read_group_name(whole, "name")
     group_spec = SpuGroupSpec(
-        spec.number("replicas", 0, GROUP_REPLICAS_MAX, default=1),
+        spec.number("replicas", 1, GROUP_REPLICAS_MAX, default=1),
         SpuId(spec.number("minId", default=0, noun="an id")),
         _template(spec.fields("template")),
     )

@@ -167,7 +167,9 @@ class StreamingController:
             return response
 
         descriptions = PartitionDescriptions(workflow.local, ask)
-        host = PublicHost(workflow.cluster, broker_configs, administration, objects, descriptions)
+        host = PublicHost(
+            workflow.cluster, broker_configs, administration, objects, descriptions, lambda: connections.connections()
+        )
         connections = ConnectionManager(
             workflow.local,
             workflow.cluster,

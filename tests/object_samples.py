@@ -79,7 +79,7 @@ spu_groups = st.builds(
     _names,
     st.builds(
         SpuGroupSpec,
-        st.integers(0, 1000),
+        st.integers(1, 1000),
         st.builds(SpuId, st.integers(0, 2**31 - 1001)),
         st.builds(SpuTemplate, st.none() | _words, _publics, _privates, _sizes, st.none() | _words, _configs),
     ),

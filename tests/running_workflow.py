@@ -13,6 +13,7 @@ from tailrace.controller.actions import AddPartition, ConnectionAction, DeletePa
 from tailrace.controller.administration import Administration
 from tailrace.controller.changes import Changes
 from tailrace.controller.cluster_mirror import MirrorChange
+from tailrace.controller.connection_documents import ConnectionRow
 from tailrace.controller.effects import Effects
 from tailrace.controller.events import Event, LiveReplicasReported, SpuConnected, SpuLost
 from tailrace.controller.key_value import interface as key_value
@@ -56,6 +57,12 @@ class ObedientSpus:
             self._report(partition)
         elif isinstance(action, DeletePartition):
             self.partitions.pop((action.topic_id, action.number), None)
+
+    def connections(self) -> list[ConnectionRow]:
+        return [
+            ConnectionRow(SpuId(spu), f"incarnation-{spu}", "1.2.3", f"spu-{spu}:40000", 61.0, 1.2, spu, 7, True)
+            for spu in sorted(self.connected)
+        ]
 
     def publish(self, change: MirrorChange) -> None:
         self.published.append(change)
@@ -149,7 +156,7 @@ async def running_workflow(
     objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, logger)
     spus = ObedientSpus()
     descriptions = PartitionDescriptions(workflow.local, spus.describe)
-    host = PublicHost(workflow.cluster, broker_configs, administration, objects, descriptions)
+    host = PublicHost(workflow.cluster, broker_configs, administration, objects, descriptions, spus.connections)
 
     async def report() -> None:
         while True:

@@ -1,9 +1,10 @@
 """One module per API of the SC's own, by which the command line asks for objects; imported on their first request."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from tailrace.controller.connection_documents import ConnectionRow
 from tailrace.controller.object_administration import ObjectAdministration
 from tailrace.controller.partition_descriptions import PartitionDescriptions
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
@@ -15,6 +16,9 @@ class ObjectHost(Protocol):
 
     @property
     def objects(self) -> ObjectAdministration: ...
+
+    @property
+    def connections(self) -> Callable[[], Sequence[ConnectionRow]]: ...
 
     @property
     def partitions(self) -> PartitionDescriptions: ...

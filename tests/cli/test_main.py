@@ -21,6 +21,13 @@ def test_what_is_no_command_is_a_usage_error(words: list[str], capsys: pytest.Ca
     assert capsys.readouterr().err.startswith("usage: tailrace")
 
 
+def test_what_a_command_does_not_take_is_answered_with_its_own_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _exit_status("topic", "list", "--fly") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: tailrace topic list ")
+    assert said.endswith("tailrace topic list: error: unrecognized arguments: --fly\n")
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit_status("--help") == 0
     assert {"up", "log"} <= set(capsys.readouterr().out.split())

@@ -59,12 +59,28 @@ async def test_a_custom_spu_from_registration_to_online(capsys: pytest.CaptureFi
 async def test_what_the_sc_refuses_is_said_and_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
     async with public_sc() as sc:
         assert await tailrace(sc.network, *REGISTER) == 0
-        assert await tailrace(sc.network, *REGISTER) == 1
+        assert await tailrace(sc.network, *REGISTER, "--rack", "Zone1") == 1
         assert capsys.readouterr().err == "tailrace spu register: there is an SPU 11 already\n"
         assert await tailrace(sc.network, "spu", "describe", "12") == 1
         assert capsys.readouterr().err == "tailrace spu describe: there is no spu 12\n"
         assert await tailrace(sc.network, "spu", "unregister", "12") == 1
         assert capsys.readouterr().err == "tailrace spu unregister: there is no spu 12\n"
+
+
+async def test_who_registers_again_in_the_same_way_is_not_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        for _ in range(2):
+            assert await tailrace(sc.network, *REGISTER) == 0
+            assert capsys.readouterr().out.startswith("registered SPU 11; ")
+        assert len(sc.running.workflow.local.spus) == 1
+
+
+def test_where_clients_reach_an_spu_may_be_for_it_to_say() -> None:
+    spec = SpuSpec(SpuId(1), public=PublicEndpoint(ingress=()))
+    told = SpuStatus(SpuResolution.ONLINE, listeners=(Listener("PUBLIC", "one", 9005),))
+    silent, talking = spu_table([Spu(spec), Spu(spec, told)]).splitlines()[1:]
+    assert silent.split()[-2:] == ["-", "localhost:9006"]
+    assert talking.split()[-2:] == ["one:9005", "localhost:9006"]
 
 
 async def test_an_spu_with_data_is_unregistered_by_force_only(capsys: pytest.CaptureFixture[str]) -> None:

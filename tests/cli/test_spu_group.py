@@ -21,6 +21,10 @@ async def test_a_group_from_creation_to_deletion(capsys: pytest.CaptureFixture[s
         ]
         assert await tailrace(sc.network, "spu-group", "scale", "main", "3") == 0
         assert capsys.readouterr().out == "SPU group main is to have 3 SPUs\n"
+        assert await tailrace(sc.network, "spu-group", "scale", "main", "--replicas", "2") == 0
+        assert capsys.readouterr().out == "SPU group main is to have 2 SPUs\n"
+        assert await tailrace(sc.network, "spu-group", "scale", "main", "3") == 0
+        capsys.readouterr()
         assert await tailrace(sc.network, "spu-group", "describe", "main") == 0
         shown = capsys.readouterr().out
         assert "Ids:          11-13\n" in shown
@@ -61,7 +65,10 @@ template:
     ("words", "fault"),
     [
         (("create",), "it takes the name of the group, or --file"),
-        (("create", "main", "--replicas", "-1"), "replicas: -1 is not a whole number from 0 to 1000"),
+        (("create", "main", "--replicas", "-1"), "replicas: -1 is not a whole number from 1 to 1000"),
+        (("create", "main", "--replicas", "0"), "replicas: 0 is not a whole number from 1 to 1000"),
+        (("scale", "main"), "it takes the number of SPUs, once: REPLICAS or --replicas N"),
+        (("scale", "main", "3", "--replicas", "3"), "it takes the number of SPUs, once"),
         (("create", "main", "--size", "big"), "template.storage.size: 'big' is not a size"),
         (("create", "main", "--file", "x", "--replicas", "2"), "--file says everything"),
         (("create", "a b"), "name: 'a b' cannot name an SPU group"),

@@ -225,7 +225,7 @@ async def test_the_whole_sequence(autojump_clock: trio.testing.MockClock) -> Non
         (row,) = world.manager.connections()
         assert (row.spu, row.incarnation, row.software_version) == (1, "first", "1.2.3")
         assert (row.metadata_version, row.is_up_to_date) == (world.cluster.version, True)
-        assert row.lease_seconds_left == 1.5
+        assert (row.lease_seconds_left, row.partitions) == (1.5, 2)
         assert (world.metrics.cm_accepted, world.metrics.pushed_specs, world.metrics.pushed_metadata) == (1, 1, 1)
 
 

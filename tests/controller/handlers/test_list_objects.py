@@ -23,6 +23,18 @@ async def test_objects_are_listed_by_name_and_as_documents() -> None:
         assert [each.name for each in one.objects] == ["10"]
 
 
+async def test_connections_are_listed_though_they_are_no_objects() -> None:
+    store = MemoryStore()
+    await put(store, *registered(1, 2))
+    async with running_workflow(store) as running:
+        await running.connect(2, 1)
+        everything = handle(running.host, CONTEXT, ListObjectsRequest("connection"))
+        assert [each.name for each in everything.objects] == ["1", "2"]
+        assert json.loads(everything.objects[0].document)["status"]["incarnation"] == "incarnation-1"
+        some = handle(running.host, CONTEXT, ListObjectsRequest("connection", ["2", "3"]))
+        assert [each.name for each in some.objects] == ["2"]
+
+
 async def test_what_is_not_there_is_an_error_with_its_name() -> None:
     async with running_workflow() as running:
         missing = handle(running.host, CONTEXT, ListObjectsRequest("topic", ["orders"]))
