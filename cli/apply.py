@@ -15,9 +15,9 @@ from tailrace.controller.object_documents import folded, parse
 from tailrace.controller.objects import Object, Spu, SpuGroup, SpuGroupResolution, Topic, TopicResolution
 from tailrace.protocol.ids import SpuId
 
-from .documents import DocumentError, read_documents
+from .documents import DocumentError
 from .sc_client import Document, ScClient, ScRefusedError
-from .sc_commands import Command, objects_in, show_documents, text_of_file
+from .sc_commands import Command, objects_in, objects_of_file, show_documents
 
 KINDS = ("spu", "spu-group", "topic")
 
@@ -71,7 +71,7 @@ async def _apply(client: ScClient, arguments: argparse.Namespace) -> None:
 def wanted_by(path: str, kind: str | None, name: str | None) -> list[Wanted]:
     """What a file asks for, after every check that can be made here. Raises DocumentError."""
     wanted = []
-    for document in read_documents(text_of_file(path), path):
+    for document in objects_of_file(path):
         try:
             found_kind = _kind_of(document, kind)
             found = parse(found_kind, document, None if found_kind == "spu" else name)

@@ -118,7 +118,7 @@ def objects_in(kind: str, documents: Sequence[Document]) -> list[Object]:
 def documents_of_file(kind: str, path: str, name: str | None) -> list[Document]:
     """The objects of a file, after every check that can be made here; `name` is for one that has none."""
     documents = []
-    for document in read_documents(text_of_file(path), path):
+    for document in objects_of_file(path):
         try:
             parse(kind, document, name)
         except FieldError as error:
@@ -130,8 +130,19 @@ def documents_of_file(kind: str, path: str, name: str | None) -> list[Document]:
     return documents
 
 
+def objects_of_file(path: str) -> list[object]:
+    """The documents of a file, one by one also where it has them in a list, as `--output` writes them."""
+    found: list[object] = []
+    for document in read_documents(_text_of_file(path), path):
+        if isinstance(document, list) and all(isinstance(each, dict) for each in document):
+            found += document
+        else:
+            found.append(document)
+    return found
+
+
 def document_from_file(path: str) -> object:
-    documents = read_documents(text_of_file(path), path)
+    documents = read_documents(_text_of_file(path), path)
     if len(documents) != 1:
         raise DocumentError(f"{path}: there should be one document, not {len(documents)}")
     return documents[0]
@@ -171,7 +182,7 @@ def wait_seconds(text: str) -> float:
     return seconds
 
 
-def text_of_file(path: str) -> str:
+def _text_of_file(path: str) -> str:
     try:
         return RealFiles(read_only=True).read(path).decode()
     except OSError as error:

@@ -1,6 +1,7 @@
 import argparse
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
@@ -9,7 +10,15 @@ from simulation.network import MemoryNetwork
 
 from tailrace.cli.main import main
 from tailrace.cli.sc_client import ScUnreachableError
-from tailrace.cli.sc_commands import UsageError, objects_in, only_given, pairs, show_documents, wait_seconds
+from tailrace.cli.sc_commands import (
+    UsageError,
+    objects_in,
+    objects_of_file,
+    only_given,
+    pairs,
+    show_documents,
+    wait_seconds,
+)
 from tailrace.controller.objects import Spu
 
 
@@ -69,6 +78,14 @@ def test_pairs() -> None:
             pairs(given, "--config")
 
 
+def test_a_file_may_have_its_documents_in_a_list(tmp_path: Path) -> None:
+    path = tmp_path / "objects.yaml"
+    path.write_text("- {a: 1}\n- {b: 2}\n---\nc: 3\n---\n- {d: 4}\n- 5\n")
+    assert objects_of_file(str(path)) == [{"a": 1}, {"b": 2}, {"c": 3}, [{"d": 4}, 5]]
+    path.write_text("[]")
+    assert objects_of_file(str(path)) == []
+
+
 def test_only_what_was_given() -> None:
     assert only_given({"a": 0, "b": None, "c": ""}) == {"a": 0, "c": ""}
 
@@ -82,6 +99,6 @@ def test_seconds_to_wait_have_a_bound(text: str) -> None:
 
 async def test_every_command_lists_json_for_machines(capsys: pytest.CaptureFixture[str]) -> None:
     async with public_sc() as sc:
-        for group in ("spu", "spu-group", "topic", "partition"):
+        for group in ("spu", "spu-group", "topic", "partition", "connection"):
             assert await tailrace(sc.network, group, "list", "--output", "json") == 0
             assert json.loads(capsys.readouterr().out) == []
