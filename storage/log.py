@@ -337,11 +337,16 @@ class Log:
     # growing shorter
 
     async def advance_log_start(self, offset: int) -> None:
-        """The records below are deleted, for readers at once, and for good when the call returns."""
+        """The records below are deleted, for readers at once, and for good when the call returns.
+
+        Their bytes go with whole segments; where no record is left, with all of them.
+        """
         assert offset <= self.log_end
         async with self._lock:
             self._check()
             if offset > self.log_start:
+                if offset == self.log_end and not self._open.is_empty:
+                    self._roll()
                 await self._advance_log_start(offset)
 
     async def _advance_log_start(self, offset: int) -> list[SegmentFacts]:
@@ -361,6 +366,9 @@ class Log:
         gone, self._sealed[:count] = self._sealed[:count], []
         for segment in gone:
             self._remove(segment)
+        if gone:
+            # One that was never synced may come back torn after a crash, unless the next sync makes its end durable.
+            self._entered_base = _NOT_ENTERED
         return [segment.facts for segment in gone]
 
     def _remove(self, segment: Segment) -> None:

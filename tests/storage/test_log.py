@@ -1,6 +1,7 @@
 """A log when the disk fails, when things happen at once, and at its edges. What it does otherwise: test_log_model."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 import trio
@@ -234,6 +235,26 @@ async def test_records_are_not_deleted_when_that_cannot_be_said(files: Simulated
     files.room_bytes = None
     await log.advance_log_start(3)
     assert _offsets(log) == [3, 4]
+
+
+async def test_the_bytes_go_too_when_all_records_are_deleted(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 5)
+    await log.advance_log_start(5)
+    assert log.size_bytes == 0
+    _append(log, 1)
+    assert _offsets(_open(files.crash("all"))) == [5]
+
+
+async def test_what_was_deleted_before_it_was_synced_may_come_back_torn(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 5)
+    await log.sync()
+    _append(log, 20)
+    await log.advance_log_start(24)
+    await log.close()
+    for seed in range(50):
+        assert _offsets(_open(files.crash(Random(seed)))) == [24]
 
 
 async def test_a_replica_that_starts_over_takes_any_offset(files: SimulatedFiles) -> None:
