@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from tailrace.protocol.apis import API_TABLE
@@ -29,9 +30,18 @@ class BrokerMetrics:
 class Gauges:
     """What is read off the SPU at a scrape rather than counted: one row per partition, and totals."""
 
-    def __init__(self, partitions: Iterable["PartitionGauges"], unsynced_seconds_max: float) -> None:
+    def __init__(
+        self,
+        partitions: Iterable["PartitionGauges"],
+        unsynced_seconds_max: float,
+        used_bytes: int = 0,
+        size_bytes: int | None = None,
+    ) -> None:
         self.partitions = list(partitions)
         self.unsynced_seconds_max = unsynced_seconds_max
+        self.used_bytes = used_bytes
+        self.size_bytes = size_bytes
+        """How much may be stored; None: as much as the disk takes."""
 
 
 class PartitionGauges:
@@ -90,6 +100,14 @@ def _families(metrics: BrokerMetrics, gauges: Gauges) -> Iterator["Metric"]:
         "tailrace_flush_lag_seconds",
         "Age of the oldest append that is not on the disk yet.",
         value=gauges.unsynced_seconds_max,
+    )
+    yield GaugeMetricFamily(
+        "tailrace_storage_used_bytes", "Size of all logs, against which the limit is held.", value=gauges.used_bytes
+    )
+    yield GaugeMetricFamily(
+        "tailrace_storage_limit_bytes",
+        "Size of all logs at which producers are refused.",
+        value=inf if gauges.size_bytes is None else gauges.size_bytes,
     )
     for attribute, name, text in _PARTITION_GAUGES:
         family = GaugeMetricFamily(name, text, labels=["topic", "partition"])

@@ -69,6 +69,9 @@ class Receiver(Protocol):
     async def handle(self, api_key: IntEnum, message: Any) -> object:
         """Answers a request of the SC. One comes after the other, but for those about replicas."""
 
+    def heartbeat(self) -> RenewLeaseRequest:
+        """What is said each time the lease is renewed."""
+
     async def report(self, ask: Ask) -> None:
         """Tells the SC what it should know, as long as the connection lasts."""
 
@@ -241,7 +244,7 @@ class ScConnection:
             answer: RenewLeaseResponse | None = None
             with trio.move_on_at(renewed + lease_seconds):
                 try:
-                    answer = await link.ask(RenewLeaseRequest())
+                    answer = await link.ask(self._receiver.heartbeat())
                 except LinkClosed:
                     await trio.sleep_forever()
             if answer is None:

@@ -12,6 +12,7 @@ from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, ApplySpecsResponse
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
+from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
 
 from .live_replicas_updater import LiveReplicasUpdater
 from .mirror_updater import MirrorUpdater
@@ -20,8 +21,10 @@ from .replicas import Replicas
 from .sc_connection import Ask
 from .spec_dispatcher import SpecDispatcher
 from .spec_messages import held_specs
+from .storage_limit import StorageLimit
 
 ELECTIONS_SECONDS_MAX = 5.0
+UNLIMITED = -1
 
 
 class ScReceiver:
@@ -32,12 +35,14 @@ class ScReceiver:
         live_replicas: LiveReplicasUpdater,
         replicas: Replicas,
         cluster: Cluster,
+        storage_limit: StorageLimit,
     ) -> None:
         self._dispatcher = dispatcher
         self._mirror = mirror
         self._live_replicas = live_replicas
         self._replicas = replicas
         self._cluster = cluster
+        self._storage_limit = storage_limit
         self._has_specs = trio.Event()
 
     def on_connecting(self, reported: tuple[Endpoint, ...]) -> None:
@@ -56,6 +61,10 @@ class ScReceiver:
 
     async def report(self, ask: Ask) -> None:
         await self._live_replicas.run(ask)
+
+    def heartbeat(self) -> RenewLeaseRequest:
+        size_bytes = self._storage_limit.size_bytes
+        return RenewLeaseRequest(self._storage_limit.used_bytes, UNLIMITED if size_bytes is None else size_bytes)
 
     def on_end(self) -> None:
         self._mirror.on_end()
@@ -81,10 +90,12 @@ class ScReceiver:
 
     async def _apply_specs(self, message: ApplySpecsRequest) -> ApplySpecsResponse:
         answer = ApplySpecsResponse()
+        specs = held_specs(message)
         try:
-            await self._dispatcher.apply(held_specs(message))
+            await self._dispatcher.apply(specs)
         except KafkaError as error:
             answer = ApplySpecsResponse(error.code, error.message)
+        self._storage_limit.use_size(specs.size_bytes)
         self._live_replicas.on_changed()
         self._has_specs.set()
         return answer

@@ -45,6 +45,7 @@ from .replicas import Replica, Replicas
 from .sc_connection import RefusedForGoodError, Registration, ScConnection
 from .sc_receiver import ScReceiver
 from .spec_dispatcher import SpecDispatcher
+from .storage_limit import StorageLimit
 from .waiting import Deadlines
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
@@ -67,13 +68,14 @@ class Spu:
         self.broker_configs = BrokerConfigs(settings.broker, _facts(settings))
         self.cluster = Cluster()
         self.replicas = Replicas(self.id, self.cluster)
+        self._logger = logger.bind(spu=settings.id)
+        self.storage_limit = StorageLimit(self.replicas, self.metrics, self._logger)
         self.deadlines = Deadlines()
         self.fetch_sessions = FetchSessions(
             seams.chance, self.broker_configs.settings.fetch_sessions_max, FETCH_SESSION_PARTITIONS_MAX
         )
         self.parking = Parking(self.data_directory, self.files, self.wall_clock)
         self._network = seams.network
-        self._logger = logger.bind(spu=settings.id)
         self._housekeeping = Housekeeping(
             self.data_directory,
             self.files,
@@ -215,7 +217,9 @@ class Spu:
             clean=self._clean,
         )
         live_replicas = LiveReplicasUpdater(self.replicas, self._logger)
-        return ScReceiver(self._dispatcher, self._mirror, live_replicas, self.replicas, self.cluster)
+        return ScReceiver(
+            self._dispatcher, self._mirror, live_replicas, self.replicas, self.cluster, self.storage_limit
+        )
 
     def _connection(self, receiver: ScReceiver, public: list[Endpoint], private: Listener) -> ScConnection:
         registration = Registration(
@@ -246,6 +250,7 @@ class Spu:
         nursery.start_soon(self._housekeeping.apply_retention)
         nursery.start_soon(self._housekeeping.compact)
         nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
+        nursery.start_soon(self.storage_limit.run)
         return server
 
     async def _make_data_directory(self) -> None:
@@ -302,7 +307,9 @@ class Spu:
                     log.log_end - log.synced_end,
                 )
             )
-        return render(self.metrics, Gauges(partitions, now - oldest))
+        self.storage_limit.measure()
+        used_bytes, size_bytes = self.storage_limit.used_bytes, self.storage_limit.size_bytes
+        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes))
 
 
 def _endpoint(listener: Listener, settings: ListenerSettings) -> Endpoint:

@@ -29,14 +29,14 @@ async def handle(spu: "Spu", context: RequestContext, request: DeleteRecordsRequ
         topic.name: {partition.partition_index: partition.offset for partition in topic.partitions}
         for topic in request.topics
     }
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic, partitions=[await _answer(spu, topic, *partition) for partition in partitions.items()]
-            )
-            for topic, partitions in offsets.items()
-        ]
-    )
+    topics = [
+        DeleteRecordsTopicResult(
+            name=topic, partitions=[await _answer(spu, topic, *partition) for partition in partitions.items()]
+        )
+        for topic, partitions in offsets.items()
+    ]
+    spu.storage_limit.measure()  # who made room may produce at once
+    return DeleteRecordsResponse(topics=topics)
 
 
 async def _answer(spu: "Spu", topic: str, partition: int, offset: int) -> DeleteRecordsPartitionResult:

@@ -3,6 +3,7 @@
 - acks=0 has no response; an error then closes the connection, which is all a client can be told. acks=1 is answered
   once the leader has the batch, acks=all once it is committed. With flush.messages=1 both wait for the disk.
 - An idempotent producer's repeated batch is answered with the offset it got the first time.
+- An SPU whose storage is full takes nothing more: KAFKA_STORAGE_ERROR, which clients try again until there is room.
 - v13 names topics by id. Transactional batches are refused until transactions are served.
 """
 
@@ -100,12 +101,14 @@ def _append(
         base_offset = earlier.base_offset
         needed = earlier.last_offset + 1
     else:
+        metrics = spu.metrics
+        if metrics.produced_bytes >= spu.storage_limit.produced_bytes_max:
+            spu.storage_limit.check_room()
         base_offset = header.base_offset = log.log_end
         header.leader_epoch = replica.spec.epoch
         stamp(batch, 0, header.base_offset, header.leader_epoch)
         replica.append(batch, header)
         needed = log.log_end
-        metrics = spu.metrics
         metrics.produced_batches += 1
         metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
         spu.on_appended(replica)

@@ -10,10 +10,16 @@ from tailrace.protocol.fields import Field
 class RenewLeaseRequest:
     """Versions 0, flexible: 0+."""
 
+    used_bytes: int = -1
+    size_bytes: int = -1
+
     API_KEY: ClassVar[int] = 10001
     VERSIONS: ClassVar[str] = "0"
     FLEXIBLE: ClassVar[str] = "0+"
-    FIELDS: ClassVar[tuple[Field, ...]] = ()
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("used_bytes", "int64", "0+", tag=0, tagged="0+"),
+        Field("size_bytes", "int64", "0+", tag=1, tagged="0+"),
+    )
 
 
 @dataclass(slots=True)

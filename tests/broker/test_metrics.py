@@ -1,3 +1,5 @@
+from math import inf
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, render
@@ -32,6 +34,14 @@ def test_what_is_counted_is_scraped() -> None:
     assert scraped[_plain("tailrace_high_watermark", **here)] == 8
     assert scraped[_plain("tailrace_log_size_bytes", **here)] == 777
     assert scraped[_plain("tailrace_log_unsynced_records", **here)] == 2
+
+
+def test_the_limit_of_an_spu_without_one_is_infinite() -> None:
+    scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, used_bytes=7))
+    assert scraped[_plain("tailrace_storage_used_bytes")] == 7
+    assert scraped[_plain("tailrace_storage_limit_bytes")] == inf
+    scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, used_bytes=7, size_bytes=9))
+    assert scraped[_plain("tailrace_storage_limit_bytes")] == 9
 
 
 def test_every_counter_is_scraped_before_anything_has_happened() -> None:

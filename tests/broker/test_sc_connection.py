@@ -21,7 +21,7 @@ from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIds
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
 from tailrace.protocol.internal.leave import LeaveRequest
 from tailrace.protocol.internal.register_spu import RegisteredListener, RegisterSpuRequest, RegisterSpuResponse
-from tailrace.protocol.internal.renew_lease import RenewLeaseResponse
+from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
@@ -44,6 +44,9 @@ class _Receiver:
         await trio.lowlevel.checkpoint()
         self.events.append(message)
         return ApplyMetadataResponse()
+
+    def heartbeat(self) -> RenewLeaseRequest:
+        return RenewLeaseRequest(used_bytes=5, size_bytes=8)
 
     async def report(self, ask: Ask) -> None:
         self.events.append("reports")
