@@ -124,6 +124,8 @@ def documents_of_file(kind: str, path: str, name: str | None) -> list[Document]:
         except FieldError as error:
             raise DocumentError(f"{path}: {error}") from error
         assert isinstance(document, dict), "anything else is no object"
+        if name is not None and document.get("name", name) != name:
+            raise DocumentError(f"{path}: name: {document['name']!r:.300} stands where there should be {name!r}")
         documents.append(document if name is None else {"name": name} | document)
     if not documents:
         raise DocumentError(f"{path}: there is no document in it")

@@ -28,6 +28,7 @@ from .objects import (
     Topic,
     TopicStatus,
 )
+from .spu_group_controller import fault_of
 
 KINDS = ("spu", "spu-group", "topic", "partition", "deleted-topic")
 DOCUMENT_CHARACTERS_MAX = 4 * 1024 * 1024
@@ -119,7 +120,9 @@ def plan_creation(wanted: Object, local: LocalStore, topic_id: TopicId) -> Plann
         case Spu(spec):
             _check_unmanaged(spec.type, spec.group)
             if spec.id in local.spus:
-                raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"there is an SPU {spec.id} already")
+                owner = local.spus[spec.id].spec.group
+                of_group = "" if owner is None else f": it belongs to the SPU group {owner}"
+                raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"there is an SPU {spec.id} already{of_group}")
             _check_unreserved(spec.id, local)
             made: Object = Spu(spec, SpuStatus())
         case SpuGroup(name, group):
@@ -165,7 +168,11 @@ def plan_update(wanted: Object, local: LocalStore) -> Planned[Object]:
                     ErrorCode.INVALID_REQUEST,
                     f"minId: the SPUs of {name} have their ids from {group.spec.min_id} on, and keep them",
                 )
-            updated = replace(group, spec=spec)
+            changed = replace(group, spec=spec)
+            fault = fault_of(changed, local)
+            if fault is not None:  # what there is goes on, better than as an invalid group that is half changed
+                raise KafkaError(ErrorCode.INVALID_REQUEST, fault)
+            updated = changed
         case Topic():
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, "a topic's configs and partitions are altered by Kafka's own requests"

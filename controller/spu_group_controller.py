@@ -70,7 +70,7 @@ class SpuGroupController:
             yield from self._decide(group)
 
     def _decide(self, group: SpuGroup) -> Iterator[Action]:
-        fault = _fault(group, self.store)
+        fault = fault_of(group, self.store)
         if fault is not None:
             status = SpuGroupStatus(SpuGroupResolution.INVALID, fault)
         else:
@@ -142,7 +142,7 @@ def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:
     )
 
 
-def _fault(group: SpuGroup, store: LocalStore) -> str | None:
+def fault_of(group: SpuGroup, store: LocalStore) -> str | None:
     """Why the group cannot have its ids."""
     ids = ids_of(group.spec)
     if not 1 <= len(ids) <= REPLICAS_MAX:

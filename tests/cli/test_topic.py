@@ -108,6 +108,18 @@ async def test_a_deleted_topic_comes_back(capsys: pytest.CaptureFixture[str]) ->
         assert json.loads(capsys.readouterr().out) == []
 
 
+async def test_the_name_on_the_command_line_is_that_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "topic.yaml"
+    path.write_text("kind: topic\nname: other\n")
+    async with public_sc() as sc:
+        assert await tailrace(sc.network, "topic", "create", "orders", "--file", str(path)) == 2
+        said = capsys.readouterr().err
+        assert said == f"tailrace topic create: {path}: name: 'other' stands where there should be 'orders'\n"
+        assert await tailrace(sc.network, "topic", "create", "other", "--file", str(path)) == 0
+
+
 async def test_a_topic_that_comes_back_may_still_wait_for_spus(capsys: pytest.CaptureFixture[str]) -> None:
     async with public_sc() as sc:
         await _with_spus(sc, 0)

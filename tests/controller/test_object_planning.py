@@ -37,7 +37,7 @@ from tailrace.controller.objects import (
     TopicStatus,
 )
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
 
 ID, OTHER_ID = UUID(int=7), UUID(int=8)
 RESERVED = SpuGroupStatus(SpuGroupResolution.RESERVED)
@@ -151,6 +151,23 @@ def test_a_group_is_scaled_but_keeps_the_ids_of_its_spus() -> None:
     scaled = plan_update(SpuGroup("main", SpuGroupSpec(3, SpuId(11))), local).result
     assert scaled == SpuGroup("main", SpuGroupSpec(3, SpuId(11)), RESERVED, 1)
     assert refused(plan_update, SpuGroup("main", SpuGroupSpec(1, SpuId(12))), local).message.startswith("minId:")
+
+
+def test_a_group_is_not_scaled_into_the_ids_of_others() -> None:
+    local = local_with(SpuGroup("main", SpuGroupSpec(1, SpuId(11)), RESERVED), managed(11), custom(13))
+    fault = refused(plan_update, SpuGroup("main", SpuGroupSpec(3, SpuId(11))), local)
+    assert (fault.code, fault.message) == (
+        ErrorCode.INVALID_REQUEST,
+        "of the ids 11-13 one is taken: SPU 13 is a custom SPU",
+    )
+
+
+def test_who_has_an_id_already_is_said() -> None:
+    local = local_with(custom(1), managed(11))
+    assert refused(plan_creation, custom(1), local, NO_TOPIC_ID).message == "there is an SPU 1 already"
+    taken = refused(plan_creation, custom(11), local, NO_TOPIC_ID)
+    assert taken.code is ErrorCode.DUPLICATE_RESOURCE
+    assert taken.message == "there is an SPU 11 already: it belongs to the SPU group main"
 
 
 def test_what_cannot_be_updated() -> None:
