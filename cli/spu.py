@@ -86,8 +86,10 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 
 def spu_table(spus: list[Spu]) -> str:
+    """With a column for reasons if anything is amiss: one is offline, or its storage is full."""
+    gives_reasons = any(spu.status.reason for spu in spus)
     return table(
-        ("ID", "TYPE", "GROUP", "RACK", "STATUS", "PUBLIC", "PRIVATE"),
+        ("ID", "TYPE", "GROUP", "RACK", "STATUS", "PUBLIC", "PRIVATE", *(("REASON",) if gives_reasons else ())),
         [
             (
                 spu.spec.id,
@@ -97,6 +99,7 @@ def spu_table(spus: list[Spu]) -> str:
                 spu.status.resolution.value,
                 _reached_at(spu),
                 _reached_privately_at(spu),
+                *((spu.status.reason,) if gives_reasons else ()),
             )
             for spu in spus
         ],

@@ -36,7 +36,7 @@ from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLin
 from .actions import AddPartition, AddSpu, ConnectionAction, DeletePartition, DeleteSpu, UpdatePartition, UpdateSpu
 from .cluster_mirror import MirrorChange
 from .connection_documents import ConnectionRow
-from .events import Event, LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost
+from .events import Event, LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost, StorageReported
 from .leases import Leases
 from .local_store import LocalStore, PartitionKey
 from .metrics import ScMetrics
@@ -106,6 +106,8 @@ class ConnectionManager:
         self._connected: dict[SpuId, _Peer] = {}
         self._told_configs: dict[TopicId, Mapping[str, str]] = {}
         """Of each topic, those that the SPUs that hold it have been told, or are about to be."""
+        self._full: dict[SpuId, str] = {}
+        """The SPUs of which the controllers were told that their storage is full, each with its incarnation then."""
         self._waiting_events: deque[Event] = deque()
         self._events_changed = trio.Event()
 
@@ -220,6 +222,7 @@ class ConnectionManager:
             raise RemoteProtocolError(f"{type(message).__name__} from who has not registered")
         match message:
             case RenewLeaseRequest():
+                self._take_storage(registered, message)
                 renewed = self._leases.renew(registered.spu, registered.incarnation, trio.current_time())
                 return RenewLeaseResponse(ErrorCode.NONE if renewed else ErrorCode.STALE_BROKER_EPOCH)
             case LeaveRequest():
@@ -339,6 +342,18 @@ class ConnectionManager:
         self._metrics.live_replica_reports += len(partitions) - refused
         self._metrics.refused_live_replica_reports += refused
         return ReportLiveReplicasResponse(ErrorCode.FENCED_LEADER_EPOCH if refused else ErrorCode.NONE)
+
+    def _take_storage(self, registered: Registered, message: RenewLeaseRequest) -> None:
+        """Only a change is news. The renewal waits for nothing: without room for events the next one says it again."""
+        spu, incarnation = registered.spu, registered.incarnation
+        is_full = 0 <= message.size_bytes <= message.used_bytes
+        was_full = self._full.get(spu) == incarnation
+        if is_full != was_full and len(self._waiting_events) < EVENTS_WAITING_MAX:
+            if is_full:
+                self._full[spu] = incarnation
+            else:
+                del self._full[spu]
+            self._report(StorageReported(spu, incarnation, is_full, message.used_bytes, message.size_bytes))
 
     def _is_leader(self, spu: SpuId, reported: ReportedPartition) -> bool:
         """And says what can be: of a replica that is none, or without itself, it cannot speak."""

@@ -45,6 +45,17 @@ class SpuLost:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageReported:
+    """An SPU's logs have reached its size, or there is room again."""
+
+    spu: SpuId
+    incarnation: str
+    is_full: bool
+    used_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class LiveReplicasReported:
     """From the leader of a partition."""
 
@@ -65,4 +76,13 @@ class ReconciliationDue:
     """Everything is to be looked at again."""
 
 
-Event = Stored | Removed | SpuConnected | SpuLost | LiveReplicasReported | LeasesUnknownOver | ReconciliationDue
+Event = (
+    Stored
+    | Removed
+    | SpuConnected
+    | SpuLost
+    | StorageReported
+    | LiveReplicasReported
+    | LeasesUnknownOver
+    | ReconciliationDue
+)

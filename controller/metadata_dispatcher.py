@@ -20,6 +20,7 @@ from .events import (
     Removed,
     SpuConnected,
     SpuLost,
+    StorageReported,
     Stored,
 )
 from .local_store import LocalStore
@@ -47,7 +48,7 @@ def controllers_over(store: LocalStore, observed: Observed) -> Controllers:
     return Controllers(
         SpuController(store, observed),
         SpuGroupController(store, assignments),
-        TopicController(store, assignments),
+        TopicController(store, assignments, observed),
         PartitionController(store, observed),
     )
 
@@ -68,6 +69,7 @@ class MetadataDispatcher:
         self._concerned_by_connection: Mapping[type[Event], Handlers] = {
             SpuConnected: (spus.on_connection,),
             SpuLost: (spus.on_connection,),
+            StorageReported: (spus.on_connection,),
             LiveReplicasReported: (partitions.on_report,),
             LeasesUnknownOver: (lambda _: spus.reconcile(),),
         }

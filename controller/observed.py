@@ -1,4 +1,4 @@
-"""What SPUs said by their connections: who is there, and what the leaders last reported.
+"""What SPUs said by their connections: who is there, whose storage is full, and what the leaders last reported.
 
 It is kept beside the Local Store and changed by the Connection Manager's events alone, so that a decision whose write
 was lost can be taken again when the newer version of its object arrives: what was said is still known then.
@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
-from .events import LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost
+from .events import LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost, StorageReported
 from .local_store import PartitionKey
 
-ObservedEvent = SpuConnected | SpuLost | LiveReplicasReported | LeasesUnknownOver
+ObservedEvent = SpuConnected | SpuLost | StorageReported | LiveReplicasReported | LeasesUnknownOver
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,14 @@ class Observed:
     def __init__(self) -> None:
         self._connected: dict[SpuId, SpuConnected] = {}
         self._lost: dict[SpuId, str] = {}
+        self._full: dict[SpuId, StorageReported] = {}
         self._reports: dict[SpuId, dict[PartitionKey, LiveReplicasReport]] = {}
         self._leases_unknown_over = False
         self.connected: Mapping[SpuId, SpuConnected] = MappingProxyType(self._connected)
         self.lost: Mapping[SpuId, str] = MappingProxyType(self._lost)
         """Why each SPU that was here is here no more."""
+        self.full: Mapping[SpuId, StorageReported] = MappingProxyType(self._full)
+        """What each SPU said whose storage is full."""
 
     @property
     def leases_unknown_over(self) -> bool:
@@ -50,6 +53,8 @@ class Observed:
     def apply(self, event: ObservedEvent) -> None:
         match event:
             case SpuConnected():
+                if event.spu in self._full and self._full[event.spu].incarnation != event.incarnation:
+                    del self._full[event.spu]
                 self._connected[event.spu] = event
                 self._lost.pop(event.spu, None)
             case SpuLost():
@@ -57,6 +62,12 @@ class Observed:
                 if now is not None and now.incarnation == event.incarnation:  # else another process has taken over
                     del self._connected[event.spu]
                     self._lost[event.spu] = event.reason
+            case StorageReported():
+                now = self._connected.get(event.spu)
+                if now is not None and now.incarnation == event.incarnation:
+                    self._full.pop(event.spu, None)
+                    if event.is_full:
+                        self._full[event.spu] = event
             case LiveReplicasReported():
                 self._keep(event)
             case LeasesUnknownOver():

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from .actions import Action, AddSpu, DeleteSpu, Put, UpdateSpu
-from .events import SpuConnected, SpuLost
+from .events import SpuConnected, SpuLost, StorageReported
 from .local_store import Change, LocalStore
 from .objects import Spu, SpuResolution, SpuStatus
 from .observed import Observed
@@ -24,7 +24,7 @@ class SpuController:
         yield AddSpu(current) if previous is None else UpdateSpu(current)
         yield from self._decide(current)
 
-    def on_connection(self, event: SpuConnected | SpuLost) -> Iterator[Action]:
+    def on_connection(self, event: SpuConnected | SpuLost | StorageReported) -> Iterator[Action]:
         spu = self.store.spus.get(event.spu)
         if spu is not None:
             yield from self._decide(spu)
@@ -41,14 +41,16 @@ class SpuController:
     def _next_status(self, spu: Spu) -> SpuStatus:
         connected = self.observed.connected.get(spu.spec.id)
         if connected is not None:
+            full = self.observed.full.get(spu.spec.id)
+            reason = "" if full is None else f"its storage is full: {full.used_bytes} of {full.size_bytes} bytes"
             return SpuStatus(
-                SpuResolution.ONLINE, connected.incarnation, connected.listeners, connected.private, reason=""
+                SpuResolution.ONLINE, connected.incarnation, connected.listeners, connected.private, reason
             )
         if not spu.is_online:
             return spu.status
-        reason = self.observed.lost.get(spu.spec.id)
-        if reason is None:
+        lost = self.observed.lost.get(spu.spec.id)
+        if lost is None:
             if not self.observed.leases_unknown_over:
                 return spu.status  # it was online before this SC began, and may be about to come back
-            reason = "it has not been heard of since the SC started"
-        return replace(spu.status, resolution=SpuResolution.OFFLINE, reason=reason)
+            lost = "it has not been heard of since the SC started"
+        return replace(spu.status, resolution=SpuResolution.OFFLINE, reason=lost)

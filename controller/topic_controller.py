@@ -2,7 +2,8 @@
 
 The rows are stored first, and the partitions are made from the rows that the store has: had both been proposed at once,
 and the rows lost to another write, there would be partitions that contradict the rows decided next. Only SPUs that are
-online and stay get new replicas; rows chosen by hand may name any registered SPU.
+online and stay get new replicas, and full ones only where the others are too few; rows chosen by hand may name any
+registered SPU.
 """
 
 from collections.abc import Iterator
@@ -16,13 +17,15 @@ from .actions import Action, Delete, Put
 from .assignments import Assignments
 from .local_store import Change, LocalStore, is_finished
 from .objects import Partition, PartitionSpec, ReplicaMap, Spu, Topic, TopicResolution, TopicStatus
+from .observed import Observed
 from .spu_group_controller import is_leaving
 
 
 class TopicController:
-    def __init__(self, store: LocalStore, assignments: Assignments) -> None:
+    def __init__(self, store: LocalStore, assignments: Assignments, observed: Observed) -> None:
         self._store = store
         self._assignments = assignments
+        self._observed = observed
         self._unknown: frozenset[TopicId] = frozenset()
         """Topics that partitions name but the store did not have at the last reconciliation."""
 
@@ -126,6 +129,8 @@ class TopicController:
         return {number: chosen.get(number) or computed[number] for number in lacking}
 
     def _spus(self, topic: Topic) -> list[SpuOnRack]:
-        taking = (spu for spu in self._store.spus.values() if spu.is_online and not is_leaving(spu, self._store))
+        staying = [spu for spu in self._store.spus.values() if spu.is_online and not is_leaving(spu, self._store)]
+        with_room = [spu for spu in staying if spu.spec.id not in self._observed.full]
+        taking = with_room if len(with_room) >= topic.spec.replication_factor else staying
         racks = {spu.spec.id: None if topic.spec.ignores_racks else spu.spec.rack for spu in taking}
         return [SpuOnRack(spu, racks[spu]) for spu in sorted(racks)]

@@ -34,6 +34,7 @@ from tailrace.controller.events import (
     Removed,
     SpuConnected,
     SpuLost,
+    StorageReported,
     Stored,
 )
 from tailrace.controller.local_store import LocalStore, PartitionKey
@@ -93,6 +94,10 @@ def connected(spu: int, incarnation: str = "first") -> SpuConnected:
 
 def lost(spu: int, incarnation: str = "first") -> SpuLost:
     return SpuLost(SpuId(spu), incarnation, "its lease has run out")
+
+
+def storage(spu: int, used_bytes: int, size_bytes: int, incarnation: str = "first") -> StorageReported:
+    return StorageReported(SpuId(spu), incarnation, used_bytes >= size_bytes, used_bytes, size_bytes)
 
 
 class Brain:

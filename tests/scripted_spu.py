@@ -67,9 +67,9 @@ class ScriptedSpu:
         response: RegisterSpuResponse = await self.link.ask(request)
         return response
 
-    async def renew(self) -> int:
+    async def renew(self, used_bytes: int = -1, size_bytes: int = -1) -> int:
         """The error code."""
-        code: int = (await self.link.ask(RenewLeaseRequest())).error_code
+        code: int = (await self.link.ask(RenewLeaseRequest(used_bytes, size_bytes))).error_code
         return code
 
     async def stay(self, seconds: float = 0.5) -> None:

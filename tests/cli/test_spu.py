@@ -83,6 +83,16 @@ def test_where_clients_reach_an_spu_may_be_for_it_to_say() -> None:
     assert talking.split()[-2:] == ["one:9005", "localhost:9006"]
 
 
+def test_reasons_are_shown_where_there_are_any() -> None:
+    fine = Spu(SpuSpec(SpuId(1)), SpuStatus(SpuResolution.ONLINE))
+    full = Spu(SpuSpec(SpuId(2)), SpuStatus(SpuResolution.ONLINE, reason="its storage is full: 9 of 8 bytes"))
+    assert "REASON" not in spu_table([fine])
+    title, first, second = spu_table([fine, full]).splitlines()
+    assert title.endswith("  REASON")
+    assert first.endswith("localhost:9006  -")
+    assert second.endswith("localhost:9006  its storage is full: 9 of 8 bytes")
+
+
 async def test_an_spu_with_data_is_unregistered_by_force_only(capsys: pytest.CaptureFixture[str]) -> None:
     async with public_sc() as sc:
         await tailrace(sc.network, *REGISTER)

@@ -27,7 +27,15 @@ from tailrace.controller.connection_manager import (
     FORWARDS_MAX,
     ConnectionManager,
 )
-from tailrace.controller.events import Event, LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost, Stored
+from tailrace.controller.events import (
+    Event,
+    LeasesUnknownOver,
+    LiveReplicasReported,
+    SpuConnected,
+    SpuLost,
+    StorageReported,
+    Stored,
+)
 from tailrace.controller.local_store import LocalStore
 from tailrace.controller.metrics import ScMetrics
 from tailrace.controller.objects import (
@@ -275,6 +283,32 @@ async def test_who_does_not_register_is_not_waited_for_long(autojump_clock: trio
         assert silent.link.closed_because is None
         await trio.sleep(0.2)
         assert silent.link.closed_because is not None
+
+
+async def test_that_its_storage_is_full_is_reported_once_for_each_change(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _world(spu(1)) as world:
+        one = await world.registered(1)
+        for used_bytes, size_bytes in ((7, -1), (4, 5), (5, 5), (6, 5), (4, 5), (3, 5), (9, 9)):
+            assert await one.renew(used_bytes, size_bytes) == ErrorCode.NONE
+        await trio.testing.wait_all_tasks_blocked()
+        assert [
+            (each.spu, each.incarnation, each.is_full, each.used_bytes, each.size_bytes)
+            for each in world.events
+            if isinstance(each, StorageReported)
+        ] == [(1, "first", True, 5, 5), (1, "first", False, 4, 5), (1, "first", True, 9, 9)]
+
+
+async def test_another_process_says_anew_that_its_storage_is_full(autojump_clock: trio.testing.MockClock) -> None:
+    async with _world(spu(1)) as world:
+        for incarnation in ("first", "first", "second"):
+            one = await world.registered(1, incarnation)
+            await one.renew(5, 5)
+            one.link.close()
+            await trio.testing.wait_all_tasks_blocked()
+        reported = [each.incarnation for each in world.events if isinstance(each, StorageReported)]
+        assert reported == ["first", "second"]
 
 
 # what changes later

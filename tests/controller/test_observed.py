@@ -1,6 +1,6 @@
 """What SPUs said by their connections."""
 
-from controller_model import connected, lost, topic_id
+from controller_model import connected, lost, storage, topic_id
 
 from tailrace.controller.events import LeasesUnknownOver, LiveReplicasReported
 from tailrace.controller.observed import LiveReplicasReport, Observed
@@ -22,6 +22,25 @@ def test_who_is_connected_and_why_others_are_not() -> None:
     assert observed.lost == {1: "its lease has run out"}
     observed.apply(connected(1, "second"))
     assert observed.lost == {}
+
+
+def test_whose_storage_is_full() -> None:
+    observed = Observed()
+    observed.apply(storage(1, 5, 5))
+    assert observed.full == {}, "nobody is connected who could have said it"
+    observed.apply(connected(1))
+    observed.apply(storage(1, 5, 5, "another"))
+    assert observed.full == {}
+    observed.apply(storage(1, 5, 5))
+    assert observed.full == {1: storage(1, 5, 5)}
+    observed.apply(lost(1))
+    observed.apply(connected(1))
+    assert observed.full == {1: storage(1, 5, 5)}, "the same process would have said what changed"
+    observed.apply(connected(1, "second"))
+    assert observed.full == {}
+    observed.apply(storage(1, 5, 5, "second"))
+    observed.apply(storage(1, 4, 5, "second"))
+    assert observed.full == {}
 
 
 def test_the_loss_of_another_process_changes_nothing() -> None:

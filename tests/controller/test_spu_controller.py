@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from controller_model import Brain, address, connected, custom, listener, lost, model
+from controller_model import Brain, address, connected, custom, listener, lost, model, storage
 
 from tailrace.controller.actions import AddSpu, DeleteSpu, Put, UpdateSpu
 from tailrace.controller.events import LeasesUnknownOver, ReconciliationDue, Removed, Stored
@@ -33,6 +33,16 @@ def test_an_spu_is_online_from_its_connection_to_its_loss() -> None:
     sc.start_spu(1, "second")
     sc.settle()
     assert sc.spu(1).status == replace(ONLINE, incarnation="second")
+
+
+def test_an_spu_whose_storage_is_full_is_online_and_says_why_it_takes_no_more() -> None:
+    sc = model(1)
+    sc.from_connections.append(storage(1, 1200, 1000))
+    sc.settle()
+    assert sc.spu(1).status == replace(ONLINE, reason="its storage is full: 1200 of 1000 bytes")
+    sc.from_connections.append(storage(1, 10, 1000))
+    sc.settle()
+    assert sc.spu(1).status == ONLINE
 
 
 def test_the_loss_of_a_process_that_another_has_followed_changes_nothing() -> None:

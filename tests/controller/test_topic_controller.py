@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from controller_model import ModelSc, custom, model, topic, topic_id
+from controller_model import ModelSc, custom, model, storage, topic, topic_id
 
 from tailrace.controller.actions import Put
 from tailrace.controller.objects import (
@@ -70,6 +70,16 @@ def test_only_spus_that_are_online_get_replicas() -> None:
     sc.write(topic("t", 4, 2))
     sc.settle()
     assert {spu for row in sc.status_of("t").replica_map.values() for spu in row} == {1, 3}
+
+
+@pytest.mark.parametrize(("factor", "spus"), [(2, {1, 3}), (3, {1, 2, 3})])
+def test_full_spus_get_replicas_only_where_the_others_are_too_few(factor: int, spus: set[int]) -> None:
+    sc = model(1, 2, 3)
+    sc.from_connections.append(storage(2, 5, 5))
+    sc.settle()
+    sc.write(topic("t", 4, factor))
+    sc.settle()
+    assert {spu for row in sc.status_of("t").replica_map.values() for spu in row} == spus
 
 
 def test_a_topic_waits_for_spus_and_needs_nobody_to_go_on() -> None:
