@@ -31,7 +31,9 @@ from .connection_documents import ConnectionRow
 from .object_administration import ObjectAdministration
 from .partition_descriptions import PartitionDescriptions
 
-ADVERTISED: Mapping[int, Api] = {key: api for key, api in API_TABLE.items() if key in SHARED | ADMINISTRATIVE}
+ADVERTISED: Mapping[int, Api] = {
+    key: api for key, api in API_TABLE.items() if key in SHARED | ADMINISTRATIVE | handlers.OWN
+}
 KNOWN: Mapping[int, Api] = {**ADVERTISED, **SC_OBJECT_APIS}
 AUTO_CREATE_MS_MAX = 2_000
 """A metadata request holds up all that its client asks next; it will ask again for what is not there yet."""

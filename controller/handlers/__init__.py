@@ -1,4 +1,4 @@
-"""One module per API of the SC's own, by which the command line asks for objects; imported on their first request."""
+"""One module per API that only the SC answers, most of them the command line's; imported on their first request."""
 
 import importlib
 from collections.abc import Callable, Sequence
@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from tailrace.controller.connection_documents import ConnectionRow
 from tailrace.controller.object_administration import ObjectAdministration
 from tailrace.controller.partition_descriptions import PartitionDescriptions
+from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
 from tailrace.server.request_context import Reply, RequestContext
 
@@ -24,12 +25,16 @@ class ObjectHost(Protocol):
     def partitions(self) -> PartitionDescriptions: ...
 
 
+OWN = frozenset({ApiKey.LIST_OFFSETS})
+"""Kafka's requests that the SC answers in a way of its own."""
+
 Handler = Callable[[ObjectHost, RequestContext, Any], Reply]
 
 
 def load(api_key: int) -> Handler:
     """`handle` of the module with the API's name."""
-    assert api_key in SC_OBJECT_APIS, "the others are not about objects"
-    module = importlib.import_module(f"tailrace.controller.handlers.{InternalApiKey(api_key).name.lower()}")
+    assert api_key in SC_OBJECT_APIS or api_key in OWN, "the others are answered by code that SPUs share"
+    name = ApiKey(api_key).name if api_key in OWN else InternalApiKey(api_key).name
+    module = importlib.import_module(f"tailrace.controller.handlers.{name.lower()}")
     handler: Handler = module.handle
     return handler
