@@ -9,7 +9,7 @@ import re
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
 from .printing import size_text
-from .sc_client import ScClient, ScRefusedError
+from .sc_client import Document, ScClient, ScRefusedError
 from .sc_commands import Command, UsageError, show_documents
 from .tables import fields, table
 
@@ -22,7 +22,8 @@ def _list_options(parser: argparse.ArgumentParser) -> None:
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
     partitions = await client.describe_partitions(arguments.topics or None)
-    show_documents(arguments, [partition_document(each) for each in partitions], lambda: partition_table(partitions))
+    documents = await _documents(client, arguments, partitions)
+    show_documents(arguments, documents, lambda: partition_table(partitions))
 
 
 def partition_table(partitions: list[DescribedPartition]) -> str:
@@ -58,7 +59,7 @@ async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
     ]
     if not partitions:
         raise ScRefusedError(f"there is no partition {topic}/{number}" if number is not None else f"{topic} has none")
-    documents = [partition_document(each) for each in partitions]
+    documents = await _documents(client, arguments, partitions)
     show_documents(arguments, documents, lambda: "\n\n".join(map(description, partitions)))
 
 
@@ -105,8 +106,18 @@ def description(partition: DescribedPartition) -> str:
     return f"{about}\n{replicas}"
 
 
+async def _documents(
+    client: ScClient, arguments: argparse.Namespace, partitions: list[DescribedPartition]
+) -> list[Document]:
+    """For `--output`: the objects, with their spec and status, and beside that what is known of them at the moment."""
+    if arguments.output == "table":
+        return []
+    objects = {(each.get("topic"), each.get("partition")): each for each in await client.list_objects("partition")}
+    return [objects.get((each.topic, each.partition), {}) | partition_document(each) for each in partitions]
+
+
 def partition_document(partition: DescribedPartition) -> dict[str, object]:
-    """For `--output`: what the SC knows, and what it was told by the SPUs."""
+    """What the SC knows, and what it was told by the SPUs."""
     leader = leader_of(partition)
     return {
         "topic": partition.topic,

@@ -130,7 +130,11 @@ async def _scale(client: ScClient, arguments: argparse.Namespace) -> None:
     wanted = {"name": arguments.name, "spec": spec | {"replicas": replicas}}
     updated = await client.update("spu-group", checked_document("spu-group", wanted))
     (group,) = _groups(objects_in("spu-group", [updated]))
-    show_documents(arguments, updated, lambda: f"SPU group {group.name} is to have {group.spec.replicas} SPUs")
+    show_documents(arguments, updated, lambda: f"SPU group {group.name} is to have {_spus_text(group.spec.replicas)}")
+
+
+def _spus_text(count: int) -> str:
+    return "1 SPU" if count == 1 else f"{count} SPUs"
 
 
 def _replicas(arguments: argparse.Namespace) -> int:

@@ -38,6 +38,11 @@ async def test_partitions_with_what_their_leaders_say(capsys: pytest.CaptureFixt
         assert await tailrace(sc.network, "partition", "describe", "orders/1", "--output", "json") == 0
         (document,) = json.loads(capsys.readouterr().out)
         assert (document["partition"], document["leader"], document["logEnd"]) == (1, 2, 5)
+        assert document["kind"] == "partition"
+        assert document["spec"] == {"initialLeader": 2, "replicas": document["replicas"]}
+        assert (document["status"]["leader"], document["status"]["lrs"]) == (2, [2])
+        assert await tailrace(sc.network, "partition", "list", "--output", "json") == 0
+        assert [each["spec"]["initialLeader"] for each in json.loads(capsys.readouterr().out)][1] == 2
 
 
 async def test_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
