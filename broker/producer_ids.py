@@ -1,4 +1,7 @@
-"""The producer ids of this SPU: whole blocks come from the Streaming Controller, single ids go to producers."""
+"""The producer ids of this SPU: whole blocks come from the Streaming Controller, single ids go to producers.
+
+A block is in reserve before a producer asks: new producers begin also while the controller is away.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -12,12 +15,15 @@ from .sc_connection import Ask, ScUnreachableError
 
 WAIT_SECONDS_MAX = 5.0
 """A producer asks again; meanwhile its connection may have other things to do."""
+RETRY_SECONDS = 1.0
 
 
 class ProducerIds:
     def __init__(self, allocate: Callable[[], Awaitable[range]]) -> None:
         self._allocate = allocate
         self._left = range(0)
+        self._reserve = range(0)
+        self._reserve_used = trio.Event()
         self._allocating = trio.Lock()
 
     async def next(self) -> ProducerId:
@@ -32,10 +38,27 @@ class ProducerIds:
             reason = "there is no producer id: the Streaming Controller cannot be reached"
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, reason) from error
 
+    async def keep_reserve(self) -> None:
+        """Until cancelled. While the controller is away, asks again and again."""
+        while True:
+            if not self._reserve:
+                try:
+                    async with self._allocating:
+                        self._reserve = await self._allocate()
+                except (KafkaError, ScUnreachableError):
+                    await trio.sleep(RETRY_SECONDS)
+                    continue
+            await self._reserve_used.wait()
+            self._reserve_used = trio.Event()
+
     async def _next(self) -> ProducerId:
         while not self._left:
+            if self._reserve:
+                self._left, self._reserve = self._reserve, range(0)
+                self._reserve_used.set()
+                continue
             async with self._allocating:
-                if not self._left:
+                if not self._left and not self._reserve:
                     self._left = await self._allocate()
         producer_id, self._left = self._left[0], self._left[1:]
         return ProducerId(producer_id)

@@ -251,6 +251,7 @@ class Spu:
         nursery.start_soon(self._housekeeping.compact)
         nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
         nursery.start_soon(self.storage_limit.run)
+        nursery.start_soon(self.producer_ids.keep_reserve)
         return server
 
     async def _make_data_directory(self) -> None:

@@ -4,8 +4,9 @@ from functools import partial
 
 import pytest
 import trio
+import trio.testing
 
-from tailrace.broker.producer_ids import WAIT_SECONDS_MAX, ProducerIds, allocate_from
+from tailrace.broker.producer_ids import RETRY_SECONDS, WAIT_SECONDS_MAX, ProducerIds, allocate_from
 from tailrace.broker.sc_connection import ScUnreachableError
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
@@ -84,3 +85,32 @@ async def test_a_controller_that_has_no_block_now_may_have_one_later() -> None:
     with pytest.raises(KafkaError, match="another one acts") as refused:
         await ProducerIds(partial(allocate_from, ask)).next()
     assert refused.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_with_a_block_in_reserve_new_producers_begin_while_the_controller_is_away(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    blocks = Blocks(2)
+    is_away = False
+
+    async def allocate() -> range:
+        if is_away:
+            raise ScUnreachableError("gone")
+        return await blocks.allocate()
+
+    producer_ids = ProducerIds(allocate)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(producer_ids.keep_reserve)
+        await trio.testing.wait_all_tasks_blocked()
+        assert await producer_ids.next() == 0
+        await trio.testing.wait_all_tasks_blocked()
+        is_away = True
+        assert [await producer_ids.next() for _ in range(3)] == [1, 2, 3]
+        with pytest.raises(KafkaError):
+            await producer_ids.next()
+        is_away = False
+        await trio.sleep(RETRY_SECONDS)
+        assert await producer_ids.next() == 4
+        await trio.testing.wait_all_tasks_blocked()
+        assert blocks.given == 4
+        nursery.cancel_scope.cancel()
