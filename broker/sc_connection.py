@@ -181,7 +181,10 @@ class ScConnection:
         try:
             with trio.fail_after(REGISTER_SECONDS_MAX):
                 answer: RegisterSpuResponse = await link.ask(_message(registration))
-        except (LinkClosed, trio.TooSlowError) as error:
+        except LinkClosed as error:
+            self._on_no_answer(address, LinkClosed(f"{error}; is this the private port (9004) of an SC?"))
+            return None
+        except trio.TooSlowError as error:
             self._on_no_answer(address, error)
             return None
         if answer.error_code == ErrorCode.NONE:
