@@ -1,0 +1,55 @@
+"""What a log consists of, as far as replication cares: batches with their epoch and the identity of their content.
+
+The identity covers neither offsets nor epoch, as a batch's own checksum does not. So the epoch of an entry can be
+stamped anew in place, and two stores can find out that they have the same without looking at the bytes.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Protocol
+
+from tailrace.protocol.ids import Epoch
+
+
+class EntryKind(Enum):
+    EVENT = 0
+    HOLE = 1
+    """Offsets that no store holds; written by recovery."""
+    BRIDGE = 2
+    """Ends what was recovered; one offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    base: int
+    end: int
+    """Exclusive."""
+    epoch: Epoch
+    """Of the leader that replicated it last."""
+    content: int = 0
+    kind: EntryKind = EntryKind.EVENT
+    size: int = 1
+    """In bytes."""
+
+    def same_as(self, other: "Entry") -> bool:
+        """All but the epoch is the same."""
+        return (self.base, self.end, self.kind, self.content) == (other.base, other.end, other.kind, other.content)
+
+    def stamped(self, epoch: Epoch) -> "Entry":
+        return self if self.epoch == epoch else replace(self, epoch=epoch)
+
+
+class ReplicaLog(Protocol):
+    """A replica's own log, read only: what is to change in it is asked for with effects."""
+
+    @property
+    def log_end(self) -> int: ...
+
+    def entries(self, start: int, end: int) -> Iterator[Entry]:
+        """In order, those that reach beyond `start` and begin before `end`."""
+        ...
+
+
+def end_of(entries: Sequence[Entry], otherwise: int) -> int:
+    return entries[-1].end if entries else otherwise

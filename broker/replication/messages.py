@@ -1,0 +1,86 @@
+"""What leader and followers of one partition say to each other, and the leader to the Streaming Controller.
+
+Each carries the sender's epoch: what is of a smaller one than the receiver has promised is refused. A follower also
+names its incarnation, the process that speaks: another one may have lost what this one had.
+"""
+
+from dataclasses import dataclass
+
+from tailrace.protocol.ids import Epoch, SpuId
+
+from .entries import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A follower has promised this epoch and waits for its leader."""
+
+    epoch: Epoch
+    spu: SpuId
+    incarnation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    epoch: Epoch
+    entries_from: int | None
+    """From where on the leader wants to know what the store has; None: it takes its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealReply:
+    """The promise is durable, and this is what is there."""
+
+    epoch: Epoch
+    spu: SpuId
+    incarnation: str
+    high_watermark: int
+    log_end: int
+    in_doubt: bool
+    """It stopped uncleanly, and may have lost what it acknowledged."""
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Entries from `base` on, none as a sign of life, and how far the leader is."""
+
+    epoch: Epoch
+    base: int
+    entries: tuple[Entry, ...]
+    high_watermark: int
+    log_end: int
+    live_replicas: frozenset[SpuId]
+
+
+@dataclass(frozen=True, slots=True)
+class AppendReply:
+    epoch: Epoch
+    spu: SpuId
+    incarnation: str
+    matched_end: int
+    """Up to where the log is known to be the leader's."""
+    log_end: int
+    high_watermark: int
+    missed: bool
+    """What came lies beyond the matched end: something before it was lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Something was refused, because of a newer epoch."""
+
+    promised: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class ProposeLiveReplicas:
+    """To the Streaming Controller: stored if epoch and version are still these, and nobody named has restarted."""
+
+    epoch: Epoch
+    version: int
+    members: tuple[tuple[SpuId, str], ...]
+    """The live replicas, each with the process that has caught up; empty: it stays as it is stored."""
+
+
+Message = Hello | Seal | SealReply | Append | AppendReply | Fenced

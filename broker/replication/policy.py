@@ -1,0 +1,89 @@
+"""Replication policies: how many stores make an offset committed, and how many answers make an epoch sealed.
+
+The two belong together: any set of stores that may commit must meet any set that may seal, and in it a store that keeps
+what it acknowledged.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from tailrace.protocol.ids import SpuId
+
+
+class ReplicationPolicy(Protocol):
+    @property
+    def reads_others(self) -> bool:
+        """Whether a new leader needs what other stores hold, or has all that may be committed itself."""
+        ...
+
+    def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
+        """Up to where all is committed; `matched` names the leader and each store that speaks to it."""
+        ...
+
+    def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
+        """Whether these stores, the leader among them, are enough for a new epoch to begin."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """All live replicas commit, so any one of them may lead without asking the others."""
+
+    replicas_min: int = 1
+    """With fewer live replicas nothing is committed: `min.insync.replicas`."""
+    reads_others: bool = False
+
+    def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
+        if len(live) < self.replicas_min:
+            return 0
+        return min(matched.get(spu, 0) for spu in live)
+
+    def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
+        """The leader alone: the SC elects it from the live set, in doubt only if there is nobody else."""
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """W of N stores commit, N-W+1 seal: any two such sets have a store in common."""
+
+    stores: int
+    reads: int
+    """How many a reader must ask so that it meets every commit."""
+    writes: int
+    reads_others: bool = True
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.reads <= self.stores and 1 <= self.writes <= self.stores):
+            raise ValueError(f"R and W must be between 1 and N: N={self.stores}, R={self.reads}, W={self.writes}")
+        if self.reads + self.writes <= self.stores:
+            raise ValueError(f"R + W must be more than N: N={self.stores}, R={self.reads}, W={self.writes}")
+
+    def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
+        ends = sorted(matched.values(), reverse=True)
+        return ends[self.writes - 1] if len(ends) >= self.writes else 0
+
+    def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
+        """A store in doubt may be the very one that a commit and this sealing have in common.
+
+        When all have answered there is nobody left who could know more.
+        """
+        return len(sure) > self.stores - self.writes or len(sure) + len(in_doubt) == self.stores
+
+
+def parse_policy(text: str, *, replicas: int, replicas_min: int) -> ReplicationPolicy:
+    """`live`, `majority` or `nrw:N,R,W`, for a partition with so many replicas. Raises ValueError with a sentence."""
+    if text == "live":
+        return Live(replicas_min)
+    if text == "majority":
+        majority = replicas // 2 + 1
+        return Quorum(replicas, majority, majority)
+    name, _, numbers = text.partition(":")
+    parts = numbers.split(",")
+    if name != "nrw" or len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise ValueError(f"a replication policy is live, majority or nrw:N,R,W, not {text!r}")
+    stores, reads, writes = map(int, parts)
+    if stores != replicas:
+        raise ValueError(f"{text} is for {stores} replicas, and there are {replicas}")
+    return Quorum(stores, reads, writes)

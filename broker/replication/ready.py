@@ -1,0 +1,59 @@
+"""What is to be done now, in this order: persist, then send, then acknowledge.
+
+Whoever carries it out does all of it before saying what happened next, and nothing of it if persisting fails: then the
+replica is offline.
+"""
+
+from dataclasses import dataclass, field
+
+from tailrace.protocol.ids import Epoch, SpuId
+
+from .entries import Entry
+from .messages import Message, ProposeLiveReplicas
+
+
+@dataclass(frozen=True, slots=True)
+class StorePromise:
+    """Must be on the disk before anything is sent."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class EndDoubt:
+    """The store has caught up: must sync the log, then be on the disk itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Gives up all entries from here on."""
+
+    log_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restamp:
+    """Writes the epoch into the entries from `base` to `end`, in place."""
+
+    base: int
+    end: int
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class AppendEntries:
+    entries: tuple[Entry, ...]
+
+
+Persist = StorePromise | EndDoubt | Cut | Restamp | AppendEntries
+
+
+@dataclass(slots=True)
+class Ready:
+    persist: list[Persist] = field(default_factory=list)
+    send: list[tuple[SpuId, Message]] = field(default_factory=list)
+    propose: ProposeLiveReplicas | None = None
+    acknowledged_end: int | None = None
+    """Producers that wait for an end up to here are answered; None: nothing new."""
+    fenced_by: Epoch | None = None
+    """This replica's role is over: there is a newer epoch. Whoever waits is refused."""

@@ -1,0 +1,54 @@
+"""Replica sealing: what a store promises to a leader, and how many promises a leader has.
+
+Leases only prevent that two lead at once; that it does no harm rests on this alone. Once enough stores have promised an
+epoch, nothing of an earlier one can be committed any more.
+"""
+
+from dataclasses import dataclass, field
+
+from tailrace.protocol.ids import Epoch, SpuId
+
+from .entries import Entry
+from .messages import SealReply
+from .policy import ReplicationPolicy
+
+
+@dataclass(slots=True)
+class Promise:
+    """Of one store: the largest epoch it has answered to. Whatever comes with a smaller one is refused."""
+
+    epoch: Epoch
+
+    def refuses(self, epoch: Epoch) -> bool:
+        return epoch < self.epoch
+
+    def renew(self, epoch: Epoch) -> bool:
+        """Whether this is news, which must be on the disk before anybody hears of it."""
+        assert epoch >= self.epoch
+        is_news = epoch > self.epoch
+        self.epoch = epoch
+        return is_news
+
+
+@dataclass(slots=True)
+class Sealing:
+    """The answers that a leader has got, its own store's among them."""
+
+    policy: ReplicationPolicy
+    high_watermark: int
+    """The largest that any of them knows."""
+    sure: set[SpuId] = field(default_factory=set)
+    in_doubt: set[SpuId] = field(default_factory=set)
+    entries: dict[SpuId, tuple[Entry, ...]] = field(default_factory=dict)
+
+    def add(self, reply: SealReply) -> None:
+        """The newest of a store counts: it may have restarted since, and be in doubt now."""
+        self.sure.discard(reply.spu)
+        self.in_doubt.discard(reply.spu)
+        (self.in_doubt if reply.in_doubt else self.sure).add(reply.spu)
+        self.entries[reply.spu] = reply.entries
+        self.high_watermark = max(self.high_watermark, reply.high_watermark)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.policy.is_sealed(self.sure, self.in_doubt)

@@ -1,0 +1,161 @@
+from replication_model import ListLog
+
+from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.follower import Follower
+from tailrace.broker.replication.high_watermark import HighWatermark
+from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
+from tailrace.broker.replication.ready import AppendEntries, Cut, EndDoubt, Ready, Restamp, StorePromise
+from tailrace.broker.replication.sealing import Promise
+from tailrace.protocol.ids import Epoch, SpuId
+
+LEADER, FOLLOWER = SpuId(1), SpuId(2)
+
+
+def e(base: int, epoch: int = 1, content: int | None = None) -> Entry:
+    return Entry(base, base + 1, Epoch(epoch), content=base if content is None else content)
+
+
+def _follower(
+    entries: list[Entry], *, high_watermark: int = 0, promised: int = 1, epoch: int = 2, in_doubt: bool = False
+) -> Follower:
+    return Follower(
+        FOLLOWER,
+        "2.1",
+        LEADER,
+        Epoch(epoch),
+        log=ListLog(entries),
+        promise=Promise(Epoch(promised)),
+        high_watermark=HighWatermark(high_watermark),
+        in_doubt=in_doubt,
+        silence_seconds_max=1.0,
+        now=0.0,
+    )
+
+
+def _append(base: int, *entries: Entry, epoch: int = 2, high_watermark: int = 0, log_end: int = 100) -> Append:
+    return Append(Epoch(epoch), base, entries, high_watermark, log_end, frozenset({LEADER}))
+
+
+def _after(follower: Follower, append: Append) -> Ready:
+    follower.take_ready()
+    follower.on_append(append, 0.1)
+    return follower.take_ready()
+
+
+def _said(ready: Ready) -> Message:
+    ((receiver, message),) = ready.send
+    assert receiver == LEADER
+    return message
+
+
+def _reply(matched_end: int, log_end: int, *, high_watermark: int = 0, missed: bool = False) -> AppendReply:
+    return AppendReply(Epoch(2), FOLLOWER, "2.1", matched_end, log_end, high_watermark, missed)
+
+
+def test_it_promises_the_epoch_and_says_hello() -> None:
+    ready = _follower([]).take_ready()
+    assert ready.persist == [StorePromise(Epoch(2))]
+    assert _said(ready) == Hello(Epoch(2), FOLLOWER, "2.1")
+
+
+def test_it_cuts_nothing_when_it_starts() -> None:
+    """The high watermark it knows may be behind what was acknowledged."""
+    ready = _follower([e(0), e(1)], high_watermark=1).take_ready()
+    assert ready.persist == [StorePromise(Epoch(2))]
+
+
+def test_it_says_hello_again_while_it_hears_nothing() -> None:
+    follower = _follower([])
+    follower.take_ready()
+    follower.on_deadline(0.9)
+    assert follower.take_ready().send == []
+    follower.on_deadline(1.0)
+    assert _said(follower.take_ready()) == Hello(Epoch(2), FOLLOWER, "2.1")
+    assert follower.deadline == 2.0
+
+
+def test_it_answers_a_seal_with_what_it_has() -> None:
+    follower = _follower([e(0), e(1), e(2)], high_watermark=1, in_doubt=True)
+    follower.take_ready()
+    follower.on_seal(Seal(Epoch(2), entries_from=1), 0.1)
+    assert _said(follower.take_ready()) == SealReply(Epoch(2), FOLLOWER, "2.1", 1, 3, True, (e(1), e(2)))
+    follower.on_seal(Seal(Epoch(2), entries_from=None), 0.1)
+    assert _said(follower.take_ready()) == SealReply(Epoch(2), FOLLOWER, "2.1", 1, 3, True, ())
+
+
+def test_a_newer_epoch_is_promised_before_the_answer() -> None:
+    follower = _follower([])
+    follower.take_ready()
+    follower.on_seal(Seal(Epoch(5), entries_from=None), 0.1)
+    ready = follower.take_ready()
+    assert ready.persist == [StorePromise(Epoch(5))]
+    assert isinstance(_said(ready), SealReply)
+
+
+def test_an_earlier_epoch_is_refused_and_nothing_changes() -> None:
+    follower = _follower([e(0)], promised=3, epoch=3)
+    ready = _after(follower, _append(0, e(0, 2, content=9), epoch=2, log_end=1))
+    assert ready.persist == []
+    assert _said(ready) == Fenced(Epoch(3))
+    follower.on_seal(Seal(Epoch(2), None), 0.1)
+    assert _said(follower.take_ready()) == Fenced(Epoch(3))
+
+
+def test_what_is_new_is_appended() -> None:
+    ready = _after(_follower([e(0)], high_watermark=1), _append(1, e(1, 2), e(2, 2)))
+    assert ready.persist == [AppendEntries((e(1, 2), e(2, 2)))]
+    assert _said(ready) == _reply(3, 3, high_watermark=1)
+
+
+def test_what_is_the_same_is_stamped() -> None:
+    ready = _after(_follower([e(0), e(1), e(2)]), _append(0, e(0, 2), e(1, 2)))
+    assert ready.persist == [Restamp(0, 2, Epoch(2))]
+    assert _said(ready) == _reply(2, 3)
+
+
+def test_the_log_is_cut_at_the_first_difference() -> None:
+    follower = _follower([e(0), e(1, content=91), e(2, content=92)])
+    ready = _after(follower, _append(0, e(0, 2), e(1, 2)))
+    assert ready.persist == [Restamp(0, 1, Epoch(2)), Cut(1), AppendEntries((e(1, 2),))]
+    assert _said(ready) == _reply(2, 2)
+
+
+def test_what_the_leader_does_not_have_is_cut_when_all_else_matches() -> None:
+    ready = _after(_follower([e(0), e(1), e(2)], high_watermark=1), _append(1, e(1, 2), log_end=2))
+    assert ready.persist == [Restamp(1, 2, Epoch(2)), Cut(2)]
+    assert _said(ready) == _reply(2, 2, high_watermark=1)
+
+
+def test_a_late_message_with_a_smaller_log_end_cuts_nothing() -> None:
+    follower = _follower([e(0), e(1), e(2)], high_watermark=1)
+    _after(follower, _append(1, e(1), e(2), log_end=3))
+    ready = _after(follower, _append(1, e(1), log_end=2))
+    assert ready.persist == []
+    assert _said(ready) == _reply(3, 3, high_watermark=1)
+
+
+def test_what_lies_beyond_a_gap_is_dropped_and_asked_for() -> None:
+    ready = _after(_follower([e(0)], high_watermark=1), _append(2, e(2, 2), high_watermark=3))
+    assert ready.persist == []
+    assert _said(ready) == _reply(1, 1, high_watermark=1, missed=True)
+
+
+def test_the_high_watermark_moves_only_where_the_log_matches() -> None:
+    follower = _follower([e(0), e(1, content=91)], high_watermark=1)
+    assert _said(_after(follower, _append(1, high_watermark=2))) == _reply(1, 2, high_watermark=1)
+    assert _said(_after(follower, _append(1, e(1, 2), high_watermark=2))) == _reply(2, 2, high_watermark=2)
+
+
+def test_doubt_ends_with_the_leaders_log() -> None:
+    follower = _follower([e(0)], in_doubt=True)
+    assert EndDoubt() not in _after(follower, _append(0, e(0), log_end=2)).persist
+    assert EndDoubt() in _after(follower, _append(1, e(1), log_end=2)).persist
+    assert not follower.in_doubt
+
+
+def test_with_a_newer_epoch_only_what_is_committed_matches() -> None:
+    follower = _follower([e(0), e(1)], high_watermark=1)
+    _after(follower, _append(1, e(1, 2)))
+    assert follower.matched_end == 2
+    _after(follower, _append(2, epoch=3))
+    assert follower.matched_end == 1

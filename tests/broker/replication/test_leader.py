@@ -1,0 +1,236 @@
+from replication_model import ListLog
+
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.high_watermark import HighWatermark
+from tailrace.broker.replication.leader import Leader, LeaderLimits
+from tailrace.broker.replication.live_replicas import LagLimits, LiveReplicas
+from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
+from tailrace.broker.replication.policy import Live, Quorum, ReplicationPolicy
+from tailrace.broker.replication.ready import AppendEntries, Cut, EndDoubt, Ready, Restamp, StorePromise
+from tailrace.broker.replication.sealing import Promise
+from tailrace.protocol.ids import Epoch, SpuId
+
+A, B, C = map(SpuId, (1, 2, 3))
+EPOCH = Epoch(2)
+
+
+def e(base: int, epoch: int = 1, content: int | None = None) -> Entry:
+    return Entry(base, base + 1, Epoch(epoch), content=base if content is None else content)
+
+
+def _bridge(base: int) -> Entry:
+    return Entry(base, base + 1, EPOCH, content=EPOCH, kind=EntryKind.BRIDGE)
+
+
+class World:
+    """A leader, its log, and what it said last."""
+
+    def __init__(
+        self,
+        entries: list[Entry],
+        *,
+        high_watermark: int,
+        policy: ReplicationPolicy | None = None,
+        in_doubt: bool = False,
+        live: tuple[SpuId, ...] = (A, B, C),
+    ) -> None:
+        self.log = ListLog(entries)
+        limits = LagLimits(records_max=100, seconds_max=10.0)
+        self.leader = Leader(
+            A,
+            EPOCH,
+            (A, B, C),
+            log=self.log,
+            promise=Promise(Epoch(1)),
+            high_watermark=HighWatermark(high_watermark),
+            in_doubt=in_doubt,
+            policy=policy or Live(),
+            live_replicas=LiveReplicas(
+                A, EPOCH, {spu: f"{spu}.1" for spu in live}, 1, limits=limits, retry_seconds=1.0, now=0.0
+            ),
+            limits=LeaderLimits(append_bytes_max=2, appends_in_flight_max=2, quiet_seconds_max=0.5),
+            now=0.0,
+        )
+
+    def ready(self) -> Ready:
+        ready = self.leader.take_ready()
+        for effect in ready.persist:
+            match effect:
+                case AppendEntries(entries):
+                    self.log.all.extend(entries)
+                case Cut(end):
+                    self.log.all = [entry for entry in self.log.all if entry.base < end]
+                case Restamp(base, end, epoch):
+                    self.log.all = [
+                        entry.stamped(epoch) if base <= entry.base < end else entry for entry in self.log.all
+                    ]
+        return ready
+
+    def produce(self, *entries: Entry, now: float = 0.0) -> Ready:
+        self.log.all.extend(entries)
+        self.leader.on_appended(now)
+        return self.ready()
+
+    def join(self, spu: SpuId, *, high_watermark: int, now: float = 0.0) -> Ready:
+        self.leader.on_hello(Hello(EPOCH, spu, f"{spu}.1"), now)
+        self.leader.on_seal_reply(
+            SealReply(EPOCH, spu, f"{spu}.1", high_watermark, high_watermark, in_doubt=False), now
+        )
+        self.leader.on_deadline(now)
+        return self.ready()
+
+    def reply(
+        self, spu: SpuId, matched_end: int, *, incarnation: int = 1, missed: bool = False, now: float = 0.0
+    ) -> Ready:
+        name = f"{spu}.{incarnation}"
+        self.leader.on_append_reply(AppendReply(EPOCH, spu, name, matched_end, matched_end, 0, missed), now)
+        return self.ready()
+
+
+def _served(*live: SpuId, entries: int = 0) -> World:
+    world = World([e(base) for base in range(entries)], high_watermark=entries, live=live or (A, B, C))
+    world.ready()
+    return world
+
+
+def _appends(ready: Ready, spu: SpuId) -> list[tuple[int, ...]]:
+    return [
+        tuple(entry.base for entry in message.entries)
+        for receiver, message in ready.send
+        if receiver == spu and isinstance(message, Append)
+    ]
+
+
+def test_a_clean_handover_needs_no_recovery_and_leaves_no_bridge() -> None:
+    world = World([e(0), e(1)], high_watermark=2)
+    assert world.ready().persist == [StorePromise(EPOCH)]
+    assert world.leader.is_serving and world.leader.has_sealed_earlier_segments
+
+
+def test_what_may_not_be_committed_is_stamped_and_bridged() -> None:
+    world = World([e(0), e(1), e(2)], high_watermark=1)
+    assert world.ready().persist == [StorePromise(EPOCH), Restamp(1, 3, EPOCH), AppendEntries((_bridge(3),))]
+    assert world.leader.is_serving and not world.leader.has_sealed_earlier_segments
+    assert world.leader.recovered_end == 4
+
+
+def test_a_quorum_is_sealed_before_anything_is_accepted() -> None:
+    world = World([e(0), e(1, content=91)], high_watermark=1, policy=Quorum(3, 2, 2))
+    assert world.ready().persist == [StorePromise(EPOCH)]
+    assert not world.leader.is_serving
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    assert world.ready().send == [(B, Seal(EPOCH, entries_from=1))]
+    newer = Entry(1, 2, Epoch(1), content=1)
+    world.leader.on_seal_reply(
+        SealReply(EPOCH, B, "2.1", 1, 3, in_doubt=False, entries=(newer.stamped(Epoch(2)), e(2))), 0.0
+    )
+    assert world.ready().persist == [Cut(1), AppendEntries((e(1, 2), e(2, 2), _bridge(3)))]
+    assert world.leader.is_serving
+
+
+def test_a_store_in_doubt_does_not_complete_a_sealing() -> None:
+    world = World([], high_watermark=0, policy=Quorum(3, 2, 2))
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 0, 0, in_doubt=True), 0.0)
+    assert not world.leader.is_serving
+    world.leader.on_hello(Hello(EPOCH, C, "3.1"), 0.0)
+    world.leader.on_seal_reply(SealReply(EPOCH, C, "3.1", 0, 0, in_doubt=False), 0.0)
+    assert world.leader.is_serving
+
+
+def test_a_leader_in_doubt_has_caught_up_once_it_has_recovered() -> None:
+    assert EndDoubt() in World([e(0)], high_watermark=0, in_doubt=True).ready().persist
+
+
+def test_the_example_of_high_watermark_and_live_replicas() -> None:
+    """Of the replica election page: there the ends 4, 3 and 2 give 2; when the last one goes, 3. Ours are one more."""
+    world = _served()
+    world.join(B, high_watermark=0)
+    world.join(C, high_watermark=0)
+    world.produce(*(e(base, 2) for base in range(5)))
+    world.reply(B, 4)
+    assert world.reply(C, 3).acknowledged_end == 3
+    world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1", C: "3.1"}, 0.0)
+    world.leader.on_offline(C, 0.0)
+    ready = world.ready()
+    assert ready.propose is not None and dict(ready.propose.members).keys() == {A, B}
+    assert world.leader.high_watermark == 3, "not before the smaller set is stored"
+    world.leader.on_live_replicas(EPOCH, 3, {A: "1.1", B: "2.1"}, 0.0)
+    assert world.ready().acknowledged_end == 4
+
+
+def test_nothing_is_acknowledged_before_the_earlier_segment_is_sealed() -> None:
+    world = World([e(0), e(1), e(2)], high_watermark=1, live=(A, B))
+    world.ready()
+    world.join(B, high_watermark=1)
+    world.produce(e(4, 2))
+    assert world.reply(B, 3).acknowledged_end == 3
+    assert not world.leader.has_sealed_earlier_segments
+    assert world.reply(B, 4).acknowledged_end == 4
+    assert world.leader.has_sealed_earlier_segments
+    assert world.reply(B, 5).acknowledged_end == 5
+
+
+def test_a_follower_is_sent_everything_from_its_high_watermark_on() -> None:
+    world = _served(A, B, entries=4)
+    assert _appends(world.join(B, high_watermark=1), B) == [(1, 2), (3,), ()]
+
+
+def test_no_more_is_under_way_than_the_window_takes() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    assert _appends(world.produce(*(e(base, 2) for base in range(7))), B) == [(0, 1), (2, 3)]
+    assert _appends(world.reply(B, 2), B)[0] == (4, 5)
+
+
+def test_a_gap_is_closed_once() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.produce(e(0, 2), e(1, 2), e(2, 2))
+    assert _appends(world.reply(B, 0, missed=True), B) == [(0, 1), (2,)]
+    assert _appends(world.reply(B, 0, missed=True), B) == []
+
+
+def test_a_quiet_follower_is_spoken_to() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.produce(e(0, 2), now=0.1)
+    world.leader.on_deadline(0.7)
+    assert _appends(world.ready(), B) == [()]
+
+
+def test_what_a_process_said_that_is_gone_does_not_count() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.produce(e(0, 2))
+    world.leader.on_hello(Hello(EPOCH, B, "2.2"), 0.0)
+    world.ready()
+    assert world.reply(B, 1, incarnation=1).acknowledged_end is None
+    assert world.leader.high_watermark == 0
+
+
+def test_a_newer_epoch_ends_it() -> None:
+    for speak in (
+        lambda leader: leader.on_fenced(Fenced(Epoch(3))),
+        lambda leader: leader.on_hello(Hello(Epoch(3), B, "2.1"), 0.0),
+        lambda leader: leader.on_live_replicas(Epoch(3), 9, {}, 0.0),
+    ):
+        world = _served(A, B)
+        world.join(B, high_watermark=0)
+        world.produce(e(0, 2))
+        speak(world.leader)
+        assert world.ready().fenced_by == 3
+        assert world.leader.is_over
+        assert world.reply(B, 1).acknowledged_end is None
+
+
+def test_a_follower_of_an_earlier_epoch_is_told() -> None:
+    world = _served(A, B)
+    world.leader.on_hello(Hello(Epoch(1), B, "2.1"), 0.0)
+    assert world.ready().send == [(B, Fenced(EPOCH))]
+
+
+def test_who_is_not_of_the_copy_set_is_not_heard() -> None:
+    world = _served(A)
+    world.leader.on_hello(Hello(EPOCH, SpuId(9), "9.1"), 0.0)
+    assert world.ready().send == []

@@ -1,0 +1,119 @@
+import math
+from collections.abc import Mapping
+
+from tailrace.broker.replication.live_replicas import FollowerStanding, LagLimits, LeaveReason, LiveReplicas
+from tailrace.broker.replication.messages import ProposeLiveReplicas
+from tailrace.protocol.ids import Epoch, SpuId
+
+A, B, C = map(SpuId, (1, 2, 3))
+STORED = {A: "a", B: "b", C: "c"}
+
+
+def _live(stored: Mapping[SpuId, str] = STORED) -> LiveReplicas:
+    limits = LagLimits(records_max=4, seconds_max=10.0)
+    live = LiveReplicas(A, Epoch(1), stored, 7, limits=limits, retry_seconds=1.0, now=0.0)
+    _propose(live, {}, now=0.0)
+    live.on_stored(8, stored)
+    return live
+
+
+def _propose(
+    live: LiveReplicas, matched: Mapping[SpuId, int], *, now: float, high_watermark: int = 10, entry_end: int = 0
+) -> ProposeLiveReplicas | None:
+    followers = {spu: FollowerStanding(STORED[spu], end, min(end, high_watermark)) for spu, end in matched.items()}
+    return live.propose(followers, log_end=12, high_watermark=high_watermark, entry_end=entry_end, now=now)
+
+
+def test_the_first_proposal_says_that_the_leader_leads() -> None:
+    limits = LagLimits(records_max=4, seconds_max=10.0)
+    live = LiveReplicas(A, Epoch(1), STORED, 7, limits=limits, retry_seconds=1.0, now=0.0)
+    assert live.deadline == -math.inf
+    assert _propose(live, {}, now=0.0) == ProposeLiveReplicas(Epoch(1), 7, ((A, ""), (B, ""), (C, "")))
+
+
+def test_nothing_to_change_is_not_proposed() -> None:
+    assert _propose(_live(), {B: 12, C: 10}, now=1.0) is None
+
+
+def test_too_many_records_behind_leaves() -> None:
+    live = _live()
+    assert _propose(live, {B: 12, C: 8}, now=1.0) is None
+    assert _propose(live, {B: 12, C: 7}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
+    assert live.left == {C: LeaveReason.RECORDS}
+
+
+def test_a_high_watermark_too_far_behind_leaves() -> None:
+    live = _live()
+    followers = {B: FollowerStanding("b", 12, 10), C: FollowerStanding("c", 12, 5)}
+    assert live.propose(followers, log_end=12, high_watermark=10, entry_end=0, now=1.0) is not None
+    assert live.left == {C: LeaveReason.HIGH_WATERMARK}
+
+
+def test_silence_leaves() -> None:
+    live = _live()
+    live.on_caught_up(B, 5.0)
+    live.on_caught_up(C, 3.0)
+    assert live.deadline == 13.0
+    assert _propose(live, {B: 12, C: 12}, now=12.9) is None
+    assert _propose(live, {B: 12, C: 12}, now=13.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
+    assert live.left == {C: LeaveReason.SILENCE}
+
+
+def test_who_is_known_to_be_offline_leaves_at_once() -> None:
+    live = _live()
+    live.on_offline(C)
+    assert _propose(live, {B: 12}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
+
+
+def test_a_smaller_set_counts_when_it_is_stored() -> None:
+    live = _live()
+    live.on_offline(C)
+    _propose(live, {B: 12}, now=1.0)
+    assert live.counting == {A, B, C}
+    live.on_stored(8, STORED)
+    assert live.counting == {A, B, C}, "that is the version it was proposed from"
+    live.on_stored(9, {A: "a", B: "b"})
+    assert live.counting == {A, B}
+
+
+def test_a_larger_set_counts_at_once() -> None:
+    live = _live({A: "a"})
+    live.on_caught_up(B, 1.0)
+    assert _propose(live, {B: 12}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "b")))
+    assert live.counting == {A, B}
+    live.on_stored(9, {A: "a"})
+    assert live.counting == {A}, "it was refused, and will not be stored any more"
+
+
+def test_one_proposal_at_a_time_is_repeated_until_its_version_is_over() -> None:
+    live = _live({A: "a"})
+    live.on_caught_up(B, 1.0)
+    first = _propose(live, {B: 12}, now=1.0)
+    live.on_caught_up(C, 1.5)
+    assert _propose(live, {B: 12, C: 12}, now=1.5) is None
+    assert live.deadline == 2.0
+    assert _propose(live, {B: 12, C: 12}, now=2.0) is first
+    live.on_stored(9, {A: "a", B: "b"})
+    assert _propose(live, {B: 12, C: 12}, now=2.1) == ProposeLiveReplicas(Epoch(1), 9, ((A, ""), (B, ""), (C, "c")))
+
+
+def test_who_enters_has_matched_what_is_committed() -> None:
+    live = _live({A: "a"})
+    live.on_caught_up(B, 1.0)
+    assert _propose(live, {B: 9}, now=1.0) is None
+    assert _propose(live, {B: 10}, now=1.0) is not None
+
+
+def test_who_enters_has_matched_all_that_the_leader_began_with() -> None:
+    """A new leader's high watermark may be behind what the last one acknowledged."""
+    live = _live({A: "a"})
+    live.on_caught_up(B, 1.0)
+    assert _propose(live, {B: 10}, high_watermark=9, entry_end=11, now=1.0) is None
+    assert _propose(live, {B: 11}, high_watermark=9, entry_end=11, now=1.0) is not None
+
+
+def test_another_process_of_a_live_replica_is_named_when_it_has_caught_up() -> None:
+    live = _live({A: "a", B: "before"})
+    live.on_caught_up(B, 1.0)
+    assert _propose(live, {B: 9}, now=1.0) is None
+    assert _propose(live, {B: 10}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "b")))

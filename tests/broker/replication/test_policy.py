@@ -1,0 +1,74 @@
+from itertools import combinations
+
+import pytest
+
+from tailrace.broker.replication.policy import Live, Quorum, parse_policy
+from tailrace.protocol.ids import SpuId
+
+A, B, C = map(SpuId, (1, 2, 3))
+
+
+def test_all_live_replicas_commit() -> None:
+    """The example of the replica election page: ends 4, 3 and 2 there are ours minus one, and so is the answer."""
+    ends = {A: 5, B: 4, C: 3}
+    assert Live().committed_end(ends, {A, B, C}) == 3
+    assert Live().committed_end(ends, {A, B}) == 4
+
+
+def test_a_live_replica_that_has_not_been_heard_of_has_nothing() -> None:
+    assert Live().committed_end({A: 5}, {A, B}) == 0
+
+
+def test_too_few_live_replicas_commit_nothing() -> None:
+    assert Live(replicas_min=2).committed_end({A: 5, B: 5}, {A}) == 0
+    assert Live(replicas_min=2).committed_end({A: 5, B: 4}, {A, B}) == 4
+
+
+def test_a_live_replica_seals_alone() -> None:
+    assert Live().is_sealed({A}, set()) and Live().is_sealed(set(), {A})
+
+
+def test_the_end_that_enough_stores_have_is_committed() -> None:
+    ends = {A: 5, B: 4, C: 3}
+    assert [Quorum(3, 3, writes).committed_end(ends, ()) for writes in (1, 2, 3)] == [5, 4, 3]
+    assert Quorum(3, 2, 2).committed_end({A: 5}, ()) == 0
+
+
+@pytest.mark.parametrize("stores", range(1, 7))
+def test_any_set_that_seals_meets_any_set_that_commits(stores: int) -> None:
+    everyone = [SpuId(number) for number in range(stores)]
+    for writes in range(1, stores + 1):
+        policy = Quorum(stores, stores, writes)
+        sizes = [size for size in range(1, stores + 1) if policy.is_sealed(everyone[:size], ())]
+        for sealing in combinations(everyone, sizes[0]):
+            assert all(set(sealing) & set(committing) for committing in combinations(everyone, writes))
+
+
+def test_stores_in_doubt_count_only_when_nobody_else_is_left() -> None:
+    policy = Quorum(3, 2, 2)
+    assert policy.is_sealed({A, B}, set())
+    assert not policy.is_sealed({A}, {B})
+    assert policy.is_sealed({A}, {B, C})
+
+
+def test_policies_have_names() -> None:
+    assert parse_policy("live", replicas=3, replicas_min=2) == Live(2)
+    assert parse_policy("majority", replicas=3, replicas_min=1) == Quorum(3, 2, 2)
+    assert parse_policy("majority", replicas=4, replicas_min=1) == Quorum(4, 3, 3)
+    assert parse_policy("nrw:3,1,3", replicas=3, replicas_min=1) == Quorum(3, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("all", "live, majority or nrw:N,R,W"),
+        ("nrw:3,2", "live, majority or nrw:N,R,W"),
+        ("nrw:3,2,x", "live, majority or nrw:N,R,W"),
+        ("nrw:5,3,3", "there are 3"),
+        ("nrw:3,1,2", "R \\+ W must be more than N"),
+        ("nrw:3,0,4", "between 1 and N"),
+    ],
+)
+def test_what_is_no_policy_is_refused(text: str, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        parse_policy(text, replicas=3, replicas_min=1)

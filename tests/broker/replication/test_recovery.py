@@ -1,0 +1,88 @@
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.ready import AppendEntries, Cut, Restamp
+from tailrace.broker.replication.recovery import bridge, merge, restamps, rewritten
+from tailrace.protocol.ids import Epoch
+
+
+def e(base: int, epoch: int = 1, *, content: int | None = None, end: int | None = None) -> Entry:
+    return Entry(base, end or base + 1, Epoch(epoch), content=base if content is None else content)
+
+
+def hole(base: int, end: int, epoch: int) -> Entry:
+    return Entry(base, end, Epoch(epoch), kind=EntryKind.HOLE)
+
+
+def test_the_example_of_three_stores_with_a_hole() -> None:
+    """The stream engine's own: A has e1 e2 e3, B and C miss e2. Its indexes begin at 1."""
+    a, b, c = [e(1), e(2), e(3)], [e(1), e(3)], [e(1), e(3)]
+    recovered = merge(1, [b, c], Epoch(2))
+    assert recovered == [e(1, 2), hole(2, 3, 2), e(3, 2)]
+    # It has reached B and C; then somebody reads A and B. Of two entries at one index, the larger epoch wins.
+    assert merge(1, [a, recovered], Epoch(3)) == [e(1, 3), hole(2, 3, 3), e(3, 3)]
+    # A leader that asks A finds e2 there, which may have been acknowledged as far as it can know.
+    assert merge(1, [a, b], Epoch(2)) == [e(1, 2), e(2, 2), e(3, 2)]
+
+
+def test_nothing_beyond_the_start_is_nothing_to_recover() -> None:
+    assert merge(5, [[e(4)], []], Epoch(2)) == []
+
+
+def test_one_store_alone_is_stamped_as_it_is() -> None:
+    assert merge(0, [[e(0), e(1, end=4)]], Epoch(2)) == [e(0, 2), e(1, 2, end=4)]
+
+
+def test_the_largest_epoch_wins_whatever_is_longer() -> None:
+    stale = [e(0), e(1, content=91), e(2, content=92), e(3, content=93)]
+    fresh = [e(0), e(1, 2, content=81)]
+    assert merge(0, [stale, fresh], Epoch(3)) == [e(0, 3), e(1, 3, content=81)]
+
+
+def test_after_a_difference_a_store_is_not_read_any_further() -> None:
+    """Else the end of a batch's predecessors would come back without them."""
+    stale = [e(0, content=90), e(1, content=91), e(2, content=92)]
+    fresh = [e(0, 2, content=80)]
+    assert merge(0, [stale, fresh], Epoch(3)) == [e(0, 3, content=80)]
+
+
+def test_an_entry_that_was_stamped_only_in_part_of_the_stores_is_one_entry() -> None:
+    stamped_so_far = [e(0, 2), e(1, 1)]
+    not_stamped = [e(0, 1), e(1, 1), e(2, 1)]
+    assert merge(0, [stamped_so_far, not_stamped], Epoch(3)) == [e(0, 3), e(1, 3), e(2, 3)]
+
+
+def test_batches_that_overlap_do_not_mix() -> None:
+    stale = [e(0, 1, content=90, end=3), e(3, 1, content=93)]
+    fresh = [e(0, 2, content=80), e(1, 2, content=81)]
+    assert merge(0, [stale, fresh], Epoch(3)) == [e(0, 3, content=80), e(1, 3, content=81)]
+
+
+def test_a_log_keeps_what_is_the_same() -> None:
+    assert list(rewritten([e(0), e(1)], [e(0, 2), e(1, 2), e(2, 2)])) == [
+        Restamp(0, 2, Epoch(2)),
+        AppendEntries((e(2, 2),)),
+    ]
+
+
+def test_a_log_is_cut_at_the_first_difference() -> None:
+    wanted = [e(0, 2), e(1, 2, content=81)]
+    assert list(rewritten([e(0), e(1, content=91), e(2, content=92)], wanted)) == [
+        Restamp(0, 1, Epoch(2)),
+        Cut(1),
+        AppendEntries((wanted[1],)),
+    ]
+
+
+def test_what_nobody_wants_is_cut() -> None:
+    assert list(rewritten([e(0, 2), e(1)], [e(0, 2)])) == [Cut(1)]
+
+
+def test_stamps_are_written_in_runs() -> None:
+    own = [e(0), e(1), e(2, 2), e(3)]
+    wanted = [e(0, 2), e(1, 2), e(2, 2), e(3, 3)]
+    assert list(restamps(own, wanted)) == [Restamp(0, 2, Epoch(2)), Restamp(3, 4, Epoch(3))]
+
+
+def test_bridges_of_two_recoveries_are_two() -> None:
+    one, other = bridge([e(0)], Epoch(2)), bridge([e(0)], Epoch(3))
+    assert (one.base, one.end, one.kind) == (1, 2, EntryKind.BRIDGE)
+    assert not one.same_as(other)
