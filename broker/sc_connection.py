@@ -101,8 +101,8 @@ class ScConnection:
         self._leaving = False
         self._ended = False
         self._changed = trio.Event()
-        self._said: str | None = None
-        """What was logged last of why there is no connection."""
+        self._said: dict[Address, str] = {}
+        """What was logged last of why there is no connection, by whom it was tried with: of several, only one leads."""
 
     async def request(self, message: Any) -> Any:
         """The SC's response; it is waited for until there is an SC, which the caller bounds. Raises ScUnreachableError
@@ -190,7 +190,7 @@ class ScConnection:
         if answer.error_code == ErrorCode.NONE:
             return answer
         reason = answer.error_message or ErrorCode(answer.error_code).name
-        if self._is_news(reason):
+        if self._is_news(address, reason):
             self._logger.warning("registration_refused", address=str(address), reason=reason)
         if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             reconnecting.on_failed()
@@ -208,7 +208,7 @@ class ScConnection:
             return True
         if not self._reconnecting.was_registered:
             raise RefusedForGoodError(refusal)
-        if self._is_news(refusal):
+        if self._is_news(address, refusal):
             self._logger.error("registration_refused", address=str(address), reason=refusal)
         self._reconnecting.on_failed()
         return False
@@ -218,7 +218,7 @@ class ScConnection:
         since = trio.current_time()
         self._reconnecting.on_registered()
         self._link = link
-        self._said = None
+        self._said.clear()
         self._logger.info("sc_connected", address=str(address), cluster_id=accepted.cluster_id)
         self._wake()
         try:
@@ -263,14 +263,14 @@ class ScConnection:
 
     def _on_no_answer(self, address: Address, error: Exception) -> None:
         reason = str(error) or "it does not answer"
-        if self._is_news(reason):
+        if self._is_news(address, reason):
             self._logger.warning("sc_unreachable", address=str(address), reason=reason)
         self._reconnecting.on_failed()
 
-    def _is_news(self, reason: str) -> bool:
+    def _is_news(self, address: Address, reason: str) -> bool:
         """It is tried again and again; only what is new is said."""
-        is_news = reason != self._said
-        self._said = reason
+        is_news = reason != self._said.get(address)
+        self._said[address] = reason
         return is_news
 
     def _wake(self) -> None:

@@ -341,3 +341,10 @@ async def test_who_serves_goes_on_though_its_controller_has_forgotten_the_cluste
         del sc.answers[InternalApiKey.REGISTER_SPU]
         await trio.sleep(2)
         assert spu.receiver.events.count("reports") == 2
+
+
+async def test_why_no_controller_can_be_reached_is_said_once_for_each_of_them(autojump_clock: object) -> None:
+    with capture_logs() as logs:
+        async with _running(MemoryNetwork(), [SC_ADDRESS, STANDBY]):
+            await trio.sleep(60)
+    assert [entry["address"] for entry in logs if entry["event"] == "sc_unreachable"] == [str(SC_ADDRESS), str(STANDBY)]
