@@ -62,6 +62,7 @@ class LiveReplicas:
         self._retry_seconds = retry_seconds
         self._caught_up_at: dict[SpuId, float] = {spu: now for spu in stored if spu != leader}
         self._proposal: ProposeLiveReplicas | None = None
+        self._proposed: tuple[tuple[SpuId, str], ...] = ()
         self._proposed_at = -math.inf
         self._is_announced = False
         """The first proposal says that this leader leads, whether it changes the set or not."""
@@ -85,7 +86,8 @@ class LiveReplicas:
         if not self._is_announced:
             return -math.inf
         silent_at = (self._caught_up_at.get(spu, -math.inf) for spu in self.stored if spu != self._leader)
-        return min(silent_at, default=math.inf) + self._limits.seconds_max
+        leaves_at = min(silent_at, default=math.inf) + self._limits.seconds_max
+        return max(leaves_at, self._proposed_at + self._retry_seconds)
 
     # what happened
 
@@ -135,6 +137,9 @@ class LiveReplicas:
         if stay == self.stored.keys() and not enter and self._is_announced:
             return None
         members = tuple((spu, enter.get(spu, "")) for spu in sorted(stay | enter.keys()))
+        if members == self._proposed and now < self._proposed_at + self._retry_seconds:
+            return None  # it was refused a moment ago: the leader does not know yet who has restarted
+        self._proposed = members
         self._proposal = ProposeLiveReplicas(self._epoch, self.version, members)
         self._proposed_at = now
         self._is_announced = True

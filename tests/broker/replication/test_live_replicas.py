@@ -117,3 +117,13 @@ def test_another_process_of_a_live_replica_is_named_when_it_has_caught_up() -> N
     live.on_caught_up(B, 1.0)
     assert _propose(live, {B: 9}, now=1.0) is None
     assert _propose(live, {B: 10}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "b")))
+
+
+def test_what_was_refused_is_not_proposed_again_at_once() -> None:
+    """The version is another one, so it was refused, and the set as it was: the Streaming Controller knows better."""
+    live = _live({A: "a"})
+    live.on_caught_up(B, 1.0)
+    assert _propose(live, {B: 12}, now=1.0) is not None
+    live.on_stored(9, {A: "a"})
+    assert _propose(live, {B: 12}, now=1.9) is None
+    assert _propose(live, {B: 12}, now=2.0) == ProposeLiveReplicas(Epoch(1), 9, ((A, ""), (B, "b")))
