@@ -1,7 +1,7 @@
 """What is to be done now, in this order: persist, then send, then acknowledge.
 
 Whoever carries it out does all of it before saying what happened next, and nothing of it if persisting fails: then the
-replica is offline.
+replica is offline. Until the log has been changed nobody reads from it, for the high watermark has moved already.
 """
 
 from dataclasses import dataclass, field

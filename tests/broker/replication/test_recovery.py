@@ -50,6 +50,12 @@ def test_an_entry_that_was_stamped_only_in_part_of_the_stores_is_one_entry() -> 
     assert merge(0, [stamped_so_far, not_stamped], Epoch(3)) == [e(0, 3), e(1, 3), e(2, 3)]
 
 
+def test_an_entry_stamped_by_its_recovery_wins_over_an_epoch_between() -> None:
+    """Leader 3 has recovered the first leader's entry and acknowledged it; leader 2's reached only one store."""
+    acknowledged, never = [e(0, 3, content=1)], [e(0, 2, content=2)]
+    assert merge(0, [acknowledged, never], Epoch(4)) == [e(0, 4, content=1)]
+
+
 def test_batches_that_overlap_do_not_mix() -> None:
     stale = [e(0, 1, content=90, end=3), e(3, 1, content=93)]
     fresh = [e(0, 2, content=80), e(1, 2, content=81)]

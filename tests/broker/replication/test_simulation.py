@@ -1,0 +1,175 @@
+"""The whole core in the model: no seed breaks an invariant, and each planted bug is found.
+
+A failure names its seed and policy; `replication_model.run(seed, policy)` replays it.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import pytest
+from replication_model import Bugs, InvariantError, run
+
+from tailrace.broker.replication import leader, recovery
+from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.follower import Follower
+from tailrace.broker.replication.leader import Leader
+from tailrace.broker.replication.live_replicas import LiveReplicas
+from tailrace.broker.replication.messages import Append, SealReply
+from tailrace.broker.replication.policy import Live, Quorum, ReplicationPolicy
+from tailrace.broker.replication.sealing import Promise, Sealing
+from tailrace.protocol.ids import SpuId
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+POLICIES = {
+    "live": Live(),
+    "live, two at least": Live(replicas_min=2),
+    "majority": Quorum(3, 2, 2),
+    "nrw:3,1,3": Quorum(3, 1, 3),
+    "nrw:3,3,1": Quorum(3, 3, 1),
+}
+"""Two sets of stores must meet in any of them: in one store, in all, and where each store commits alone."""
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize("first_seed", (0, 40))
+def test_nothing_breaks_an_invariant(policy: ReplicationPolicy, first_seed: int) -> None:
+    acknowledged = 0
+    for seed in range(first_seed, first_seed + 40):
+        acknowledged += len(run(seed, policy).acknowledged)
+    assert acknowledged > 50, "hardly anything happened"
+
+
+def test_a_seed_repeats_itself() -> None:
+    one, other = run(7, Quorum(3, 2, 2)), run(7, Quorum(3, 2, 2))
+    assert one.committed == other.committed
+    assert [store.log.all for store in one.stores.values()] == [store.log.all for store in other.stores.values()]
+
+
+# Planted bugs
+
+
+def _counts_a_smaller_set_at_once(patch: pytest.MonkeyPatch) -> None:
+    def counting(self: LiveReplicas) -> Any:
+        return self.stored.keys() if self._proposal is None else {spu for spu, _ in self._proposal.members}
+
+    patch.setattr(LiveReplicas, "counting", property(counting))
+
+
+def _counts_a_larger_set_only_when_told(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LiveReplicas, "counting", property(lambda self: self.stored.keys()))
+
+
+def _forgets_the_epoch_check(patch: pytest.MonkeyPatch) -> None:
+    def accepts(self: Follower, epoch: int, now: float) -> bool:
+        if not self._promise.refuses(epoch):  # type: ignore[arg-type]
+            self._enter(epoch)  # type: ignore[arg-type]
+        return True
+
+    patch.setattr(Follower, "_accepts", accepts)
+
+
+def _promises_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Promise, "renew", lambda self, epoch: False)
+
+
+def _trusts_stores_in_doubt(patch: pytest.MonkeyPatch) -> None:
+    def add(self: Sealing, reply: SealReply) -> None:
+        self.sure.add(reply.spu)
+        self.entries[reply.spu] = reply.entries
+        self.high_watermark = max(self.high_watermark, reply.high_watermark)
+
+    patch.setattr(Sealing, "add", add)
+
+
+def _believes_log_ends_of_earlier_epochs(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledges before the segment before is the same everywhere."""
+    on_seal_reply = Leader.on_seal_reply
+
+    def believing(self: Leader, reply: SealReply, now: float) -> None:
+        on_seal_reply(self, reply, now)
+        link = self._links.get(reply.spu)
+        if link is not None and link.matched_end is not None:
+            link.matched_end = link.sent_end = min(reply.log_end, self._log.log_end)
+
+    patch.setattr(Leader, "on_seal_reply", believing)
+
+
+def _takes_the_high_watermark_unmatched(patch: pytest.MonkeyPatch) -> None:
+    on_append = Follower.on_append
+
+    def taking(self: Follower, append: Append, now: float) -> None:
+        on_append(self, append, now)
+        if not self._promise.refuses(append.epoch) and not self._ready.persist:
+            self._high_watermark.advance(min(append.high_watermark, self._log.log_end))
+
+    patch.setattr(Follower, "on_append", taking)
+
+
+def _recovers_the_longest_log(patch: pytest.MonkeyPatch) -> None:
+    def longest(start: int, stores: Any, epoch: Any) -> list[Entry]:
+        chosen = max(stores, key=lambda entries: entries[-1].end if entries else 0)
+        return recovery.merge(start, [chosen], epoch)
+
+    patch.setattr(leader, "merge", longest)
+
+
+def _reads_on_after_a_difference(patch: pytest.MonkeyPatch) -> None:
+    def agrees(self: Any, taken: Entry) -> bool:
+        while self.entry is not None and self.entry.base < taken.end:
+            self.entry = next(self._rest, None)
+        return True
+
+    patch.setattr(recovery._Reader, "agrees_with", agrees)
+
+
+def _seals_with_one_store_fewer(patch: pytest.MonkeyPatch) -> None:
+    def is_sealed(self: Quorum, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
+        return len(sure) >= self.stores - self.writes or len(sure) + len(in_doubt) == self.stores
+
+    patch.setattr(Quorum, "is_sealed", is_sealed)
+
+
+SEEDS_MAX = 600
+
+IN_THE_CORE: Mapping[Patch, ReplicationPolicy] = {
+    _counts_a_smaller_set_at_once: Live(),
+    _counts_a_larger_set_only_when_told: Live(),
+    _forgets_the_epoch_check: Live(),
+    _promises_nothing: Quorum(3, 2, 2),
+    _trusts_stores_in_doubt: Quorum(3, 1, 3),
+    _believes_log_ends_of_earlier_epochs: Live(),
+    _takes_the_high_watermark_unmatched: Quorum(3, 2, 2),
+    _recovers_the_longest_log: Quorum(3, 2, 2),
+    _reads_on_after_a_difference: Quorum(3, 1, 3),
+    _seals_with_one_store_fewer: Quorum(3, 1, 3),
+}
+"""With a policy under which each does harm soon."""
+
+AROUND_IT: Mapping[str, ReplicationPolicy] = {
+    "cuts_to_high_watermark_at_start": Live(),
+    "forgets_promise": Quorum(3, 2, 2),
+    "controller_ignores_incarnations": Live(),
+    "controller_ignores_versions": Live(),
+    "election_shrinks_live_set": Live(2),
+}
+
+
+def _is_found(policy: ReplicationPolicy, bugs: Bugs | None = None) -> bool:
+    for seed in range(SEEDS_MAX):
+        try:
+            run(seed, policy, bugs=bugs)
+        except InvariantError:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("plant", IN_THE_CORE, ids=lambda plant: plant.__name__.strip("_"))
+def test_a_bug_in_the_core_is_found(plant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    assert _is_found(IN_THE_CORE[plant])
+
+
+@pytest.mark.parametrize("bug", AROUND_IT)
+def test_a_bug_around_it_is_found(bug: str) -> None:
+    assert _is_found(AROUND_IT[bug], Bugs(**{bug: True}))
