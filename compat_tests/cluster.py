@@ -53,6 +53,15 @@ class Server:
         assert self._process is not None, f"{self._name} has not been started"
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has said so since it was launched."""
+        return self._output.exists() and self._ready_line.search(self._output.read_text()) is not None
+
     def launch(self, command: list[str]) -> None:
         with self._output.open("wb") as output, self._errors.open("ab") as errors:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors)

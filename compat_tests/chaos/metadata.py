@@ -1,0 +1,122 @@
+"""What each server says about topics, and the watch on epochs: for clients these never fall."""
+
+import struct
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from raw import METADATA, connect
+
+VERSION = 7
+"""The first with epochs of leaders."""
+OF_ALL_TOPICS = struct.pack(">ib", -1, 0)
+PAUSE_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class ToldPartition:
+    error: int
+    leader: int
+    epoch: int
+    replicas: tuple[int, ...]
+    live: tuple[int, ...]
+
+
+Told = dict[str, dict[int, ToldPartition]]
+
+
+def told_by(address: str) -> Told:
+    """Each topic's partitions by number. An OSError or EOFError where nobody answers."""
+    with connect(address) as connection:
+        return _decoded(connection.call(METADATA, VERSION, OF_ALL_TOPICS))
+
+
+class EpochWatch:
+    """Asks every server again and again."""
+
+    def __init__(self, addresses: Mapping[str, str], topics: frozenset[str]) -> None:
+        """`topics` are those that stay: one that is made again begins anew."""
+        self._addresses = addresses
+        self._topics = topics
+        self._highest: dict[tuple[str, str, int], int] = {}
+        self._stopping = threading.Event()
+        self.fallen: list[str] = []
+        self.answers = 0
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def elections(self) -> int:
+        """That were seen."""
+        highest: dict[tuple[str, int], int] = {}
+        for (_, topic, number), epoch in self._highest.items():
+            highest[topic, number] = max(epoch, highest.get((topic, number), 0))
+        return sum(highest.values())
+
+    def _run(self) -> None:
+        while not self._stopping.wait(PAUSE_SECONDS):
+            for server, address in self._addresses.items():
+                try:
+                    told = told_by(address)
+                except (OSError, EOFError):
+                    continue
+                self.answers += 1
+                self._compare(server, told)
+
+    def _compare(self, server: str, told: Told) -> None:
+        for topic in self._topics:
+            for number, partition in told.get(topic, {}).items():
+                before = self._highest.get((server, topic, number), -1)
+                if partition.epoch < before:
+                    self.fallen.append(f"{server}: {topic}/{number}: {before}, then {partition.epoch}")
+                self._highest[server, topic, number] = max(before, partition.epoch)
+
+
+def _decoded(body: bytes) -> Told:
+    reader = _Reader(body)
+    reader.numbers("i")  # throttle time
+    for _ in range(reader.count()):
+        reader.numbers("i")
+        reader.text()
+        reader.numbers("i")
+        reader.text()
+    reader.text()
+    reader.numbers("i")
+    told: Told = {}
+    for _ in range(reader.count()):
+        reader.numbers("h")
+        name = reader.text()
+        reader.numbers("b")
+        told[name] = dict(reader.partition() for _ in range(reader.count()))
+    return told
+
+
+class _Reader:
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self._position = 0
+
+    def numbers(self, form: str) -> tuple[int, ...]:
+        found = struct.unpack_from(f">{form}", self._body, self._position)
+        self._position += struct.calcsize(f">{form}")
+        return found
+
+    def count(self) -> int:
+        return max(self.numbers("i")[0], 0)
+
+    def ids(self) -> tuple[int, ...]:
+        return self.numbers(f"{self.count()}i")
+
+    def text(self) -> str:
+        (size,) = self.numbers("h")
+        start, self._position = self._position, self._position + max(size, 0)
+        return self._body[start : self._position].decode()
+
+    def partition(self) -> tuple[int, ToldPartition]:
+        error, number, leader, epoch = self.numbers("hiii")
+        replicas, live = self.ids(), self.ids()
+        self.ids()  # those that are offline
+        return number, ToldPartition(error, leader, epoch, replicas, live)

@@ -1,0 +1,44 @@
+"""What goes wrong when: a list of faults from a seed, the same each time."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+UNHARMED_SECONDS = (0.2, 2.5)
+"""Between two faults of one process; shorter than a start takes, at times."""
+AWAY_SECONDS = (0.05, 3.0)
+"""On either side of an SPU's lease, which is 1.5 seconds."""
+
+
+class Harm(Enum):
+    KILL = "kill -9"
+    STOP = "SIGTERM"
+    FREEZE = "SIGSTOP"
+
+
+HARMS = (Harm.KILL, Harm.KILL, Harm.STOP, Harm.FREEZE)
+"""What leaves the most behind comes most often."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    at_seconds: float
+    target: str
+    harm: Harm
+    away_seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.at_seconds:6.2f} s  {self.target}  {self.harm.value}, for {self.away_seconds:.2f} s"
+
+
+def plan(seed: int, targets: Sequence[str], seconds: float) -> list[Fault]:
+    """Each process is harmed again and again, and independently of the others; at the end all are back."""
+    chance = random.Random(seed)
+    faults = []
+    for target in targets:
+        now = chance.uniform(0, UNHARMED_SECONDS[1])
+        while now < seconds:
+            faults.append(Fault(now, target, chance.choice(HARMS), chance.uniform(*AWAY_SECONDS)))
+            now += faults[-1].away_seconds + chance.uniform(*UNHARMED_SECONDS)
+    return sorted(faults, key=lambda fault: fault.at_seconds)

@@ -1,0 +1,186 @@
+"""One or two SCs and three SPUs, each a process that can be harmed and brought back by itself.
+
+With two SCs on one etcd, one leads and the other stands by, so an SC need not become ready. A process that is not
+harmed has to live: one that ended by itself is a failure, and so is a clean stop that is not clean.
+"""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import psutil
+from chaos.plan import Fault, Harm
+from cluster import Server, run_to_end, tailrace
+from peer.apache_kafka import free_port
+from spu_cluster import SC_READY, SPU_READY, cli, wait_until_online
+from waiting import wait_until
+
+SPUS = (1, 2, 3)
+SIGNS_OF_A_BUG = re.compile(r"Traceback|AssertionError|request_failed|\"level\": ?\"critical\"|\bcritical\b")
+
+
+class HarmedCluster:
+    def __init__(self, directory: Path, scs: int, store: str) -> None:
+        self._directory = directory
+        self._store = store
+        self._public = {f"sc-{number}": f"127.0.0.1:{free_port()}" for number in range(1, scs + 1)}
+        self._private = {name: f"127.0.0.1:{free_port()}" for name in self._public}
+        self._clients = {f"spu-{spu}": f"127.0.0.1:{free_port()}" for spu in SPUS}
+        self._servers = {name: Server(directory, name, SC_READY) for name in self._public}
+        self._servers |= {name: Server(directory, name, SPU_READY) for name in self._clients}
+        self.complaints: list[str] = []
+
+    @property
+    def scs(self) -> tuple[str, ...]:
+        return tuple(self._public)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        return tuple(self._servers)
+
+    @property
+    def sc(self) -> str:
+        """As `--sc` takes it."""
+        return ",".join(self._public.values())
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self._clients.values())
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where clients may ask, by the name of the process."""
+        return self._public | self._clients
+
+    # life
+
+    def start(self) -> None:
+        for name in self.scs:
+            self.launch(name)
+        wait_until(lambda: any(self._servers[name].is_ready for name in self.scs), 30, "an SC leads")
+        for spu, address in zip(SPUS, self._clients.values(), strict=True):
+            private = ("--private", "127.0.0.1:0")
+            status, said = cli(self.sc, "spu", "register", "--id", str(spu), "--public", address, *private)
+            assert status == 0, said
+        for name in self._clients:
+            self.launch(name)
+        wait_until_online(self.sc, SPUS)
+
+    def launch(self, name: str) -> None:
+        self._servers[name].launch(self._command(name))
+
+    def stop(self) -> None:
+        """SPUs first, so that they can give their leases back."""
+        for name in reversed(self.targets):
+            self._stop(name)
+
+    def kill(self) -> None:
+        """Whatever state they are in."""
+        for server in self._servers.values():
+            server.kill()
+
+    def kill_scs(self) -> None:
+        for name in self.scs:
+            self._servers[name].kill()
+
+    def start_scs(self) -> None:
+        for name in self.scs:
+            self.launch(name)
+
+    # harm
+
+    def carry_out(self, faults: Iterable[Fault]) -> None:
+        start = time.monotonic()
+        for at_seconds, is_back, fault in _steps(faults):
+            time.sleep(max(0.0, start + at_seconds - time.monotonic()))
+            if is_back:
+                self._bring_back(fault)
+            else:
+                self._harm(fault)
+
+    def _harm(self, fault: Fault) -> None:
+        server = self._servers[fault.target]
+        if not server.is_running:
+            self.complaints.append(f"{fault.target} ended by itself before {fault}:\n{server.last_words()}")
+        elif fault.harm is Harm.KILL:
+            server.kill()
+        else:
+            server.signal(signal.SIGTERM if fault.harm is Harm.STOP else signal.SIGSTOP)
+
+    def _bring_back(self, fault: Fault) -> None:
+        if fault.harm is Harm.FREEZE:
+            self._servers[fault.target].signal(signal.SIGCONT)
+            return
+        if fault.harm is Harm.STOP:
+            self._stop(fault.target)
+        self.launch(fault.target)
+
+    def _stop(self, name: str) -> None:
+        server = self._servers[name]
+        was_ready = server.is_ready
+        status = server.stop()
+        # One that has not come far enough to handle signals dies of them.
+        if status != 0 and (was_ready or status != -signal.SIGTERM):
+            self.complaints.append(f"{name} was stopped, and ended with status {status}:\n{server.last_words()}")
+
+    # what is left
+
+    def wait_until_well(self) -> None:
+        """All run, and all SPUs are online."""
+        for name, server in self._servers.items():
+            assert server.is_running, f"{name} ended by itself:\n{server.last_words()}"
+        wait_until(lambda: any(self._servers[name].is_ready for name in self.scs), 30, "an SC leads")
+        wait_until(lambda: cli(self.sc, "spu", "list")[0] == 0, 30, "the SC answers")
+        for name in self._clients:
+            self._servers[name].wait_until_ready()
+        wait_until_online(self.sc, SPUS)
+
+    def signs_of_bugs(self) -> list[str]:
+        return [
+            f"{name}: {line}"
+            for name, server in self._servers.items()
+            for line in server.errors().splitlines()
+            if SIGNS_OF_A_BUG.search(line)
+        ]
+
+    def damage(self) -> list[str]:
+        """What `tailrace log verify` finds in the directories of SPUs that were stopped."""
+        found = []
+        for name in self._clients:
+            status, said = run_to_end(tailrace("log", "verify", str(self._directory / name)))
+            if status != 0:
+                found.append(f"{name}: {said}")
+        return found
+
+    def left_behind(self) -> list[str]:
+        """Processes that still work in our directories."""
+        mine = str(self._directory)
+        found = []
+        for process in psutil.process_iter():
+            try:
+                words = process.cmdline()
+            except psutil.Error:
+                continue
+            if process.pid != os.getpid() and any(word.startswith(mine) for word in words) and "serve" in words:
+                found.append(" ".join(words))
+        return found
+
+    def _command(self, name: str) -> list[str]:
+        common = ("--data", str(self._directory / name), "--metrics", "off", "--log-format", "json")
+        if name in self._public:
+            ports = ("--public", self._public[name], "--private", self._private[name])
+            return tailrace("serve", "sc", "--store", self._store, *ports, *common)
+        number = name.removeprefix("spu-")
+        ports = ("--public", self._clients[name], "--private", "127.0.0.1:0")
+        return tailrace("serve", "spu", "--id", number, "--sc", ",".join(self._private.values()), *ports, *common)
+
+
+def _steps(faults: Iterable[Fault]) -> Iterator[tuple[float, bool, Fault]]:
+    """Each harm and each return, in the order of their times."""
+    steps = []
+    for fault in faults:
+        steps += [(fault.at_seconds, False, fault), (fault.at_seconds + fault.away_seconds, True, fault)]
+    return iter(sorted(steps, key=lambda step: step[:2]))

@@ -1,0 +1,197 @@
+"""Producers and consumers that work all the while, and what must be true of all that they saw."""
+
+import itertools
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from clients.librdkafka import read
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as PythonTopicPartition
+from waiting import wait_until
+
+DELIVERY_SECONDS_MAX = 60
+"""The clients' own patience: who is not served within it has an error, and the test fails."""
+QUICKLY = {"reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 1000, "log_level": 2}
+
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # each broken connection would be told in many lines
+
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
+Log = list[tuple[int, bytes]]
+"""Offsets and values."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What one producer did: numbers from 0 on in each partition, under its name."""
+
+    name: str
+    counts: Mapping[Place, int]
+    acknowledged: Mapping[Place, Log]
+
+
+class RunningProducer:
+    """Sends to all places by turns until it is told to stop."""
+
+    def __init__(self, name: str, bootstrap: str, places: Sequence[Place], **settings: object) -> None:
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": "all"}
+            | {"delivery.timeout.ms": DELIVERY_SECONDS_MAX * 1000}
+            | QUICKLY
+            | (named or {"enable.idempotence": True})
+        )
+        self._name = name
+        self._places = places
+        self._stopping = threading.Event()
+        self._counts: dict[Place, int] = defaultdict(int)
+        self._acknowledged: dict[Place, Log] = defaultdict(list)
+        self.errors: list[str] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        for place in itertools.cycle(self._places):
+            if self._stopping.is_set():
+                return
+            topic, partition = place
+            value = b"%s:%d" % (self._name.encode(), self._counts[place])
+            try:
+                self._producer.produce(topic, value, partition=partition, on_delivery=self._on_delivery)
+                self._counts[place] += 1
+            except BufferError:
+                pass  # partitions whose leader is away fill the queue
+            self._producer.poll(0.002)
+
+    def _on_delivery(self, error, message):
+        if error is not None:
+            self.errors.append(f"{self._name}: {message.topic()}/{message.partition()}: {error}")
+        else:
+            place = message.topic(), message.partition()
+            self._acknowledged[place].append((message.offset(), message.value()))
+
+    def wait_for_more(self, count: int) -> None:
+        """In each place."""
+        goals = {place: len(self._acknowledged[place]) + count for place in self._places}
+
+        def behind() -> list[Place]:
+            return [place for place, goal in goals.items() if len(self._acknowledged[place]) < goal]
+
+        wait_until(
+            lambda: self.errors or not behind(), DELIVERY_SECONDS_MAX, f"{count} more acknowledged records everywhere"
+        )
+        assert not self.errors, self.errors[:5]
+
+    def stop(self) -> None:
+        """Ends with the last acknowledgement."""
+        self._stopping.set()
+        self._thread.join()
+        if left := self._producer.flush(DELIVERY_SECONDS_MAX):
+            self.errors.append(f"{self._name}: {left} records were neither delivered nor refused")
+
+    def sent(self) -> Sent:
+        return Sent(self._name, dict(self._counts), dict(self._acknowledged))
+
+
+class RunningConsumer:
+    """Reads a topic from its beginning until it is told to stop."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap.split(","),
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            reconnect_backoff_max_ms=200,
+            metadata_max_age_ms=1000,
+        )
+        self._consumer.assign([PythonTopicPartition(topic, number) for number in range(partitions)])
+        self._stopping = threading.Event()
+        self.seen: dict[Place, Log] = {(topic, number): [] for number in range(partitions)}
+        self.errors: list[str] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                for place, records in self._consumer.poll(timeout_ms=100).items():
+                    self.seen[place.topic, place.partition] += [(each.offset, each.value) for each in records]
+        except Exception as error:
+            self.errors.append(f"a consumer: {error!r}")
+
+    def wait_for(self, ends: Mapping[Place, int]) -> None:
+        """Until it has read so far."""
+
+        def behind() -> list[Place]:
+            return [place for place, seen in self.seen.items() if len(seen) < ends[place]]
+
+        wait_until(lambda: self.errors or not behind(), DELIVERY_SECONDS_MAX, "a consumer reads to the end")
+
+    def progress(self) -> dict[Place, int]:
+        return {place: len(seen) for place, seen in self.seen.items()}
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close(autocommit=False)
+
+
+def stored(bootstrap: str, places: Sequence[Place]) -> dict[Place, Log]:
+    """All there is, read by a client that knows nothing yet."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    consumer = Consumer(settings | QUICKLY)
+    count = 0
+    for topic, partition in places:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+        count += high - low
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in places])
+    logs: dict[Place, Log] = {place: [] for place in places}
+    for message in read(consumer, count, seconds=40):
+        logs[message.topic(), message.partition()].append((message.offset(), message.value()))
+    consumer.close()
+    return logs
+
+
+@dataclass
+class History:
+    """Everything that producers sent, that consumers saw on the way, and that is there at the end."""
+
+    logs: dict[Place, Log]
+    sent: Sequence[Sent]
+    seen: Iterable[Mapping[Place, Log]] = field(default_factory=list)
+
+    def contradictions(self) -> list[str]:
+        found = []
+        for place, log in self.logs.items():
+            if [offset for offset, _ in log] != list(range(len(log))):
+                found.append(f"{place}: there are gaps or doubles among the offsets")
+            found += [f"{place}: {each}" for sent in self.sent for each in _disagreements(place, log, sent)]
+            for seen in self.seen:
+                if place in seen and seen[place] != log:
+                    found.append(f"{place}: a consumer saw something else than is there: {_first(seen[place], log)}")
+        return found
+
+
+def _disagreements(place: Place, log: Log, sent: Sent) -> Iterable[str]:
+    prefix = sent.name.encode() + b":"
+    numbers = [int(value.removeprefix(prefix)) for _, value in log if value.startswith(prefix)]
+    count = sent.counts.get(place, 0)
+    if numbers != list(range(count)):
+        lost = sorted(set(range(count)) - set(numbers))
+        yield f"{sent.name} sent {count}, {len(numbers)} are there; lost, out of order or doubled; lost: {lost[:5]}"
+    by_offset = dict(log)
+    for offset, value in sent.acknowledged.get(place, ()):
+        # A client that is told of a duplicate is not told where the first one is.
+        if offset >= 0 and by_offset.get(offset) != value:
+            yield f"{sent.name}: {value!r} was acknowledged at {offset}, where now is {by_offset.get(offset)!r}"
+
+
+def _first(one: Log, other: Log) -> str:
+    for mine, theirs in itertools.zip_longest(one, other):
+        if mine != theirs:
+            return f"{mine} and {theirs}"
+    return "nothing"

@@ -1,0 +1,69 @@
+"""Whether the SC, its command line and every SPU's Metadata say the same, and what the administrator may expect."""
+
+from collections.abc import Mapping
+
+from chaos.administration import RETENTION, State, Topic
+from chaos.metadata import Told, ToldPartition, told_by
+from spu_cluster import objects
+
+NOTHING_WRONG = 0
+
+
+def sc_view(sc: str) -> Told:
+    """What `tailrace partition list` shows; only partitions that are online have no error."""
+    told: Told = {}
+    for each in objects(sc, "partition"):
+        partition = ToldPartition(
+            NOTHING_WRONG if each["resolution"] == "Online" else -1,
+            -1 if each["leader"] is None else each["leader"],
+            -1 if each["epoch"] is None else each["epoch"],
+            tuple(each["replicas"]),
+            tuple(each["lrs"]),
+        )
+        told.setdefault(each["topic"], {})[each["partition"]] = partition
+    return told
+
+
+def disagreements(sc: str, addresses: Mapping[str, str]) -> list[str]:
+    """Between the SC's command line and what clients are told by each server; and what is not in order with all."""
+    expected = sc_view(sc)
+    found = [
+        f"the SC: {topic}/{number}: {partition}"
+        for topic, partitions in expected.items()
+        for number, partition in partitions.items()
+        if partition.error != NOTHING_WRONG or partition.leader not in partition.live
+    ]
+    answered = 0
+    for server, address in addresses.items():
+        try:
+            told = told_by(address)
+        except (OSError, EOFError):
+            if server.startswith("spu"):
+                found.append(f"{server} does not answer")
+            continue  # an SC that stands by
+        answered += 1
+        for topic in sorted({*told, *expected}):
+            if told.get(topic) != expected.get(topic):
+                found.append(f"{server}: {topic}: {told.get(topic)}, and the SC says {expected.get(topic)}")
+    return found
+
+
+def topics_at(sc: str) -> dict[str, Topic]:
+    """What is there by `tailrace topic list`; a topic without all of its partitions has the number -1."""
+    partitions = sc_view(sc)
+    found = {}
+    for each in objects(sc, "topic"):
+        name, spec, rows = each["name"], each["spec"], each["status"]["replicaMap"]
+        numbers = set(range(spec["partitions"]))
+        is_whole = numbers == set(map(int, rows)) == set(partitions.get(name, {}))
+        count = spec["partitions"] if is_whole else -1
+        found[name] = Topic(count, spec["replicationFactor"], str(spec.get("configs", {}).get(RETENTION)))
+    return found
+
+
+def unexpected(topics: Mapping[str, Topic], possible: Mapping[str, set[State]]) -> list[str]:
+    return [
+        f"{name} is {topics.get(name)}, and may be one of {sorted(map(str, states))}"
+        for name, states in possible.items()
+        if topics.get(name) not in states
+    ]
