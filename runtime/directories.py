@@ -1,4 +1,4 @@
-"""Makes directories that a power failure does not take back: what is synced in one that was not synced is lost with it."""
+"""Makes directories durably: what is synced in a directory that was not is lost with it in a power failure."""
 
 from .files import Files
 
