@@ -59,7 +59,10 @@ class Follower:
         if not self._accepts(seal.epoch, now):
             return
         start, end = seal.entries_from, self._log.log_end
-        entries = () if start is None else tuple(self._log.entries(start, end))
+        if start is None:
+            entries: tuple[Entry, ...] = ()
+        else:
+            entries = tuple(self._log.entries(min(start, self._high_watermark.value), end))
         self._send(
             SealReply(self.epoch, self._spu, self._incarnation, self._high_watermark.value, end, self.in_doubt, entries)
         )

@@ -17,7 +17,7 @@ from .live_replicas import FollowerStanding, LiveReplicas
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
 from .ready import EndDoubt, Ready, StorePromise
-from .recovery import bridge, merge, rewritten
+from .recovery import begins_like, bridge, merge, rewritten
 from .sealing import Promise, Sealing
 
 
@@ -211,9 +211,12 @@ class Leader:
         if not self._sealing.is_complete:
             return
         own_end = self._log.log_end
-        stores = self._sealing.entries
+        start, stores = self._recovers_from, self._sealing.entries
         own = stores[self._spu]
-        wanted = merge(self._recovers_from, list(stores.values()), self.epoch)
+        lowest = min((entries[0].base for entries in stores.values() if entries), default=start)
+        committed = list(self._log.entries(lowest, start))
+        fit = [entries for entries in stores.values() if begins_like(committed, start, entries)]
+        wanted = merge(start, fit, self.epoch)
         if wanted:
             wanted.append(bridge(wanted, self.epoch))
         self._ready.persist.extend(rewritten(own, wanted))

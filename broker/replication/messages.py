@@ -39,6 +39,7 @@ class SealReply:
     in_doubt: bool
     """It stopped uncleanly, and may have lost what it acknowledged."""
     entries: tuple[Entry, ...] = ()
+    """From where the leader wants them, or from the own high watermark if that is smaller: there it may differ."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,15 @@ def merge(start: int, stores: Collection[Sequence[Entry]], epoch: Epoch) -> list
         readers = [reader for reader in readers if reader.agrees_with(taken)]
 
 
+def begins_like(committed: Sequence[Entry], start: int, entries: Sequence[Entry]) -> bool:
+    """Whether a store's entries before `start` are the committed ones, so that the rest may belong to the same log.
+
+    One that was away while others committed something else may end far beyond, with what nobody has acknowledged.
+    """
+    by_base = {entry.base: entry for entry in committed}
+    return all(entry.base in by_base and entry.same_as(by_base[entry.base]) for entry in entries if entry.base < start)
+
+
 class _Reader:
     """One store's entries, as far as they may be part of the log."""
 

@@ -79,6 +79,8 @@ def test_it_answers_a_seal_with_what_it_has() -> None:
     follower.take_ready()
     follower.on_seal(Seal(Epoch(2), entries_from=1), 0.1)
     assert _said(follower.take_ready()) == SealReply(Epoch(2), FOLLOWER, "2.1", 1, 3, True, (e(1), e(2)))
+    follower.on_seal(Seal(Epoch(2), entries_from=2), 0.1)
+    assert _said(follower.take_ready()) == SealReply(Epoch(2), FOLLOWER, "2.1", 1, 3, True, (e(1), e(2)))
     follower.on_seal(Seal(Epoch(2), entries_from=None), 0.1)
     assert _said(follower.take_ready()) == SealReply(Epoch(2), FOLLOWER, "2.1", 1, 3, True, ())
 

@@ -1,6 +1,6 @@
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.ready import AppendEntries, Cut, Restamp
-from tailrace.broker.replication.recovery import bridge, merge, restamps, rewritten
+from tailrace.broker.replication.recovery import begins_like, bridge, merge, restamps, rewritten
 from tailrace.protocol.ids import Epoch
 
 
@@ -60,6 +60,14 @@ def test_batches_that_overlap_do_not_mix() -> None:
     stale = [e(0, 1, content=90, end=3), e(3, 1, content=93)]
     fresh = [e(0, 2, content=80), e(1, 2, content=81)]
     assert merge(0, [stale, fresh], Epoch(3)) == [e(0, 3, content=80), e(1, 3, content=81)]
+
+
+def test_a_store_that_was_away_while_others_committed_something_else_is_not_read() -> None:
+    committed = [e(0), e(1)]
+    assert begins_like(committed, 2, [e(1), e(2, content=92)])
+    assert begins_like(committed, 2, [e(2, content=92)])
+    assert begins_like(committed, 2, [])
+    assert not begins_like(committed, 2, [e(1, content=91), e(2, content=92)])
 
 
 def test_a_log_keeps_what_is_the_same() -> None:
