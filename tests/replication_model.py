@@ -141,7 +141,8 @@ class Cluster:
         self.faults = faults or self.random.choice((CALM, Faults(), WILD))
         self.bugs = bugs or Bugs()
         self.now = 0.0
-        self.stores = {SpuId(number): Store(SpuId(number)) for number in (1, 2, 3)}
+        count = policy.stores if isinstance(policy, Quorum) else 3
+        self.stores = {SpuId(number): Store(SpuId(number)) for number in range(1, count + 1)}
         self.network: list[tuple[SpuId, str, SpuId, str | None, object]] = []
         """From whom and which process, to whom and which process (none: to whichever is there), what."""
         self.spec = Spec(SpuId(0), "", NO_EPOCH, {}, 0)
