@@ -1,4 +1,4 @@
-"""What each server says about topics, and the watch on epochs: for clients these never fall."""
+"""What each server says about topics, and the watch on it: epochs never fall, leaders are brokers that are there."""
 
 import struct
 import threading
@@ -10,6 +10,7 @@ from raw import METADATA, connect
 VERSION = 7
 """The first with epochs of leaders."""
 OF_ALL_TOPICS = struct.pack(">ib", -1, 0)
+NOBODY = -1
 PAUSE_SECONDS = 0.05
 
 
@@ -25,13 +26,20 @@ class ToldPartition:
 Told = dict[str, dict[int, ToldPartition]]
 
 
-def told_by(address: str) -> Told:
-    """Each topic's partitions by number. An OSError or EOFError where nobody answers."""
+@dataclass(frozen=True)
+class Answer:
+    brokers: frozenset[int]
+    topics: Told
+    """Each topic's partitions by number."""
+
+
+def told_by(address: str) -> Answer:
+    """An OSError or EOFError where nobody answers."""
     with connect(address) as connection:
         return _decoded(connection.call(METADATA, VERSION, OF_ALL_TOPICS))
 
 
-class EpochWatch:
+class MetadataWatch:
     """Asks every server again and again."""
 
     def __init__(self, addresses: Mapping[str, str], topics: frozenset[str]) -> None:
@@ -40,7 +48,7 @@ class EpochWatch:
         self._topics = topics
         self._highest: dict[tuple[str, str, int], int] = {}
         self._stopping = threading.Event()
-        self.fallen: list[str] = []
+        self.contradictions: list[str] = []
         self.answers = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -66,32 +74,27 @@ class EpochWatch:
                 self.answers += 1
                 self._compare(server, told)
 
-    def _compare(self, server: str, told: Told) -> None:
+    def _compare(self, server: str, told: Answer) -> None:
+        for topic, partitions in told.topics.items():
+            for number, partition in partitions.items():
+                if partition.leader not in told.brokers | {NOBODY}:
+                    self.contradictions.append(f"{server}: {topic}/{number}: {partition}, and brokers {told.brokers}")
         for topic in self._topics:
-            for number, partition in told.get(topic, {}).items():
+            for number, partition in told.topics.get(topic, {}).items():
                 before = self._highest.get((server, topic, number), -1)
                 if partition.epoch < before:
-                    self.fallen.append(f"{server}: {topic}/{number}: {before}, then {partition.epoch}")
+                    self.contradictions.append(f"{server}: {topic}/{number}: {before}, then {partition.epoch}")
                 self._highest[server, topic, number] = max(before, partition.epoch)
 
 
-def _decoded(body: bytes) -> Told:
+def _decoded(body: bytes) -> Answer:
     reader = _Reader(body)
     reader.numbers("i")  # throttle time
-    for _ in range(reader.count()):
-        reader.numbers("i")
-        reader.text()
-        reader.numbers("i")
-        reader.text()
-    reader.text()
-    reader.numbers("i")
-    told: Told = {}
-    for _ in range(reader.count()):
-        reader.numbers("h")
-        name = reader.text()
-        reader.numbers("b")
-        told[name] = dict(reader.partition() for _ in range(reader.count()))
-    return told
+    brokers = frozenset(reader.broker() for _ in range(reader.count()))
+    reader.text()  # the cluster's id
+    reader.numbers("i")  # the controller
+    topics = dict(reader.topic() for _ in range(reader.count()))
+    return Answer(brokers, topics)
 
 
 class _Reader:
@@ -114,6 +117,19 @@ class _Reader:
         (size,) = self.numbers("h")
         start, self._position = self._position, self._position + max(size, 0)
         return self._body[start : self._position].decode()
+
+    def broker(self) -> int:
+        (broker,) = self.numbers("i")
+        self.text()  # host
+        self.numbers("i")  # port
+        self.text()  # rack
+        return broker
+
+    def topic(self) -> tuple[str, dict[int, ToldPartition]]:
+        self.numbers("h")  # error
+        name = self.text()
+        self.numbers("b")  # whether it is internal
+        return name, dict(self.partition() for _ in range(self.count()))
 
     def partition(self) -> tuple[int, ToldPartition]:
         error, number, leader, epoch = self.numbers("hiii")

@@ -11,6 +11,7 @@ from clients.librdkafka import read
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
+from kafka.errors import UnknownBrokerIdError
 from waiting import wait_until
 
 DELIVERY_SECONDS_MAX = 60
@@ -118,10 +119,17 @@ class RunningConsumer:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                for place, records in self._consumer.poll(timeout_ms=100).items():
+                for place, records in self._poll().items():
                     self.seen[place.topic, place.partition] += [(each.offset, each.value) for each in records]
         except Exception as error:
             self.errors.append(f"a consumer: {error!r}")
+
+    def _poll(self):
+        try:
+            return self._consumer.poll(timeout_ms=100)
+        except UnknownBrokerIdError:
+            # kafka-python looks for a leader that has just gone from its metadata; what is told is watched elsewhere.
+            return {}
 
     def wait_for(self, ends: Mapping[Place, int]) -> None:
         """Until it has read so far."""

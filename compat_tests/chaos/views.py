@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from chaos.administration import RETENTION, State, Topic
 from chaos.metadata import Told, ToldPartition, told_by
 from spu_cluster import objects
+from waiting import wait_until
 
 NOTHING_WRONG = 0
 
@@ -33,19 +34,30 @@ def disagreements(sc: str, addresses: Mapping[str, str]) -> list[str]:
         for number, partition in partitions.items()
         if partition.error != NOTHING_WRONG or partition.leader not in partition.live
     ]
-    answered = 0
     for server, address in addresses.items():
         try:
-            told = told_by(address)
+            told = told_by(address).topics
         except (OSError, EOFError):
             if server.startswith("spu"):
                 found.append(f"{server} does not answer")
             continue  # an SC that stands by
-        answered += 1
         for topic in sorted({*told, *expected}):
             if told.get(topic) != expected.get(topic):
                 found.append(f"{server}: {topic}: {told.get(topic)}, and the SC says {expected.get(topic)}")
     return found
+
+
+def wait_until_all_agree(sc: str, addresses: Mapping[str, str], seconds: float = 30) -> None:
+    found: list[str] = []
+
+    def agree() -> bool:
+        found[:] = disagreements(sc, addresses)
+        return not found
+
+    try:
+        wait_until(agree, seconds)
+    except AssertionError as error:
+        raise AssertionError(f"{error}:\n" + "\n".join(found)) from None
 
 
 def topics_at(sc: str) -> dict[str, Topic]:
