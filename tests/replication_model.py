@@ -148,7 +148,8 @@ class Cluster:
         self.spec = Spec(SpuId(0), "", NO_EPOCH, {}, 0)
         self.registered: dict[SpuId, str] = {}
         self.online: set[SpuId] = set()
-        self.log_ends: dict[SpuId, tuple[int, int]] = {}
+        self.log_ends: dict[SpuId, int] = {}
+        """As each store said when it registered."""
         self.committed: list[Content] = []
         self.acknowledged: list[Entry] = []
         self.stamped: dict[tuple[int, int], Content] = {}
@@ -486,8 +487,7 @@ class Cluster:
         before = self.registered.get(spu)
         self.registered[spu] = store.incarnation
         self.online.add(spu)
-        last = store.log.all[-1] if store.log.all else None
-        self.log_ends[spu] = (last.epoch, last.end) if last else (-1, 0)
+        self.log_ends[spu] = store.log.log_end
         if not store.doubt and before is not None and self.spec.live.get(spu) == before:
             self.store_live({**self.spec.live, spu: store.incarnation})
         if self.spec.leader in (spu, 0):
