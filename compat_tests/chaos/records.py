@@ -70,7 +70,7 @@ class RunningProducer:
 
     def _on_delivery(self, error, message):
         if error is not None:
-            self.errors.append(f"{self._name}: {message.topic()}/{message.partition()}: {error}")
+            self.errors.append(f"{self._name}: {message.topic()}/{message.partition()}: {error.str()}")
         else:
             place = message.topic(), message.partition()
             self._acknowledged[place].append((message.offset(), message.value()))
