@@ -93,7 +93,8 @@ def read_spu_group(whole: Fields, spec: Fields) -> SpuGroup:
     group_spec = SpuGroupSpec(
         spec.number("replicas", 1, GROUP_REPLICAS_MAX, default=1),
         SpuId(spec.number("minId", default=0, noun="an id")),
-        _template(spec.fields("template")),
+        # Beside the other fields, where the seed's flattened example has what belongs to the template.
+        _template(spec.fields("template") if spec.has("template") else spec),
     )
     if group_spec.min_id + group_spec.replicas - 1 > INT_MAX:
         raise spec.fault("minId", f"{group_spec.replicas} ids from {group_spec.min_id} on would pass {INT_MAX}")

@@ -62,6 +62,7 @@ def test_the_seeds_group(storage: dict[str, object]) -> None:
     group = parse("spu-group", {"replicas": 2, "minId": 11, "template": storage | SEED_ENDPOINTS}, "main")
     template = SpuTemplate(None, TLS_PUBLIC, TLS_PRIVATE, 2 * 1024**3, "/var/lib/mylog")
     assert group == SpuGroup("main", SpuGroupSpec(2, SpuId(11), template))
+    assert parse("spu-group", {"replicas": 2, "minId": 11, **storage, **SEED_ENDPOINTS}, "main") == group
 
 
 def test_the_seeds_status_of_a_group() -> None:
@@ -133,6 +134,8 @@ def test_what_is_wrong_with_an_spu(document: object, fault: str) -> None:
         ({"replicas": 1001}, "main", "replicas: 1001 is not a whole number from 1 to 1000"),
         ({"replicas": 3, "minId": 2**31 - 2}, "main", "minId: 3 ids from 2147483646 on would pass 2147483647"),
         ({"template": {"spuId": 5}}, "main", "template: unknown field 'spuId'; "),
+        ({"spuId": 5}, "main", "unknown field 'spuId'"),
+        ({"size": "1Gi", "template": {}}, "main", "unknown field 'size'"),
         ({"template": {"publicEndpoint": {"prot": 1}}}, "main", "template.publicEndpoint: unknown field 'prot'; did"),
     ],
 )
