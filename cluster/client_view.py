@@ -7,7 +7,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
 
 from .cluster import Cluster
-from .specs import PartitionSpec
+from .specs import NO_LEADER, PartitionSpec
 
 TOPIC_OPERATIONS = 0b1101_1111_1000
 """Read, write, create, delete, alter, describe and the two for configs: without access control all that there are."""
@@ -63,3 +63,8 @@ def offline_replicas(online: frozenset[SpuId], partition: PartitionSpec) -> list
 
 def leader_error(online: frozenset[SpuId], partition: PartitionSpec) -> ErrorCode:
     return ErrorCode.NONE if partition.leader in online else ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def leader_told(online: frozenset[SpuId], partition: PartitionSpec) -> SpuId:
+    """Nobody when it is away: clients look for whoever is named among the brokers, and some fail over its absence."""
+    return partition.leader if partition.leader in online else NO_LEADER

@@ -7,7 +7,7 @@
 - Any client may describe a topic, so its authorized operations are all there are.
 """
 
-from tailrace.cluster.client_view import TOPIC_OPERATIONS, leader_error, offline_replicas, online_spus
+from tailrace.cluster.client_view import TOPIC_OPERATIONS, leader_error, leader_told, offline_replicas, online_spus
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
@@ -75,7 +75,7 @@ def _described(
             DescribeTopicPartitionsResponsePartition(
                 error_code=leader_error(online, partition),
                 partition_index=partition.partition,
-                leader_id=partition.leader,
+                leader_id=leader_told(online, partition),
                 leader_epoch=partition.epoch,
                 replica_nodes=list(partition.replicas),
                 isr_nodes=list(partition.live_replicas),

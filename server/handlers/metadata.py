@@ -15,6 +15,7 @@ from tailrace.cluster.client_view import (
     TOPIC_OPERATIONS,
     brokers,
     leader_error,
+    leader_told,
     offline_replicas,
     online_spus,
 )
@@ -121,7 +122,7 @@ def _described(online: frozenset[SpuId], topic: TopicSpec) -> MetadataResponseTo
             MetadataResponsePartition(
                 leader_error(online, partition),
                 partition.partition,
-                partition.leader,
+                leader_told(online, partition),
                 partition.epoch,
                 list(partition.replicas),
                 list(partition.live_replicas),

@@ -1,6 +1,13 @@
 """Addresses that fit the client's listener, and what is said of replicas that are away."""
 
-from tailrace.cluster.client_view import ConnectedListener, brokers, leader_error, offline_replicas, online_spus
+from tailrace.cluster.client_view import (
+    ConnectedListener,
+    brokers,
+    leader_error,
+    leader_told,
+    offline_replicas,
+    online_spus,
+)
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec, SpuSpec
 from tailrace.protocol.error_codes import ErrorCode
@@ -52,3 +59,8 @@ def test_a_partition_without_a_leader_says_so() -> None:
     assert leader_error(online_spus(cluster()), partition(ONE)) == ErrorCode.NONE
     assert leader_error(online_spus(cluster()), partition(AWAY)) == ErrorCode.LEADER_NOT_AVAILABLE
     assert leader_error(online_spus(cluster()), partition(NO_LEADER)) == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+def test_a_leader_that_is_away_is_not_named() -> None:
+    assert leader_told(online_spus(cluster()), partition(AWAY)) == NO_LEADER
+    assert leader_told(online_spus(cluster()), partition(ONE)) == ONE
