@@ -129,6 +129,9 @@ class RunningConsumer:
             return self._consumer.poll(timeout_ms=100)
         except UnknownBrokerIdError:
             # kafka-python looks for a leader that has just gone from its metadata; what is told is watched elsewhere.
+            # What it had taken for us by then is lost, and has to be read again.
+            for place, seen in self.seen.items():
+                self._consumer.seek(PythonTopicPartition(*place), seen[-1][0] + 1 if seen else 0)
             return {}
 
     def wait_for(self, ends: Mapping[Place, int]) -> None:
