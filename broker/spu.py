@@ -16,6 +16,7 @@ from tailrace.protocol.apis import API_TABLE
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
+from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
@@ -136,7 +137,7 @@ class Spu:
     async def run(self, task_status: trio.TaskStatus[list[Address]] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until `stop`. Reports the addresses of its listeners when clients may come, which is when the
         Streaming Controller has said what belongs here; none, if it is stopped before. Raises StartError."""
-        await self._make_data_directory()
+        await make_directories_durably(self.files, self.data_directory)
         lock = self.files.lock(layout.lock_path(self.data_directory))
         if lock is None:
             raise StartError(f"{self.data_directory} is in use by another tailrace process")
@@ -253,17 +254,6 @@ class Spu:
         nursery.start_soon(self.storage_limit.run)
         nursery.start_soon(self.producer_ids.keep_reserve)
         return server
-
-    async def _make_data_directory(self) -> None:
-        """Durably: what is synced inside a directory is lost with a directory that was not."""
-        made = []
-        directory = self.data_directory
-        while directory and not self.files.exists(directory):
-            made.append(directory)
-            directory = directory.rpartition("/")[0]
-        self.files.make_directories(self.data_directory)
-        for directory in made:
-            await self.files.sync_directory(directory.rpartition("/")[0] or "/")
 
     async def _close_replicas(self) -> None:
         """Brings every log to the disk; the mark says that all of them got there."""

@@ -26,7 +26,6 @@ from .objects import (
 
 GROUP_REPLICAS_MAX = 1000
 PORT_MAX = 65535
-HOST_CHARACTERS_MAX = 255
 NAME_CHARACTERS_MAX = 249
 
 _GROUP_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
