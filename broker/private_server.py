@@ -12,8 +12,8 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.apis import ApiKey
 from tailrace.runtime.network import Connection, Listener
+from tailrace.server.listening import accept
 
-ACCEPT_RETRY_SECONDS = 0.1
 FIRST_BYTES_SECONDS_MAX = 5
 FIRST_BYTES_MAX = 1024
 CONNECTIONS_AT_ONCE = 64
@@ -30,12 +30,7 @@ class PrivateServer:
         """Until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
-                try:
-                    connection = await listener.accept()
-                except OSError as reason:
-                    self._logger.error("accept_failed", listener="PRIVATE", reason=str(reason))
-                    await trio.sleep(ACCEPT_RETRY_SECONDS)
-                    continue
+                connection = await accept(listener, "PRIVATE", self._logger)
                 nursery.start_soon(self._refuse, connection)
 
     async def _refuse(self, connection: Connection) -> None:

@@ -4,10 +4,10 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.runtime.network import Connection, Listener
+from tailrace.server.listening import accept
 
 from .connection_manager import ConnectionManager
 
-ACCEPT_RETRY_SECONDS = 0.1
 CONNECTIONS_MAX = 1000
 
 
@@ -21,12 +21,7 @@ class PrivateServer:
         """Until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
-                try:
-                    connection = await listener.accept()
-                except OSError as reason:
-                    self._logger.error("accept_failed", listener="PRIVATE", reason=str(reason))
-                    await trio.sleep(ACCEPT_RETRY_SECONDS)
-                    continue
+                connection = await accept(listener, "PRIVATE", self._logger)
                 if self._open >= CONNECTIONS_MAX:
                     reason_full = f"{CONNECTIONS_MAX} connections are open"
                     self._logger.warning("connection_refused", client=str(connection.remote), reason=reason_full)

@@ -7,10 +7,11 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.runtime.network import Connection, Listener
 
+from .listening import accept
+
 REQUEST_BYTES_MAX = 16 * 1024
 SCRAPE_SECONDS_MAX = 10
 SCRAPES_AT_ONCE = 8
-ACCEPT_RETRY_SECONDS = 0.1
 
 
 class MetricsServer:
@@ -23,12 +24,7 @@ class MetricsServer:
         """Answers one request a connection until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
-                try:
-                    connection = await listener.accept()
-                except OSError as error:
-                    self._logger.error("accept_failed", listener="metrics", reason=str(error))
-                    await trio.sleep(ACCEPT_RETRY_SECONDS)
-                    continue
+                connection = await accept(listener, "metrics", self._logger)
                 await self._limiter.acquire_on_behalf_of(connection)
                 nursery.start_soon(self._answer, connection)
 

@@ -14,10 +14,10 @@ from tailrace.runtime.settings import ListenerSettings
 
 from .client_connection import AnsweredRoute, ClientConnection, Dispatcher
 from .inbox import SHARED_BYTES, Inbox
+from .listening import accept
 from .metrics import ServerMetrics
 from .request_memory import RequestMemory
 
-ACCEPT_RETRY_SECONDS = 0.1
 IDLE_RECHECK_SECONDS = 10
 SEE_OFF_SECONDS_MAX = 1
 IDLE_RECHECK_SECONDS_MIN = 0.1
@@ -49,13 +49,7 @@ class PublicServer:
         """Accepts on one listener until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
-                try:
-                    connection = await listener.accept()
-                except OSError as error:
-                    # Out of file descriptors, most likely: those who are connected go on, and room may come.
-                    self._logger.error("accept_failed", listener=settings.name, reason=str(error))
-                    await trio.sleep(ACCEPT_RETRY_SECONDS)
-                    continue
+                connection = await accept(listener, settings.name, self._logger)
                 if self._finishing:
                     connection.close()
                     continue

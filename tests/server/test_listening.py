@@ -1,8 +1,12 @@
 import pytest
+import structlog
+import trio
+import trio.testing
+from simulation.network import MemoryNetwork
 
-from tailrace.runtime.network import Address, CannotListenError, TcpNetwork
+from tailrace.runtime.network import Address, CannotListenError, Connection, Listener, TcpNetwork
 from tailrace.runtime.settings import ListenerSettings
-from tailrace.server.listening import listen
+from tailrace.server.listening import ACCEPT_RETRY_SECONDS, accept, listen
 
 
 async def test_a_port_that_is_taken_is_an_error_unless_another_will_do() -> None:
@@ -27,3 +31,35 @@ async def test_a_free_port_is_taken_as_asked() -> None:
     listener = await listen(network, ListenerSettings("PUBLIC", free, may_move=True))
     assert listener.address == free
     listener.close()
+
+
+async def test_a_failure_to_accept_is_logged_and_tried_again(autojump_clock: trio.testing.MockClock) -> None:
+    network = MemoryNetwork()
+    listener = await network.listen(Address("spu-1", 9005))
+    listener_that_fails = _FailsFirst(listener)
+    with structlog.testing.capture_logs() as logged:
+        client = await network.connect(listener.address)
+        accepted = await accept(listener_that_fails, "PUBLIC", structlog.get_logger())
+    assert accepted.local == client.remote
+    (entry,) = logged
+    assert (entry["event"], entry["listener"], entry["reason"]) == ("accept_failed", "PUBLIC", "too many open files")
+    assert trio.current_time() == ACCEPT_RETRY_SECONDS
+
+
+class _FailsFirst:
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._has_failed = False
+
+    @property
+    def address(self) -> Address:
+        return self._listener.address
+
+    async def accept(self) -> Connection:
+        if not self._has_failed:
+            self._has_failed = True
+            raise OSError("too many open files")
+        return await self._listener.accept()
+
+    def close(self) -> None:
+        self._listener.close()
