@@ -13,7 +13,7 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, ApiKey
-from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.compile import decode, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.messages.create_topics import (
@@ -23,7 +23,6 @@ from tailrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from tailrace.runtime.files import Buffer
 from tailrace.server.request_context import RequestContext
 
 from .mirror_updater import MirrorUpdater
@@ -83,7 +82,7 @@ class Forwarding:
         return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{result.name} was deleted again")
 
     async def _forward(self, api_key: int, api_version: int, request: object) -> Any:
-        body = b"".join(bytes(part) for part in encode(request, api_version) if isinstance(part, Buffer))
+        body = encode_whole(request, api_version)
         answer: ForwardResponse = await self._sc.request(ForwardRequest(api_key, api_version, body))
         if answer.error_code != ErrorCode.NONE:
             raise KafkaError(ErrorCode(answer.error_code), answer.error_message or "")

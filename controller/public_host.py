@@ -14,12 +14,11 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, Api
-from tailrace.protocol.compile import decode, decoder, encode
+from tailrace.protocol.compile import decode, decoder, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
-from tailrace.runtime.files import Buffer
 from tailrace.server.client_connection import Route
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
 from tailrace.server.host import NO_SPU
@@ -108,7 +107,7 @@ class PublicHost:
         reply = load_administrative(asked.api_key)(self, context, request)
         assert isinstance(reply, Coroutine), "what changes the cluster takes its time"
         response = await reply
-        body = b"".join(bytes(part) for part in encode(response, asked.api_version) if isinstance(part, Buffer))
+        body = encode_whole(response, asked.api_version)
         return ForwardResponse(metadata_version=self.cluster.version, body=body)
 
     def _handle(self, api_key: int) -> partial[object]:

@@ -56,6 +56,11 @@ def encode(message: object, version: int) -> list[Part]:
     return parts
 
 
+def encode_whole(message: object, version: int) -> bytes:
+    """For messages that carry no stretch of a file."""
+    return b"".join(bytes(part) for part in encode(message, version) if isinstance(part, Buffer))
+
+
 def decode(
     cls: type[Message], version: int, data: Buffer, position: int = 0, elements_max: int = ELEMENTS_MAX
 ) -> Message:

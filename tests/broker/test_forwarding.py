@@ -12,7 +12,7 @@ from tailrace.cluster.client_view import ConnectedListener
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, ApiKey
-from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.compile import decode, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, PartitionState, TopicState
@@ -23,7 +23,6 @@ from tailrace.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from tailrace.runtime.files import Buffer
 from tailrace.server.request_context import ClientIdentity, RequestContext
 
 TOPIC = TopicId(int=7)
@@ -35,10 +34,6 @@ def _context(version: int = NEWEST) -> RequestContext:
     return RequestContext(
         ApiKey.CREATE_TOPICS, version, 1, "me", listener, ClientIdentity("x"), 0.0, lambda context: None
     )
-
-
-def _bytes(message: object, version: int) -> bytes:
-    return b"".join(bytes(part) for part in encode(message, version) if isinstance(part, Buffer))
 
 
 def _metadata(version: int, *names: str) -> ApplyMetadataRequest:
@@ -62,7 +57,7 @@ class _Sc:
             await trio.sleep_forever()
         if isinstance(answer, Exception):
             raise answer
-        return ForwardResponse(metadata_version=5, body=_bytes(answer, message.api_version))
+        return ForwardResponse(metadata_version=5, body=encode_whole(answer, message.api_version))
 
 
 class _Spu:
