@@ -14,6 +14,7 @@ from tailrace.protocol.messages.alter_configs import (
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from tailrace.server.config_answers import rows
 from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -24,15 +25,7 @@ async def handle(spu: "Spu", context: RequestContext, request: AlterConfigsReque
     try:
         response: AlterConfigsResponse = await spu.forwarding.forward(context, request, FORWARD_MS_MAX)
     except KafkaError as error:
-        return AlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource in request.resources
-            ]
-        )
+        resources = [(each.resource_type, each.resource_name) for each in request.resources]
+        refused = rows(AlterConfigsResourceResponse, resources, [error] * len(resources))
+        return AlterConfigsResponse(responses=refused)
     return response

@@ -14,6 +14,7 @@ from tailrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tailrace.server.config_answers import rows
 from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
@@ -26,15 +27,8 @@ async def handle(
     try:
         response: IncrementalAlterConfigsResponse = await spu.forwarding.forward(context, request, FORWARD_MS_MAX)
     except KafkaError as error:
+        resources = [(each.resource_type, each.resource_name) for each in request.resources]
         return IncrementalAlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=error.code,
-                    error_message=error.message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource in request.resources
-            ]
+            responses=rows(AlterConfigsResourceResponse, resources, [error] * len(resources))
         )
     return response

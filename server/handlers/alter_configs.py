@@ -4,12 +4,12 @@ Kafka keeps this API for old tools; its successor is IncrementalAlterConfigs, wh
 """
 
 from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
+from tailrace.server.config_answers import alter
 from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
 
@@ -26,18 +26,5 @@ async def handle(
         )
         for resource in request.resources
     ]
-    try:
-        outcomes = await host.administration.alter_configs(wanted, validate_only=request.validate_only)
-    except KafkaError as error:
-        outcomes = [error] * len(wanted)
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=alteration.kind,
-                resource_name=alteration.name,
-            )
-            for alteration, error in zip(wanted, outcomes, strict=True)
-        ]
-    )
+    responses = await alter(host, AlterConfigsResourceResponse, wanted, validate_only=request.validate_only)
+    return AlterConfigsResponse(responses=responses)

@@ -9,12 +9,12 @@
 """
 
 from tailrace.cluster.config_changes import Alteration, ConfigChange
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from tailrace.server.config_answers import alter
 from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
 
@@ -30,18 +30,5 @@ async def handle(
         )
         for resource in request.resources
     ]
-    try:
-        outcomes = await host.administration.alter_configs(wanted, validate_only=request.validate_only)
-    except KafkaError as error:
-        outcomes = [error] * len(wanted)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=ErrorCode.NONE if error is None else error.code,
-                error_message=None if error is None else error.message,
-                resource_type=alteration.kind,
-                resource_name=alteration.name,
-            )
-            for alteration, error in zip(wanted, outcomes, strict=True)
-        ]
-    )
+    responses = await alter(host, AlterConfigsResourceResponse, wanted, validate_only=request.validate_only)
+    return IncrementalAlterConfigsResponse(responses=responses)
