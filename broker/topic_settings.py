@@ -25,6 +25,9 @@ class TopicSettings:
     min_insync_replicas: int
     unclean_election: bool
     replication_policy: str
+    lag_records_max: int
+    """How far a follower may be behind and stay in the live replica set."""
+    lag_seconds_max: float
     reads_uncommitted: bool
 
 
@@ -76,6 +79,8 @@ def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicS
         min_insync_replicas=number("min.insync.replicas"),
         unclean_election=value("unclean.leader.election.enable") is True,
         replication_policy=str(value("replication.policy")),
+        lag_records_max=number("lrs.max.lag.records"),
+        lag_seconds_max=number("lrs.max.lag.ms") / 1000,
         reads_uncommitted=value("consumer.consistency") == "uncommitted",
     )
 

@@ -72,7 +72,7 @@ class ConfigDefinition:
     honoured: bool = True
     """False: the value is checked and kept for tools that set it, but nothing here depends on it."""
     read_only: bool = False
-    """Only settable when the SPU starts."""
+    """Of a broker config: only settable when the SPU starts. Of a topic config: when the topic is created."""
     sensitive: bool = False
     hidden: bool = False
     """Settable but never listed."""
@@ -108,11 +108,6 @@ def some_of(*options: str) -> Rule:
         f"a comma-separated list of: {', '.join(options)}",
         lambda value: isinstance(value, tuple) and all(entry in options for entry in value),
     )
-
-
-def matching(pattern: str, takes: str) -> Rule:
-    compiled = re.compile(pattern)
-    return Rule(takes, lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None)
 
 
 # texts and values

@@ -12,10 +12,10 @@ from .config_definitions import (
     at_least,
     between,
     by_name,
-    matching,
     one_of,
     some_of,
 )
+from .replication_policy import LIVE, fault_of_policy
 
 BOOLEAN, STRING, INT, LONG = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT, ConfigType.LONG
 DOUBLE, LIST = ConfigType.DOUBLE, ConfigType.LIST
@@ -285,11 +285,33 @@ TOPIC_CONFIGS = by_name(
         ConfigDefinition(
             "replication.policy",
             STRING,
-            "live",
+            LIVE,
             "When a record is committed: live waits for every live replica, majority for more than half of all, "
-            "nrw:N,R,W for W stores of N. Tailrace's own.",
-            matching(r"live|majority|nrw:[1-9][0-9]?,[1-9][0-9]?,[1-9][0-9]?", "live, majority, or nrw:N,R,W"),
-            honoured=False,  # until a partition has more than one replica
+            "nrw:N,R,W for W stores of N. Chosen when the topic is created: what one policy committed another might "
+            "not find again. Tailrace's own.",
+            Rule(
+                "live, majority, or nrw:N,R,W with R and W between 1 and N, and R + W more than N",
+                lambda value: isinstance(value, str) and fault_of_policy(value) is None,
+            ),
+            read_only=True,
+        ),
+        ConfigDefinition(
+            "lrs.max.lag.records",
+            LONG,
+            1_000_000,
+            "How many records a follower may be behind before it leaves the live replica set, so that acks=all no "
+            "longer waits for it; it enters again when it has caught up. Tailrace's own.",
+            at_least(1),
+            (Synonym("lrs.max.lag.records", 1_000_000),),
+        ),
+        ConfigDefinition(
+            "lrs.max.lag.ms",
+            LONG,
+            10_000,
+            "For how long a follower may not have been at its leader's log end before it leaves the live replica set. "
+            "Tailrace's own per topic; Kafka has it for a broker, as replica.lag.time.max.ms with 30000.",
+            at_least(1),
+            (Synonym("replica.lag.time.max.ms", 10_000),),
         ),
         ConfigDefinition(
             "consumer.consistency",

@@ -7,6 +7,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from .broker_config_table import BROKER_CONFIGS
 from .broker_configs import BrokerConfigs
 from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, Value, parse, text_of
+from .replication_policy import quorum_sizes
 from .topic_config_table import TOPIC_CONFIGS
 
 
@@ -22,6 +23,29 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         checked[name] = text_of(values[name]) or ""
     _check_together(values)
     return checked
+
+
+def check_for_replicas(configs: Mapping[str, str], replicas: int) -> None:
+    """Whether checked configs suit a topic whose partitions have so many replicas. Raises KafkaError."""
+    name = "replication.policy"
+    if name in configs:
+        try:
+            quorum_sizes(configs[name], replicas)
+        except ValueError as error:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name}: {error}") from error
+
+
+def check_unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """A topic keeps what it was created with where that cannot be altered. Raises KafkaError."""
+    for definition in TOPIC_CONFIGS.values():
+        if definition.read_only:
+            default = text_of(definition.default)
+            kept, asked = (configs.get(definition.name, default) for configs in (before, after))
+            if kept != asked:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{definition.name}: {asked} is not allowed; the topic was created with {kept}, and keeps it",
+                )
 
 
 def places_of(

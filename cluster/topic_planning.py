@@ -8,7 +8,7 @@ from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 from .replica_assignment import InsufficientResources, SpuOnRack, assign
 from .specs import PartitionSpec, TopicSpec
-from .topic_configs import check_topic_configs
+from .topic_configs import check_for_replicas, check_topic_configs
 from .topic_names import INTERNAL_TOPICS, check_topic_name, collision
 
 PARTITIONS_ADDED_MAX = 10_000
@@ -55,6 +55,8 @@ def plan_topic(new: NewTopic, topic_id: TopicId, topics: Collection[str], spus: 
     else:
         replica_map = _ordered(new.replica_map)
         _check_replica_map(replica_map, spus)
+    if replica_map:
+        check_for_replicas(configs, len(replica_map[0]))
     partitions = tuple(_partition(topic_id, new.name, number, replicas) for number, replicas in enumerate(replica_map))
     return TopicSpec(topic_id, new.name, configs, partitions, internal=new.name in INTERNAL_TOPICS)
 

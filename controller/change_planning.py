@@ -10,7 +10,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.config_changes import Alteration, ResourceKind, altered, named_twice
 from tailrace.cluster.config_definitions import ConfigDefinition, Value, parse
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
-from tailrace.cluster.topic_configs import check_topic_configs, effective_value
+from tailrace.cluster.topic_configs import check_topic_configs, check_unchanged, effective_value
 from tailrace.cluster.topic_names import INTERNAL_TOPICS, collision
 from tailrace.cluster.topic_planning import (
     FIRST_EPOCH,
@@ -213,6 +213,7 @@ def _topic_configs(alteration: Alteration, local: LocalStore, broker_configs: Br
         return effective_value(definition, topic.spec.configs, broker_configs)[0]
 
     configs = check_topic_configs(altered(topic.spec.configs, alteration, TOPIC_CONFIGS, effective))
+    check_unchanged(topic.spec.configs, configs)
     return Put(replace(topic, spec=replace(topic.spec, configs=configs)))
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.replica_assignment import fault_of_rows
-from tailrace.cluster.topic_configs import check_topic_configs
+from tailrace.cluster.topic_configs import check_for_replicas, check_topic_configs
 from tailrace.cluster.topic_names import check_topic_name
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.settings import SettingsError
@@ -136,7 +136,9 @@ def _checked_topic(topic: Topic) -> Topic:
             raise FieldError(
                 f"replicaMap: partition {number} has not the {spec.replication_factor} of replicationFactor"
             )
-    return replace(topic, spec=replace(spec, configs=_checked("configs", check_topic_configs, spec.configs)))
+    configs = _checked("configs", check_topic_configs, spec.configs)
+    _checked("configs", lambda checked: check_for_replicas(checked, spec.replication_factor), configs)
+    return replace(topic, spec=replace(spec, configs=configs))
 
 
 def _checked(path: str, check: Callable[[A], R], value: A) -> R:

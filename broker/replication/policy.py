@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from tailrace.cluster.replication_policy import quorum_sizes
 from tailrace.protocol.ids import SpuId
 
 
@@ -74,16 +75,5 @@ class Quorum:
 
 def parse_policy(text: str, *, replicas: int, replicas_min: int) -> ReplicationPolicy:
     """`live`, `majority` or `nrw:N,R,W`, for a partition with so many replicas. Raises ValueError with a sentence."""
-    if text == "live":
-        return Live(replicas_min)
-    if text == "majority":
-        majority = replicas // 2 + 1
-        return Quorum(replicas, majority, majority)
-    name, _, numbers = text.partition(":")
-    parts = numbers.split(",")
-    if name != "nrw" or len(parts) != 3 or not all(part.isascii() and part.isdigit() for part in parts):
-        raise ValueError(f"a replication policy is live, majority or nrw:N,R,W, not {text!r}")
-    stores, reads, writes = map(int, parts)
-    if stores != replicas:
-        raise ValueError(f"{text} is for {stores} replicas, and there are {replicas}")
-    return Quorum(stores, reads, writes)
+    sizes = quorum_sizes(text, replicas)
+    return Live(replicas_min) if sizes is None else Quorum(*sizes)

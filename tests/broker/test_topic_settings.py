@@ -20,6 +20,9 @@ def test_the_settings_of_a_topic_that_sets_nothing() -> None:
     assert settings.produce.timestamp_after_ms_max == HOUR_MS
     assert settings.produce.compression is None
     assert settings.min_insync_replicas == 1
+    assert settings.replication_policy == "live"
+    assert settings.lag_records_max == 1_000_000
+    assert settings.lag_seconds_max == 10
     assert not settings.reads_uncommitted
 
 
@@ -47,6 +50,8 @@ def test_every_config_reaches_its_setting() -> None:
             "min.insync.replicas": "15",
             "unclean.leader.election.enable": "true",
             "replication.policy": "nrw:3,2,2",
+            "lrs.max.lag.records": "16",
+            "lrs.max.lag.ms": "1700",
             "consumer.consistency": "uncommitted",
         }
     )
@@ -76,6 +81,8 @@ def test_every_config_reaches_its_setting() -> None:
     assert settings.min_insync_replicas == 15
     assert settings.unclean_election
     assert settings.replication_policy == "nrw:3,2,2"
+    assert settings.lag_records_max == 16
+    assert settings.lag_seconds_max == 1.7
     assert settings.reads_uncommitted
 
 

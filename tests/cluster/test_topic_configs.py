@@ -5,7 +5,13 @@ import pytest
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.config_definitions import ConfigSource, Value
 from tailrace.cluster.topic_config_table import DAY_MS, HOUR_MS, TOPIC_CONFIGS
-from tailrace.cluster.topic_configs import check_topic_configs, effective_value, places_of
+from tailrace.cluster.topic_configs import (
+    check_for_replicas,
+    check_topic_configs,
+    check_unchanged,
+    effective_value,
+    places_of,
+)
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 RETENTION = TOPIC_CONFIGS["retention.ms"]
@@ -69,6 +75,8 @@ def test_places_are_listed_by_the_names_they_have_there() -> None:
         ({"leader.replication.throttled.replicas": "0"}, "leader.replication.throttled.replicas"),
         ({"leader.replication.throttled.replicas": "*,0:1"}, "leader.replication.throttled.replicas"),
         ({"replication.policy": "nrw:3,2"}, "replication.policy"),
+        ({"replication.policy": "nrw:3,1,2"}, "R + W more than N"),
+        ({"lrs.max.lag.ms": "0"}, "lrs.max.lag.ms"),
         ({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"}, "min.compaction.lag.ms"),
     ],
 )
@@ -90,3 +98,20 @@ def test_checked_configs_are_canonical() -> None:
         "cleanup.policy": "delete,compact",
         "preallocate": "true",
     }
+
+
+def test_a_policy_is_for_as_many_replicas_as_a_partition_has() -> None:
+    check_for_replicas({"replication.policy": "nrw:3,2,2"}, 3)
+    check_for_replicas({}, 2)
+    with pytest.raises(KafkaError, match="nrw:3,2,2 is for 3 replicas, and there are 2") as refused:
+        check_for_replicas({"replication.policy": "nrw:3,2,2"}, 2)
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+
+
+def test_a_policy_stays_what_it_was_when_the_topic_was_created() -> None:
+    check_unchanged({"retention.ms": "1"}, {"replication.policy": "live"})
+    check_unchanged({"replication.policy": "majority"}, {"replication.policy": "majority", "retention.ms": "2"})
+    for before, after in (({}, {"replication.policy": "majority"}), ({"replication.policy": "majority"}, {})):
+        with pytest.raises(KafkaError, match="the topic was created with") as refused:
+            check_unchanged(before, after)
+        assert refused.value.code == ErrorCode.INVALID_CONFIG

@@ -44,6 +44,14 @@ def test_a_planned_topic_is_led_by_its_first_replicas() -> None:
         assert (partition.topic, partition.topic_id, partition.epoch) == ("t", ID, 0)
 
 
+def test_a_policy_is_for_as_many_replicas_as_the_topic_has() -> None:
+    policy = {"replication.policy": "nrw:3,2,2"}
+    assert plan(NewTopic("t", 1, 3, configs=policy)).configs == policy
+    with pytest.raises(KafkaError, match="there are 2") as refused:
+        plan(NewTopic("t", 1, 2, configs=policy))
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+
+
 @pytest.mark.parametrize("replication_factor", [1, 2, 3])
 def test_replicas_are_spread_evenly(replication_factor: int) -> None:
     topic = plan(NewTopic("t", 9, replication_factor))

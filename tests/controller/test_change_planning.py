@@ -174,6 +174,19 @@ def test_lists_are_appended_to_as_they_apply() -> None:
     assert changed.spec.configs == {"cleanup.policy": "compact,delete"}
 
 
+def test_a_topic_keeps_the_policy_it_was_created_with() -> None:
+    local = local_with(topic(replication_policy="majority"))
+    keep = ConfigChange("replication.policy", Operation.SET, "majority")
+    (kept,) = plan_configs([Alteration(ResourceKind.TOPIC, "orders", (keep,))], local, BrokerConfigs({}))
+    assert isinstance(kept, Planned)
+    for change in (
+        ConfigChange("replication.policy", Operation.SET, "live"),
+        ConfigChange("replication.policy", Operation.DELETE, None),
+    ):
+        (plan,) = plan_configs([Alteration(ResourceKind.TOPIC, "orders", (change,))], local, BrokerConfigs({}))
+        assert refusal(plan) is ErrorCode.INVALID_CONFIG
+
+
 def test_overrides_are_changed_in_the_version_that_there_is() -> None:
     local = local_with(spu(1), ConfigOverrides("1", {"num.partitions": "2"}))
     change = Alteration(ResourceKind.BROKER, "1", (ConfigChange("default.replication.factor", Operation.SET, "2"),))
