@@ -53,6 +53,10 @@ class ListLog:
         self.all: list[Entry] = entries or []
 
     @property
+    def log_start(self) -> int:
+        return 0
+
+    @property
     def log_end(self) -> int:
         return self.all[-1].end if self.all else 0
 
@@ -319,9 +323,8 @@ class Cluster:
                 promise=store.promise,
                 high_watermark=store.high_watermark,
                 in_doubt=store.doubt,
-                silence_seconds_max=1.0,
-                now=self.now,
             )
+            store.role.on_linked(self.now)
         elif spec.incarnation == store.incarnation and spec.epoch > store.promise.epoch:
             check(self.leaders.setdefault(spec.epoch, store.incarnation) == store.incarnation, "two lead in one epoch")
             store.role = Leader(

@@ -28,6 +28,7 @@ class Entry:
     epoch: Epoch
     """Of the leader that replicated it last."""
     content: int = 0
+    """The batch's checksum; of a hole 0, of a bridge the epoch that it names."""
     kind: EntryKind = EntryKind.EVENT
     size: int = 1
     """In bytes."""
@@ -42,6 +43,11 @@ class Entry:
 
 class ReplicaLog(Protocol):
     """A replica's own log, read only: what is to change in it is asked for with effects."""
+
+    @property
+    def log_start(self) -> int:
+        """Whatever is before it was committed, and has been deleted. A batch may begin before it and end after it."""
+        ...
 
     @property
     def log_end(self) -> int: ...

@@ -4,6 +4,7 @@ Its log ends where it ends, and nobody knows how much of that was acknowledged: 
 may be behind. So nothing is cut but what a leader of the newest epoch shows to be different.
 """
 
+import math
 from collections.abc import Sequence
 
 from tailrace.protocol.ids import Epoch, SpuId
@@ -11,7 +12,7 @@ from tailrace.protocol.ids import Epoch, SpuId
 from .entries import Entry, ReplicaLog
 from .high_watermark import HighWatermark
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
-from .ready import AppendEntries, Cut, EndDoubt, Ready, StorePromise
+from .ready import AdvanceLogStart, AppendEntries, Cut, EndDoubt, Ready, StorePromise, Sync
 from .recovery import restamps
 from .sealing import Promise
 
@@ -28,32 +29,40 @@ class Follower:
         promise: Promise,
         high_watermark: HighWatermark,
         in_doubt: bool,
-        silence_seconds_max: float,
-        now: float,
+        syncs_before_acknowledging: bool = False,
+        hello_again_seconds: float = 1.0,
     ) -> None:
         self._spu = spu
         self._incarnation = incarnation
         self._log = log
         self._promise = promise
         self._high_watermark = high_watermark
-        self._silence_seconds_max = silence_seconds_max
+        self._hello_again_seconds = hello_again_seconds
         self._ready = Ready()
         self.leader = leader
         self.epoch = epoch
         self.in_doubt = in_doubt
+        self.syncs_before_acknowledging = syncs_before_acknowledging
         self.matched_end = high_watermark.value
         """Up to where this log is known to be the one of this epoch's leader."""
-        self.deadline = now
-        """When to say Hello (again): nothing has been heard of the leader."""
+        self.deadline = math.inf
+        """When to say Hello again: there is a link, and the leader has not answered on it."""
         self._enter(epoch)
-        self.on_deadline(now)
 
     # what happened
+
+    def on_linked(self, now: float) -> None:
+        """There is a connection to the leader's SPU, a new one or the first."""
+        self.deadline = now
+        self.on_deadline(now)
+
+    def on_link_lost(self) -> None:
+        self.deadline = math.inf
 
     def on_deadline(self, now: float) -> None:
         if now >= self.deadline:
             self._send(Hello(self.epoch, self._spu, self._incarnation))
-            self.deadline = now + self._silence_seconds_max
+            self.deadline = now + self._hello_again_seconds
 
     def on_seal(self, seal: Seal, now: float) -> None:
         if not self._accepts(seal.epoch, now):
@@ -78,6 +87,10 @@ class Follower:
                 self._ready.persist.append(Cut(self.matched_end))
                 log_end = self.matched_end
             self._high_watermark.advance(min(append.high_watermark, self.matched_end))
+            if append.log_start > self._log.log_start:
+                self._ready.persist.append(AdvanceLogStart(min(append.log_start, self._high_watermark.value)))
+            if self.syncs_before_acknowledging and self._ready.persist:
+                self._ready.persist.append(Sync())
             if self.in_doubt and self.matched_end >= append.log_end:
                 self._ready.persist.append(EndDoubt())
                 self.in_doubt = False
@@ -103,7 +116,7 @@ class Follower:
             self._send(Fenced(self._promise.epoch))
             return False
         self._enter(epoch)
-        self.deadline = now + self._silence_seconds_max
+        self.deadline = math.inf
         return True
 
     def _enter(self, epoch: Epoch) -> None:

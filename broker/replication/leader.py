@@ -27,7 +27,9 @@ class LeaderLimits:
     appends_in_flight_max: int = 8
     """For each follower; with the size of one, the window."""
     quiet_seconds_max: float = 0.5
-    """After so long without an answer a follower is sent something, be it a sign of life."""
+    """After so long without an answer a follower is sent something again."""
+    high_watermark_delay_seconds: float = 0.01
+    """So long a new high watermark waits for entries that take it along."""
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class Leader:
         policy: ReplicationPolicy,
         live_replicas: LiveReplicas,
         limits: LeaderLimits,
+        syncs_before_acknowledging: bool = False,
         now: float,
     ) -> None:
         self._spu = spu
@@ -80,11 +83,14 @@ class Leader:
         self._sealing = Sealing(policy, high_watermark.value)
         self._recovers_from = high_watermark.value
         self._ready = Ready()
+        self._synced_end = 0
         self.epoch = epoch
         self.live_replicas = live_replicas
         self.is_serving = False
         """Accepts batches; before that, nobody knows where the log ends."""
         self.is_over = False
+        self.is_stopping = False
+        self.syncs_before_acknowledging = syncs_before_acknowledging
         self.recovered_end = 0
         """Up to here goes what earlier epochs left, with the bridge: one segment, sealed when this is committed."""
         self._seal_own_store(in_doubt, now)
@@ -98,6 +104,23 @@ class Leader:
     @property
     def has_sealed_earlier_segments(self) -> bool:
         return self.is_serving and self.high_watermark >= self.recovered_end
+
+    @property
+    def is_settled(self) -> bool:
+        """Every live follower has all, and knows that it is committed: another leader will have nothing to recover."""
+        log_end = self._log.log_end
+        followers = [self._links.get(spu) for spu in self.live_replicas.stored if spu != self._spu]
+        return self.high_watermark == log_end and all(
+            link is not None and link.high_watermark == log_end for link in followers
+        )
+
+    def holders_of(self, entry: Entry) -> list[SpuId]:
+        """The followers that said, when they were sealed, that they have this entry."""
+        return [
+            spu
+            for spu, entries in self._sealing.entries.items()
+            if spu != self._spu and any(entry.same_as(held) for held in entries)
+        ]
 
     @property
     def deadline(self) -> float:
@@ -150,6 +173,20 @@ class Leader:
         assert self.is_serving and not self.is_over
         for spu, link in self._links.items():
             self._push(spu, link, now)
+        self._commit(now)
+
+    def on_synced(self, end: int, now: float) -> None:
+        """The own log is on the disk up to there; matters where that must be before it is acknowledged."""
+        self._synced_end = max(self._synced_end, end)
+        self._commit(now)
+
+    def on_link_lost(self, spu: SpuId, now: float) -> None:
+        """What was sent may be lost, and the follower is silent until it says Hello again."""
+        self._links.pop(spu, None)
+
+    def on_stopping(self, now: float) -> None:
+        """Nothing more is appended; the followers are told at once that all is committed."""
+        self.is_stopping = True
         self._commit(now)
 
     def on_live_replicas(self, epoch: Epoch, version: int, members: Mapping[SpuId, str], now: float) -> None:
@@ -266,7 +303,12 @@ class Leader:
         if link.quiet_at < now:
             link.quiet_at = now + self._limits.quiet_seconds_max
         live = frozenset(self.live_replicas.counting)
-        self._send(spu, Append(self.epoch, link.sent_end, entries, self.high_watermark, self._log.log_end, live))
+        self._send(
+            spu,
+            Append(
+                self.epoch, link.sent_end, entries, self.high_watermark, self._log.log_end, self._log.log_start, live
+            ),
+        )
 
     def _speak_up(self, spu: SpuId, link: _Link, now: float) -> None:
         """Nothing was heard for a while: what was sent may be lost, and the answer to this will tell."""

@@ -51,6 +51,7 @@ class Append:
     entries: tuple[Entry, ...]
     high_watermark: int
     log_end: int
+    log_start: int
     live_replicas: frozenset[SpuId]
 
 

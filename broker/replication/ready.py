@@ -45,7 +45,19 @@ class AppendEntries:
     entries: tuple[Entry, ...]
 
 
-Persist = StorePromise | EndDoubt | Cut | Restamp | AppendEntries
+@dataclass(frozen=True, slots=True)
+class AdvanceLogStart:
+    """Gives up what is before; a log that ends before it becomes an empty one that begins there."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """All that is in the log must be on the disk before anything is sent."""
+
+
+Persist = StorePromise | EndDoubt | AdvanceLogStart | Cut | Restamp | AppendEntries | Sync
 
 
 @dataclass(slots=True)

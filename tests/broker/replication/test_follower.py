@@ -18,7 +18,7 @@ def e(base: int, epoch: int = 1, content: int | None = None) -> Entry:
 def _follower(
     entries: list[Entry], *, high_watermark: int = 0, promised: int = 1, epoch: int = 2, in_doubt: bool = False
 ) -> Follower:
-    return Follower(
+    follower = Follower(
         FOLLOWER,
         "2.1",
         LEADER,
@@ -27,13 +27,13 @@ def _follower(
         promise=Promise(Epoch(promised)),
         high_watermark=HighWatermark(high_watermark),
         in_doubt=in_doubt,
-        silence_seconds_max=1.0,
-        now=0.0,
     )
+    follower.on_linked(0.0)
+    return follower
 
 
 def _append(base: int, *entries: Entry, epoch: int = 2, high_watermark: int = 0, log_end: int = 100) -> Append:
-    return Append(Epoch(epoch), base, entries, high_watermark, log_end, frozenset({LEADER}))
+    return Append(Epoch(epoch), base, entries, high_watermark, log_end, 0, frozenset({LEADER}))
 
 
 def _after(follower: Follower, append: Append) -> Ready:
