@@ -137,6 +137,8 @@ class SimulatedFiles:
         self.room_bytes: int | None = None
         """How many more bytes the disk takes; None for any number."""
         self.syncs_fail = False
+        self.sync_seconds: Callable[[], float] = lambda: 0.0
+        """How long the disk takes this time."""
 
     # what a log does
 
@@ -237,7 +239,11 @@ class SimulatedFiles:
         self.on_operation()
 
     async def _reach_disk(self) -> None:
-        await trio.lowlevel.checkpoint()
+        seconds = self.sync_seconds()
+        if seconds:
+            await trio.sleep(seconds)
+        else:
+            await trio.lowlevel.checkpoint()
         if self.syncs_fail:
             raise OSError(errno.EIO, "the simulated disk is broken")
 
@@ -261,6 +267,29 @@ class SimulatedFiles:
                 continue
             node = copies.setdefault(id(names[path]), _after_crash(names[path], keep))
             after._names[path] = after._synced_names[path] = node
+        return after
+
+    def after_kill(self) -> "SimulatedFiles":
+        """The files as the next process finds them while the machine goes on: what was not synced may still be lost."""
+        after = SimulatedFiles()
+        copies: dict[int, Node] = {}
+
+        def copied(node: Node) -> Node:
+            if id(node) not in copies:
+                copy = Node(node.is_directory, bytearray(node.content), node.synced, list(node.unsynced))
+                copies[id(node)] = copy
+            return copies[id(node)]
+
+        def copied_entry(entry: Entry) -> Entry:
+            return Link(entry.path, copied(entry.node)) if isinstance(entry, Link) else entry
+
+        after._names = {path: copied(node) for path, node in self._names.items()}
+        after._synced_names = {path: copied(node) for path, node in self._synced_names.items()}
+        after._unsynced_entries = {
+            directory: [copied_entry(entry) for entry in entries]
+            for directory, entries in self._unsynced_entries.items()
+        }
+        after.room_bytes = self.room_bytes
         return after
 
 

@@ -1,0 +1,40 @@
+"""Runs a coroutine so that the same seed gives the same history: virtual time, and Trio's scheduler drawn from the seed.
+
+Trio shuffles the tasks that are ready, on purpose. Its own tests make that repeatable through two private names, which
+are used here and nowhere else; `test_determinism` would notice if they went away.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import TypeVar
+
+import trio
+from trio._core import _run as trio_internals
+from trio.testing import MockClock
+
+T = TypeVar("T")
+
+
+@contextmanager
+def _seeded_scheduler(seed: int) -> Iterator[None]:
+    """Puts everything back: other tests in this process keep Trio's own disorder."""
+    before = trio_internals._ALLOW_DETERMINISTIC_SCHEDULING
+    state = trio_internals._r.getstate()
+    trio_internals._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+    trio_internals._r.seed(seed)
+    try:
+        yield
+    finally:
+        trio_internals._ALLOW_DETERMINISTIC_SCHEDULING = before  # type: ignore[misc]
+        trio_internals._r.setstate(state)
+
+
+def run_seeded(seed: int, main: Callable[[], Awaitable[T]]) -> T:
+    with _seeded_scheduler(seed):
+        return trio.run(main, clock=MockClock(autojump_threshold=0))
+
+
+def random_of(seed: int, *concern: object) -> Random:
+    """A source of its own for each concern: what is left out of one leaves the others as they were."""
+    return Random(":".join(map(str, (seed, *concern))))
