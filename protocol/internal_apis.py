@@ -1,12 +1,16 @@
 """The APIs that our own programs ask of each other, by who asks whom; never in ApiVersions.
 
 They use Kafka's encoding and headers, with keys that Kafka is far from, so that a message which strays to the wrong
-port is recognised and refused.
+port is recognised and refused. SPUs among themselves only tell: their messages are answered by others, or not at all.
 """
 
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
-from .apis import Api, table_of
+from .apis import Api, message_name, table_of
 
 INTERNAL_KEY_MIN = 10_000
 
@@ -23,12 +27,43 @@ class InternalApiKey(IntEnum):
     APPLY_METADATA = 10051
     DESCRIBE_REPLICAS = 10052
 
+    INTRODUCE = 10100
+    REFUSE = 10101
+    HELLO = 10102
+    SEAL = 10103
+    SEAL_REPLY = 10104
+    APPEND = 10105
+    APPEND_REPLY = 10106
+    FENCED = 10107
+    FETCH_ENTRIES = 10108
+    FETCHED_ENTRIES = 10109
+    PING = 10110
+
     LIST_OBJECTS = 11000
     CREATE_OBJECT = 11001
     UPDATE_OBJECT = 11002
     DELETE_OBJECT = 11003
     UNDELETE_TOPIC = 11004
     DESCRIBE_PARTITIONS = 11005
+
+
+@dataclass(frozen=True, slots=True)
+class PeerApi:
+    """A message that nobody has to answer."""
+
+    key: InternalApiKey
+    min_version: int
+    max_version: int
+
+    @property
+    def name(self) -> str:
+        return message_name(self.key)
+
+    @property
+    def message(self) -> type[Any]:
+        module = importlib.import_module(f"tailrace.protocol.internal.{self.key.name.lower()}_message")
+        message: type[Any] = getattr(module, f"{self.name}Message")
+        return message
 
 
 def _api(key: InternalApiKey) -> Api:
@@ -61,3 +96,21 @@ SC_OBJECT_APIS = table_of(
     _api(InternalApiKey.DESCRIBE_PARTITIONS),
 )
 """What the command line asks of the SC, on the SC's public port, beside Kafka's APIs."""
+
+PEER_APIS: Mapping[int, PeerApi] = {
+    key: PeerApi(key, 0, 0)
+    for key in (
+        InternalApiKey.INTRODUCE,
+        InternalApiKey.REFUSE,
+        InternalApiKey.HELLO,
+        InternalApiKey.SEAL,
+        InternalApiKey.SEAL_REPLY,
+        InternalApiKey.APPEND,
+        InternalApiKey.APPEND_REPLY,
+        InternalApiKey.FENCED,
+        InternalApiKey.FETCH_ENTRIES,
+        InternalApiKey.FETCHED_ENTRIES,
+        InternalApiKey.PING,
+    )
+}
+"""What SPUs tell each other, on the private port of the one that leads."""

@@ -69,6 +69,8 @@ def _element(kind: str | type, version: int, random: Random) -> Any:
             return random.random() < 0.5
         case "uint16":
             return random.randrange(2**16)
+        case "uint32":
+            return random.randrange(2**32)
         case "float64":
             return random.choice((0.0, -1.5, 1e300, float("inf")))
         case "string":

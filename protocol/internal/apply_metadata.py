@@ -31,12 +31,16 @@ class SpuState:
     rack: str | None = None
     is_online: bool = False
     endpoints: list[Endpoint] = field(default_factory=list)
+    private_host: str = ""
+    private_port: int = 0
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("id", "int32", "0+"),
         Field("rack", "string", "0+", nullable="0+"),
         Field("is_online", "bool", "0+"),
         Field("endpoints", Endpoint, "0+", array=True),
+        Field("private_host", "string", "0+"),
+        Field("private_port", "int32", "0+"),
     )
 
 

@@ -22,21 +22,38 @@ class Config:
 
 
 @dataclass(slots=True)
+class LiveReplica:
+    """Inside ApplySpecsRequest."""
+
+    spu_id: int = 0
+    incarnation: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("spu_id", "int32", "0+"),
+        Field("incarnation", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
 class PartitionState:
     """Inside ApplySpecsRequest."""
 
     partition: int = 0
     leader: int = -1
     epoch: int = -1
+    leader_incarnation: str = ""
     replicas: list[int] = field(default_factory=list)
-    live_replicas: list[int] = field(default_factory=list)
+    live_replicas: list[LiveReplica] = field(default_factory=list)
+    version: int = 0
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("partition", "int32", "0+"),
         Field("leader", "int32", "0+"),
         Field("epoch", "int32", "0+"),
+        Field("leader_incarnation", "string", "0+"),
         Field("replicas", "int32", "0+", array=True),
-        Field("live_replicas", "int32", "0+", array=True),
+        Field("live_replicas", LiveReplica, "0+", array=True),
+        Field("version", "int32", "0+"),
     )
 
 

@@ -27,6 +27,7 @@ class RegisterSpuRequest:
 
     spu_id: int = 0
     incarnation: str = ""
+    store_incarnation: str = ""
     stopped_cleanly: bool = False
     software_version: str = ""
     listeners: list[RegisteredListener] = field(default_factory=list)
@@ -39,6 +40,7 @@ class RegisterSpuRequest:
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("spu_id", "int32", "0+"),
         Field("incarnation", "string", "0+"),
+        Field("store_incarnation", "string", "0+"),
         Field("stopped_cleanly", "bool", "0+"),
         Field("software_version", "string", "0+"),
         Field("listeners", RegisteredListener, "0+", array=True),

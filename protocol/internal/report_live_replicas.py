@@ -9,19 +9,34 @@ from tailrace.protocol.primitives import NO_UUID
 
 
 @dataclass(slots=True)
+class Member:
+    """Inside ReportLiveReplicasRequest."""
+
+    spu_id: int = 0
+    incarnation: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("spu_id", "int32", "0+"),
+        Field("incarnation", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
 class ReportedPartition:
     """Inside ReportLiveReplicasRequest."""
 
     topic_id: UUID = NO_UUID
     partition: int = 0
     epoch: int = 0
-    live_replicas: list[int] = field(default_factory=list)
+    version: int = 0
+    members: list[Member] = field(default_factory=list)
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic_id", "uuid", "0+"),
         Field("partition", "int32", "0+"),
         Field("epoch", "int32", "0+"),
-        Field("live_replicas", "int32", "0+", array=True),
+        Field("version", "int32", "0+"),
+        Field("members", Member, "0+", array=True),
     )
 
 

@@ -12,10 +12,12 @@ from tailrace.protocol.ids import TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, PartitionState, TopicState
 from tailrace.protocol.internal_apis import (
     INTERNAL_KEY_MIN,
+    PEER_APIS,
     SC_OBJECT_APIS,
     SC_PRIVATE_APIS,
     SPU_PRIVATE_APIS,
     InternalApiKey,
+    PeerApi,
 )
 from tailrace.protocol.messages.metadata import MetadataResponse
 
@@ -31,10 +33,17 @@ def test_the_tables_agree_with_the_messages(api: Api) -> None:
         assert Versions.parse(message.VERSIONS) == (api.min_version, api.max_version)
 
 
+@pytest.mark.parametrize("api", PEER_APIS.values(), ids=lambda api: api.name)
+def test_what_spus_tell_each_other_agrees_with_the_messages(api: PeerApi) -> None:
+    assert api.key == api.message.API_KEY
+    assert Versions.parse(api.message.FLEXIBLE).first == 0
+    assert Versions.parse(api.message.VERSIONS) == (api.min_version, api.max_version)
+
+
 def test_every_api_has_one_direction_and_a_key_far_from_those_of_kafka() -> None:
-    assert sorted(api.key for api in EVERY_API) == sorted(InternalApiKey)
+    assert sorted([*(api.key for api in EVERY_API), *PEER_APIS]) == sorted(InternalApiKey)
     assert max(ApiKey) < min(InternalApiKey) == INTERNAL_KEY_MIN
-    assert not any(API_TABLE.keys() & table.keys() for table in TABLES)
+    assert not any(API_TABLE.keys() & table.keys() for table in (*TABLES, PEER_APIS))
 
 
 def test_a_request_that_strayed_into_the_other_direction_is_refused() -> None:
@@ -67,4 +76,5 @@ def test_a_cluster_of_many_partitions_is_not_refused_where_the_peer_is_trusted()
 def test_the_page_names_every_message_under_who_asks_it() -> None:
     page = (Path(__file__).parents[2] / "docs" / "private_protocols.md").read_text()
     rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \|", page, re.MULTILINE)
-    assert rows == [(api.name, str(int(api.key)), str(api.max_version)) for api in EVERY_API]
+    in_order = [*SC_PRIVATE_APIS.values(), *SPU_PRIVATE_APIS.values(), *PEER_APIS.values(), *SC_OBJECT_APIS.values()]
+    assert rows == [(api.name, str(int(api.key)), str(api.max_version)) for api in in_order]

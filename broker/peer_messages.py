@@ -1,0 +1,58 @@
+"""What SPUs tell each other beside what the replication core says: who they are, and bytes that a new leader lacks."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.record_batch import BatchHeader
+from tailrace.runtime.file_range import FileRange
+from tailrace.runtime.files import Buffer
+
+from .replication.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class PeerIdentity:
+    """How an SPU introduces itself."""
+
+    spu: SpuId
+    incarnation: str
+    """Of its store: another one when what it had may be gone."""
+    process: str
+    """Another one each time it starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchEntries:
+    """A new leader lacks bytes that this store has described."""
+
+    epoch: Epoch
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedEntries:
+    epoch: Epoch
+    start: int
+
+
+PeerMessage = Message | FetchEntries | FetchedEntries
+
+
+@dataclass(slots=True)
+class ReceivedBatches:
+    """The records of an Append or of FetchedEntries, checked: whole batches, one after the other."""
+
+    data: Buffer
+    """Lies in the buffer of the connection, and is good until the turn ends: who needs it longer takes `kept`."""
+    headers: list[BatchHeader]
+    """Of all of them, in order."""
+
+    def kept(self) -> "ReceivedBatches":
+        """The same, for as long as it is wanted."""
+        return ReceivedBatches(bytes(self.data), self.headers)
+
+
+RecordsToSend = Buffer | Callable[[], Sequence[FileRange]]
+"""Batches, or where they lie; the call is made when the connection takes them, which may be never."""

@@ -1,0 +1,38 @@
+"""AppendMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID, Records
+
+
+@dataclass(slots=True)
+class AppendMessage:
+    """Versions 0, flexible: 0+."""
+
+    topic_id: UUID = NO_UUID
+    partition: int = 0
+    epoch: int = 0
+    base: int = 0
+    high_watermark: int = 0
+    log_end: int = 0
+    log_start: int = 0
+    live_replicas: list[int] = field(default_factory=list)
+    records: Records | None = None
+
+    API_KEY: ClassVar[int] = 10105
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("partition", "int32", "0+"),
+        Field("epoch", "int32", "0+"),
+        Field("base", "int64", "0+"),
+        Field("high_watermark", "int64", "0+"),
+        Field("log_end", "int64", "0+"),
+        Field("log_start", "int64", "0+"),
+        Field("live_replicas", "int32", "0+", array=True),
+        Field("records", "records", "0+", nullable="0+"),
+    )

@@ -1,0 +1,30 @@
+"""FetchedEntriesMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID, Records
+
+
+@dataclass(slots=True)
+class FetchedEntriesMessage:
+    """Versions 0, flexible: 0+."""
+
+    topic_id: UUID = NO_UUID
+    partition: int = 0
+    epoch: int = 0
+    start: int = 0
+    records: Records | None = None
+
+    API_KEY: ClassVar[int] = 10109
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("partition", "int32", "0+"),
+        Field("epoch", "int32", "0+"),
+        Field("start", "int64", "0+"),
+        Field("records", "records", "0+", nullable="0+"),
+    )

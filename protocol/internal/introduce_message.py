@@ -1,0 +1,26 @@
+"""IntroduceMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class IntroduceMessage:
+    """Versions 0, flexible: 0+."""
+
+    cluster_id: str = ""
+    spu_id: int = 0
+    incarnation: str = ""
+    process: str = ""
+
+    API_KEY: ClassVar[int] = 10100
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("cluster_id", "string", "0+"),
+        Field("spu_id", "int32", "0+"),
+        Field("incarnation", "string", "0+"),
+        Field("process", "string", "0+"),
+    )

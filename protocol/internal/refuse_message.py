@@ -1,0 +1,22 @@
+"""RefuseMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class RefuseMessage:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+    error_message: str = ""
+
+    API_KEY: ClassVar[int] = 10101
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+"),
+    )

@@ -1,0 +1,28 @@
+"""SealMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID
+
+
+@dataclass(slots=True)
+class SealMessage:
+    """Versions 0, flexible: 0+."""
+
+    topic_id: UUID = NO_UUID
+    partition: int = 0
+    epoch: int = 0
+    entries_from: int = 0
+
+    API_KEY: ClassVar[int] = 10103
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("partition", "int32", "0+"),
+        Field("epoch", "int32", "0+"),
+        Field("entries_from", "int64", "0+"),
+    )
