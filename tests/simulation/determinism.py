@@ -1,4 +1,4 @@
-"""Runs a coroutine so that the same seed gives the same history: virtual time, and Trio's scheduler drawn from the seed.
+"""Runs a coroutine so that one seed gives one history: virtual time, and Trio's scheduler drawn from the seed.
 
 Trio shuffles the tasks that are ready, on purpose. Its own tests make that repeatable through two private names, which
 are used here and nowhere else; `test_determinism` would notice if they went away.

@@ -1,0 +1,84 @@
+"""The key-value store as one Streaming Controller reaches it: answers come late, or not at all, and end with the SC."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from random import Random
+
+import trio
+
+from tailrace.controller.key_value.interface import (
+    Change,
+    Entry,
+    KeyValueStore,
+    Listing,
+    StoreUnavailable,
+    WatchEvent,
+)
+
+DELAY_SECONDS_MAX = 0.002
+
+
+class StoreAccess:
+    def __init__(self, store: KeyValueStore, chance: Random) -> None:
+        self._store = store
+        self._chance = chance
+        self.is_dead = False
+        self.is_cut_off = False
+
+    async def get(self, key: str) -> Entry | None:
+        await self._there()
+        return await self._back(await self._store.get(key))
+
+    async def list(self, prefix: str) -> Listing:
+        await self._there()
+        return await self._back(await self._store.list(prefix))
+
+    async def write(self, changes: Sequence[Change], guard: Entry | None = None) -> Sequence[int | None]:
+        await self._there()
+        return await self._back(await self._store.write(changes, guard))
+
+    @asynccontextmanager
+    async def watch(self, prefix: str, after_revision: int) -> AsyncIterator[AsyncIterator[WatchEvent]]:
+        async with self._store.watch(prefix, after_revision) as events:
+            yield self._late(events)
+
+    async def take(self, key: str, value: bytes, ttl_seconds: float) -> Entry | None:
+        await self._there()
+        return await self._back(await self._store.take(key, value, ttl_seconds))
+
+    async def renew(self, entry: Entry) -> None:
+        await self._there()
+        await self._store.renew(entry)
+        await self._back(None)
+
+    async def give_up(self, entry: Entry) -> None:
+        await self._there()
+        await self._store.give_up(entry)
+        await self._back(None)
+
+    async def close(self) -> None:
+        """The store outlives whoever uses it."""
+
+    async def _late(self, events: AsyncIterator[WatchEvent]) -> AsyncIterator[WatchEvent]:
+        async for event in events:
+            await self._delay()
+            while self.is_cut_off:
+                await trio.sleep(0.1)
+            yield event
+
+    async def _there(self) -> None:
+        await self._delay()
+        self._check()
+
+    async def _back(self, answer):  # type: ignore[no-untyped-def]
+        """What was done may be done although the answer does not come."""
+        await self._delay()
+        self._check()
+        return answer
+
+    async def _delay(self) -> None:
+        await trio.sleep(self._chance.random() * DELAY_SECONDS_MAX)
+
+    def _check(self) -> None:
+        if self.is_dead or self.is_cut_off:
+            raise StoreUnavailable("the simulated store does not answer")

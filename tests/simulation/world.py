@@ -1,0 +1,271 @@
+"""A cluster in a seed: real Streaming Controllers and real SPUs, on simulated networks, disks, clocks and chance.
+
+A process is killed by taking its seams away and cancelling it: whatever its tasks still do reaches nobody. What its
+machine keeps is decided by the kind of fault: the page cache of a kill, any part of what was not synced of a power loss.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import structlog
+import trio
+
+from tailrace.broker.spu import Spu
+from tailrace.broker.spu import StartError as SpuStartError
+from tailrace.controller.key_value import interface as key_value
+from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.object_codec import encode, key_of
+from tailrace.controller.objects import Spu as RegisteredSpu
+from tailrace.controller.objects import SpuSpec as RegisteredSpec
+from tailrace.controller.streaming_controller import StartError as ScStartError
+from tailrace.controller.streaming_controller import StreamingController
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.network import Address, CannotListenError
+from tailrace.runtime.seams import Seams
+from tailrace.runtime.settings import ListenerSettings, ScSettings, SpuSettings
+
+from .determinism import random_of
+from .faulty_network import Internet, ProcessNetwork
+from .files import Keep, SimulatedFiles
+from .store_access import StoreAccess
+
+EPOCH_MS = 1_700_000_000_000
+RESTART_SECONDS = 0.5
+"""A supervisor starts a process again that gave up by itself."""
+SEVERAL_SCS = "etcd://simulated:2379"
+"""What an SC is told that shares its store with others; the store itself is handed to it."""
+
+silent_logger = structlog.wrap_logger(
+    structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+)
+
+
+def spu_address(spu: int) -> Address:
+    return Address(f"spu-{spu}", 9005)
+
+
+@dataclass
+class HostClock:
+    """Wall-clock time of one machine; faults make it jump."""
+
+    skew_ms: int = 0
+
+    def now_ms(self) -> int:
+        return EPOCH_MS + int(trio.current_time() * 1000) + self.skew_ms
+
+
+@dataclass
+class Process:
+    server: Spu | StreamingController
+    network: ProcessNetwork
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    ended: trio.Event = field(default_factory=trio.Event)
+    is_killed: bool = False
+    is_stopping: bool = False
+
+
+@dataclass
+class Machine:
+    host: str
+    chance: Random
+    clock: HostClock = field(default_factory=HostClock)
+    files: SimulatedFiles = field(default_factory=SimulatedFiles)
+    process: Process | None = None
+    is_on: bool = True
+    wants_to_run: bool = False
+    """Whether a supervisor starts the process again that ended by itself."""
+    store: StoreAccess | None = None
+    sync_seconds: Callable[[], float] | None = None
+
+    def use_disk(self, files: SimulatedFiles) -> None:
+        """Faults of the disk itself outlive the process."""
+        files.room_bytes, files.syncs_fail = self.files.room_bytes, self.files.syncs_fail
+        files.sync_seconds = self.disk_seconds
+        self.files = files
+
+    def disk_seconds(self) -> float:
+        if self.sync_seconds is not None:
+            return self.sync_seconds()
+        return 0.0002 + self.chance.random() * 0.002
+
+
+class World:
+    def __init__(
+        self,
+        seed: int,
+        nursery: trio.Nursery,
+        *,
+        spus: int,
+        scs: int = 1,
+        buffer_bytes: int = 64 * 1024,
+        broker: dict[str, str] | None = None,
+        logger: Any = silent_logger,
+    ) -> None:
+        self.seed = seed
+        self.chance = random_of(seed, "world")
+        self.internet = Internet(random_of(seed, "network"), buffer_bytes=buffer_bytes)
+        self.store = MemoryStore()
+        self.spus = {number: self._machine(f"spu-{number}") for number in range(1, spus + 1)}
+        self.scs = {number: self._machine(f"sc-{number}") for number in range(1, scs + 1)}
+        self.crashed: list[BaseException] = []
+        """What ended a process that nobody killed: always a bug."""
+        self.on_started: Callable[[int, Spu], None] = lambda number, spu: None
+        self._nursery = nursery
+        self._broker = broker or {}
+        self._logger = logger
+        self._starts = 0
+
+    def _machine(self, host: str) -> Machine:
+        machine = Machine(host, random_of(self.seed, host))
+        machine.files.sync_seconds = machine.disk_seconds
+        return machine
+
+    @property
+    def hosts(self) -> list[str]:
+        return [machine.host for machine in (*self.spus.values(), *self.scs.values())]
+
+    def running_spus(self) -> dict[int, Spu]:
+        return {
+            number: machine.process.server
+            for number, machine in self.spus.items()
+            if machine.process is not None and isinstance(machine.process.server, Spu)
+        }
+
+    # life
+
+    async def register(self) -> None:
+        """All SPUs, into the store, as somebody did with the command line."""
+        objects = [RegisteredSpu(RegisteredSpec(SpuId(number))) for number in self.spus]
+        await self.store.write([key_value.Put(key_of(each), encode(each), 0) for each in objects])
+
+    def start_everything(self) -> None:
+        for number in self.scs:
+            self.start_sc(number)
+        for number in self.spus:
+            self.start_spu(number)
+
+    def start_sc(self, number: int) -> None:
+        machine = self.scs[number]
+        if machine.process is not None:
+            return
+        network = self.internet.process_on(machine.host)
+        machine.store = StoreAccess(self.store, machine.chance)
+        settings = ScSettings(
+            data_directory="/data/sc",
+            listeners=(ListenerSettings("PUBLIC", Address(machine.host, 9003)),),
+            private=ListenerSettings("PRIVATE", self._sc_private(number)),
+            store=SEVERAL_SCS if len(self.scs) > 1 else "memory",
+            reconciliation_seconds=10,
+            broker=self._broker,
+        )
+        seams = Seams(network, machine.files, machine.clock, self._luck())
+        logger = self._logger.bind(at=machine.host)
+        self._run(machine, StreamingController(settings, seams, machine.store, logger), network)
+
+    def start_spu(self, number: int) -> None:
+        machine = self.spus[number]
+        if machine.process is not None:
+            return
+        if not machine.is_on:
+            machine.is_on = True
+            self.internet.switch_on(machine.host)
+        network = self.internet.process_on(machine.host)
+        settings = SpuSettings(
+            number,
+            "/data/spu",
+            (ListenerSettings("PUBLIC", spu_address(number)),),
+            broker=self._broker,
+            controllers=tuple(self._sc_private(each) for each in self.scs),
+            private=ListenerSettings("PRIVATE", Address(machine.host, 9006)),
+        )
+        seams = Seams(network, machine.files, machine.clock, self._luck())
+        spu = Spu(settings, seams, self._logger.bind(at=machine.host))
+        self.on_started(number, spu)
+        self._run(machine, spu, network)
+
+    def _sc_private(self, number: int) -> Address:
+        return Address(f"sc-{number}", 9004)
+
+    def _luck(self) -> RandomChance:
+        """No two processes have the same."""
+        self._starts += 1
+        return RandomChance(self.chance.getrandbits(64) + self._starts)
+
+    def _run(self, machine: Machine, server: Spu | StreamingController, network: ProcessNetwork) -> None:
+        machine.process = Process(server, network)
+        machine.wants_to_run = True
+        self._nursery.start_soon(self._supervise, machine, machine.process)
+
+    async def _supervise(self, machine: Machine, process: Process) -> None:
+        try:
+            with process.scope:
+                await process.server.run()
+        except Exception as error:
+            if process.is_killed:
+                return  # it found that its seams are gone
+            self._on_ended_by_itself(machine, process, error)
+        finally:
+            process.ended.set()
+            process.network.die()
+            if machine.process is process:
+                machine.process = None
+                machine.use_disk(machine.files.after_kill())  # no lock outlives a process
+        if not process.is_killed and not process.is_stopping and machine.wants_to_run:
+            await trio.sleep(RESTART_SECONDS)
+            if machine.process is None and machine.wants_to_run:
+                self._start(machine)
+
+    def _on_ended_by_itself(self, machine: Machine, process: Process, error: Exception) -> None:
+        expected = SpuStartError, ScStartError, CannotListenError
+        if isinstance(error, OSError) and (machine.files.syncs_fail or machine.files.room_bytes is not None):
+            return  # a server may give up when its disk does
+        if not isinstance(error, expected) and not process.is_stopping:
+            error.add_note(f"it ended {machine.host} at {trio.current_time():.3f} s")
+            self.crashed.append(error)
+
+    def _start(self, machine: Machine) -> None:
+        for number, each in self.spus.items():
+            if each is machine:
+                self.start_spu(number)
+        for number, each in self.scs.items():
+            if each is machine:
+                self.start_sc(number)
+
+    # how processes end
+
+    def kill(self, machine: Machine) -> None:
+        """kill -9, at once, wherever it is."""
+        process = self._take(machine)
+        if process is not None:
+            process.network.die()
+            machine.use_disk(machine.files.after_kill())
+
+    def lose_power(self, machine: Machine, keep: Keep) -> None:
+        process = self._take(machine)
+        if process is not None:
+            machine.is_on = False
+            self.internet.switch_off(machine.host, process.network)
+            machine.use_disk(machine.files.crash(keep))
+
+    def _take(self, machine: Machine) -> Process | None:
+        process, machine.process = machine.process, None
+        machine.wants_to_run = False
+        if process is not None:
+            process.is_killed = True
+            if machine.store is not None:
+                machine.store.is_dead = True
+            process.scope.cancel()
+        return process
+
+    async def stop(self, machine: Machine) -> None:
+        """A clean one."""
+        process = machine.process
+        machine.wants_to_run = False
+        if process is not None:
+            process.is_stopping = True
+            process.server.stop()
+            await process.ended.wait()
