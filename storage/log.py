@@ -6,12 +6,13 @@ may have dropped what it could not write, so a second one could succeed without 
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
 from operator import attrgetter
 
 import trio
 
+from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, File, Files
@@ -170,6 +171,29 @@ class Log:
         if not segment.has_room_for(header, self.config):
             segment = self._roll()
         segment.append(batch, header)
+        self._on_appended(batch, header)
+
+    def append_batches(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Consecutive whole batches, with as few writes as segments. OSError: those before `log_end` were appended."""
+        if self._failure is not None:
+            raise OSError(self._failure)
+        assert headers[0].base_offset >= self.log_end
+        view, position, first = memoryview(data), 0, 0
+        while first < len(headers):
+            segment = self._open
+            count = segment.count_with_room(headers, first, self.config)
+            if count == 0:
+                self._roll()
+                continue
+            some = headers[first : first + count]
+            size = sum(header.batch_length + 12 for header in some)
+            segment.append_batches(view[position : position + size], some)
+            for header in some:
+                self._on_appended(view[position:], header)
+                position += header.batch_length + 12
+            first += count
+
+    def _on_appended(self, batch: Buffer, header: BatchHeader) -> None:
         if header.leader_epoch != self._latest_epoch:
             self._latest_epoch = header.leader_epoch
             self.epochs.begin(header.leader_epoch, header.base_offset)
@@ -215,6 +239,37 @@ class Log:
             elif found is not None:
                 return found or passed
         return segment.read(offset, bytes_max, up_to, at_least_one=at_least_one) or passed
+
+    def headers(self, start: int, end: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
+        """Of the batches that reach beyond `start` and begin before `end`, in order, and what recovery wrote of them.
+
+        For the newest batch this is as cheap as can be. The log must not change while one iterates.
+        """
+        if self._failure is not None:
+            raise OSError(self._failure)
+        start = max(start, self.log_start)
+        if start >= self._open.base:
+            return self._open.headers(start, end)
+        return chain.from_iterable(segment.headers(start, end) for segment in self._segments_between(start, end))
+
+    def read_batches(self, base: int, end: int) -> list[FileRange]:
+        """The bytes of the batches between these two offsets, at which one begins and one ends: a range a segment."""
+        if self._failure is not None:
+            raise OSError(self._failure)
+        ranges = []
+        for segment in self._segments_between(base, end):
+            start = segment.position_of(base) if base > segment.base else 0
+            stop = segment.position_of(end) if end < segment.end else segment.size
+            if start < stop:
+                ranges.append(FileRange(segment.reader.log.get(), start, stop - start))
+        return ranges
+
+    def _segments_between(self, start: int, end: int) -> list[Segment]:
+        if start >= self._open.base:
+            return [self._open]
+        first = max(0, bisect_right(self._sealed, start, key=_by_base) - 1)
+        segments: list[Segment] = [*self._sealed[first:], self._open]
+        return [segment for segment in segments if segment.end > start and segment.base < end]
 
     def find_timestamp(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first record below `up_to` that is not older."""

@@ -2,9 +2,12 @@
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
+from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.ids import NO_EPOCH
-from tailrace.protocol.record_batch import BatchHeader
+from tailrace.protocol.record_batch import CRC_START, BatchHeader
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 
@@ -15,18 +18,21 @@ from .offset_index import ENTRY_BYTES, RELATIVE_OFFSET_MAX
 from .sealed_segment import SealedSegment
 from .segment_reader import SegmentReader
 from .segment_summary import SegmentSummary
+from .time_index import NO_TIMESTAMP
 
 _RECENT_MAX = 256
 
 
 class OpenSegment:
-    __slots__ = ("_recent", "reader", "summary")
+    __slots__ = ("_last", "_recent", "reader", "summary")
 
     def __init__(self, summary: SegmentSummary, reader: SegmentReader) -> None:
         self.summary = summary
         self.reader = reader
         self._recent = array("Q")
         """Entries as in the index, but for every one of the last batches: where nearly all reads begin and end."""
+        self._last: BatchHeader | None = None
+        """Of the last batch, if it was appended here: a leader asks for it again and again."""
 
     @property
     def base(self) -> int:
@@ -49,33 +55,78 @@ class OpenSegment:
         return position == 0 or (
             position + header.batch_length + 12 <= config.segment_bytes_max
             and header.leader_epoch == summary.epoch
-            and header.max_timestamp - summary.first_timestamp <= config.segment_age_ms_max
+            and (
+                header.max_timestamp - summary.first_timestamp <= config.segment_age_ms_max
+                or summary.first_timestamp == NO_TIMESTAMP
+            )
             and header.base_offset + header.last_offset_delta - summary.base <= RELATIVE_OFFSET_MAX
             and (position < index.new.next_position or len(index) * ENTRY_BYTES < config.index_bytes_max)
         )
 
+    def count_with_room(self, headers: Sequence[BatchHeader], first: int, config: LogConfig) -> int:
+        """How many of these batches, from the first one on, may go into this segment together."""
+        summary, index = self.summary, self.reader.index
+        position, first_timestamp, next_position = summary.size, summary.first_timestamp, index.new.next_position
+        epoch = summary.epoch if position else headers[first].leader_epoch
+        entries_left = config.index_bytes_max // ENTRY_BYTES - len(index)
+        count = 0
+        for header in islice(headers, first, None):
+            if position and not (
+                position + header.batch_length + 12 <= config.segment_bytes_max
+                and header.leader_epoch == epoch
+                and (
+                    header.max_timestamp - first_timestamp <= config.segment_age_ms_max
+                    or first_timestamp == NO_TIMESTAMP
+                )
+                and header.base_offset + header.last_offset_delta - summary.base <= RELATIVE_OFFSET_MAX
+                and (position < next_position or entries_left > 0)
+            ):
+                break
+            if position >= next_position:
+                next_position = position + max(1, index.new.interval_bytes)
+                entries_left -= 1
+            if first_timestamp == NO_TIMESTAMP:
+                first_timestamp = header.max_timestamp
+            position += header.batch_length + 12
+            count += 1
+        return count
+
     def append(self, batch: Buffer, header: BatchHeader) -> None:
         """Writes the batch into the page cache; when that fails the segment is as it was before."""
-        reader, summary = self.reader, self.summary
-        index = reader.index
-        position = summary.size
-        indexed = position >= index.new.next_position
-        if indexed and index.wants_write:
+        self._write(batch)
+        self._add(batch, header)
+
+    def append_batches(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """The same for consecutive batches, with one write."""
+        self._write(data)
+        view, position = memoryview(data), 0
+        for header in headers:
+            self._add(view[position : position + CRC_START], header)
+            position += header.batch_length + 12
+
+    def _write(self, data: Buffer) -> None:
+        index = self.reader.index
+        if index.wants_write:
             index.write()
-        file = reader.log.get()
+        file = self.reader.log.get()
         try:
-            file.append(batch)
+            file.append(data)
         except OSError:
-            file.truncate(position)
+            file.truncate(self.summary.size)
             raise
+
+    def _add(self, batch: Buffer, header: BatchHeader) -> None:
+        summary, index = self.summary, self.reader.index
+        position = summary.size
         relative_offset = header.base_offset - summary.base
-        if indexed:
+        if position >= index.new.next_position:
             index.on_batch(relative_offset, position, summary.max_timestamp)
         recent = self._recent
         recent.append(relative_offset << 32 | position)
         if len(recent) > _RECENT_MAX:
             del recent[: _RECENT_MAX // 2]
         summary.add(batch, header)
+        self._last = header
 
     async def sync(self) -> None:
         await self.reader.log.get().sync()
@@ -112,6 +163,12 @@ class OpenSegment:
         if stop - start > bytes_max:
             return self._cut_range(start, stop, bytes_max, at_least_one=at_least_one)
         return FileRange(self.reader.log.get(), start, stop - start) if start < stop else None
+
+    def headers(self, start: int, end: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
+        last = self._last
+        if last is not None and start >= last.base_offset and not last.is_control:
+            return iter(((last, None),) if last.next_offset > start and last.base_offset < end else ())
+        return self.reader.headers(self.position_of(start), self.summary.size, end)
 
     def position_of(self, offset: int) -> int:
         """Where the batch that holds the offset starts."""

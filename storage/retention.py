@@ -14,24 +14,28 @@ def segments_to_remove(
 
     The last one may be the open segment: the log then rolls before it removes.
     """
-    count = 0
+    removed = passed = 0
     excess_bytes = sum(segment.size for segment in segments) - config.retention_bytes
     for segment in segments:
         if segment.end > high_watermark:
             break
-        if not (
+        has_had_its_time = (
             segment.end <= log_start
             or segment.size == 0
             or (config.deletes and _is_too_old(segment, config, now_ms))
             or (config.deletes and config.retention_bytes != UNLIMITED and 0 < segment.size <= excess_bytes)
-        ):
+        )
+        # What has no time, such as a segment with a bridge alone, goes with the next one that has had its time.
+        if not has_had_its_time and (segment.first_timestamp != NO_TIMESTAMP or not config.deletes):
             break
         excess_bytes -= segment.size
-        count += 1
-    return count
+        passed += 1
+        if has_had_its_time:
+            removed, passed = removed + passed, 0
+    return removed
 
 
 def _is_too_old(segment: SegmentFacts, config: LogConfig, now_ms: int) -> bool:
-    """A segment whose records have no time at all does not age; one without records does, by its first batch."""
+    """A segment whose records have no time does not age by itself; one without records does, by its first batch."""
     newest = segment.max_timestamp if segment.max_timestamp != NO_TIMESTAMP else segment.first_timestamp
     return config.retention_ms != UNLIMITED and newest != NO_TIMESTAMP and now_ms - newest > config.retention_ms

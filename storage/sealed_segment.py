@@ -1,5 +1,9 @@
 """A segment that never changes again: it can be read and removed, and nothing can be appended to it."""
 
+from collections.abc import Iterator
+
+from tailrace.protocol.control_batches import ControlKind
+from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.file_range import FileRange
 
 from .manifest import SegmentFacts
@@ -43,6 +47,9 @@ class SealedSegment:
         start = self.reader.position_of(offset, size)
         stop = size if up_to >= self.facts.end else self.reader.position_of(up_to, size)
         return self.reader.range(start, stop, bytes_max, at_least_one=at_least_one)
+
+    def headers(self, start: int, end: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
+        return self.reader.headers(self.position_of(start), self.facts.size, end)
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:
         if self.facts.max_timestamp < timestamp_ms:

@@ -1,10 +1,13 @@
 """Finds batches and records in one segment, open or sealed, through its index."""
 
+from collections.abc import Iterator
+
+from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
 from tailrace.protocol.records import read_records
 from tailrace.runtime.file_range import FileRange
 
-from .batch_walk import FAR_BYTES, walk
+from .batch_walk import FAR_BYTES, kind_at, walk
 from .index_entries import IndexEntries
 from .open_files import LazyFile
 from .segment_index import SegmentIndex
@@ -51,6 +54,14 @@ class SegmentReader:
 
     def header_at(self, position: int) -> BatchHeader:
         return read_header(self.log.get().read_at(position, HEADER_SIZE))
+
+    def headers(self, position: int, size: int, up_to: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
+        """Of the batches from the position on that begin before the offset, and what recovery wrote among them."""
+        file = self.log.get()
+        for at, header, _ in walk(file, position, size):
+            if header.base_offset >= up_to:
+                return
+            yield header, kind_at(file, at, header)
 
     def boundary(self, start: int, limit: int, size: int) -> int:
         """The end of the last whole batch from `start` on that ends by `limit`; `start` when not even one does."""

@@ -33,6 +33,7 @@ class SegmentSummary:
         """The next batch, or at least its header's bytes."""
         if self.size == 0:
             self.epoch = header.leader_epoch
+        if self.first_timestamp == NO_TIMESTAMP:
             self.first_timestamp = header.max_timestamp
         self.checksum = crc32c.crc32c(batch[:CRC_START], self.checksum)
         self.size += header.batch_length + 12

@@ -8,6 +8,7 @@ import trio
 from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
 
+from tailrace.protocol.control_batches import ControlKind, bridge, hole
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.offset_index import RELATIVE_OFFSET_MAX
@@ -121,6 +122,66 @@ async def test_wherever_the_disk_becomes_full_the_log_goes_on_later(files: Simul
     await log.sync()
     assert _offsets(log) == list(range(count + 40))
     assert _offsets(_open(files.crash("synced"))) == list(range(count + 40))
+
+
+async def test_consecutive_batches_are_written_at_once_where_they_fit(files: SimulatedFiles) -> None:
+    batches = [make_batch(offset, size=100, timestamp=offset, epoch=offset // 25) for offset in range(40)]
+    one_by_one, at_once = _open(files), Log.open(files, "/data/other", CONFIG, clean=False)
+    for batch in batches:
+        one_by_one.append(batch, header_of(batch))
+    writes: list[int] = []
+    files.on_operation = lambda: writes.append(1)
+    at_once.append_batches(b"".join(batches[:3]), [header_of(batch) for batch in batches[:3]])
+    assert len(writes) == 2  # the first also creates the file
+    at_once.append_batches(b"".join(batches[3:]), [header_of(batch) for batch in batches[3:]])
+    assert at_once.segments() == one_by_one.segments()
+    assert [segment.end for segment in at_once.segments()] == [10, 20, 25, 35, 40]
+    assert list(at_once.epochs) == list(one_by_one.epochs)
+    assert (at_once.log_end, at_once.size_bytes, at_once.unsynced_bytes) == (40, 4000, 4000)
+    assert _offsets(at_once) == list(range(40))
+
+
+async def test_a_full_disk_takes_the_batches_before_a_roll_and_no_part_of_those_after(files: SimulatedFiles) -> None:
+    log = _open(files)
+    batches = [make_batch(offset, size=100) for offset in range(15)]
+    files.room_bytes = 1250
+    with pytest.raises(OSError, match="no space"):
+        log.append_batches(b"".join(batches), [header_of(batch) for batch in batches])
+    assert (log.log_end, log.size_bytes) == (10, 1000)
+    files.room_bytes = None
+    log.append_batches(b"".join(batches[10:]), [header_of(batch) for batch in batches[10:]])
+    assert _offsets(log) == _offsets(_open(files)) == list(range(15))
+
+
+async def test_the_newest_header_is_told_without_reading(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 5)
+    log._open.reader.log = None  # type: ignore[assignment]
+    ((header, kind),) = log.headers(4, 5)
+    assert (header.base_offset, kind) == (4, None)
+    assert list(log.headers(5, 9)) == []
+
+
+async def test_holes_and_bridges_are_told_from_records(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 2)
+    for batch in (hole(2, 40, 0), bridge(40, 0)):
+        log.append(batch, header_of(batch))
+    _append(log)
+    kinds = [(header.base_offset, header.next_offset, kind) for header, kind in log.headers(1, 42)]
+    assert kinds == [(1, 2, None), (2, 40, ControlKind.HOLE), (40, 41, ControlKind.BRIDGE), (41, 42, None)]
+    assert [kind for _, kind in log.headers(40, 41)] == [ControlKind.BRIDGE]
+    assert [header.base_offset for header, _ in log.headers(7, 8)] == [2]
+
+
+async def test_what_has_no_time_does_not_make_a_segment_old(files: SimulatedFiles) -> None:
+    log = _open(files, replace(CONFIG, segment_age_ms_max=10))
+    first = hole(0, 5, 0)
+    log.append(first, header_of(first))
+    _append(log, 2, timestamp=1000)
+    assert [segment.first_timestamp for segment in log.segments()] == [1000]
+    _append(log, timestamp=1011)
+    assert [segment.end for segment in log.segments()] == [7, 8]
 
 
 async def test_a_failed_sync_is_remembered(files: SimulatedFiles) -> None:

@@ -54,23 +54,34 @@ class LogMachine(RuleBasedStateMachine):
         new_epoch=st.booleans(),
     )
     def append(self, times: list[int], value_size: int, compression: Compression, new_epoch: bool) -> None:
+        batch = self.make_batch(times, value_size, compression, new_epoch)
+        self.log.append(memoryview(batch), header_of(batch))
+
+    def make_batch(self, times: list[int], value_size: int, compression: Compression, new_epoch: bool) -> bytearray:
+        """Goes to the end of the list; the log does not have it yet."""
         epoch = (self.epochs[-1] if self.epochs else 0) + new_epoch * 2
-        base = self.log.log_end
+        base = max(self.end, self.start)
         records = [
             Record(base + index, time, None, (b"%06d" % (base + index)) * (value_size // 6), [])
             for index, time in enumerate(times)
         ]
         batch = build_batch(records, base_offset=base, leader_epoch=epoch, compression=compression)
-        self.log.append(memoryview(batch), header_of(batch))
         self.batches.append(bytes(batch))
         self.records += records
         self.epochs.append(epoch)
+        return batch
 
-    @rule(chance=st.randoms(use_true_random=False), count=st.integers(5, 30))
-    def append_many(self, chance: Random, count: int) -> None:
+    @rule(chance=st.randoms(use_true_random=False), count=st.integers(5, 30), at_once=st.integers(1, 30))
+    def append_many(self, chance: Random, count: int, at_once: int) -> None:
+        batches = []
         for _ in range(count):
             times = [chance.randint(0, 40) for _ in range(chance.randint(1, 3))]
-            self.append(times, chance.choice([0, 60, 200]), Compression.NONE, chance.random() < 0.05)
+            batches.append(
+                self.make_batch(times, chance.choice([0, 60, 200]), Compression.NONE, chance.random() < 0.05)
+            )
+        for first in range(0, count, at_once):
+            some = batches[first : first + at_once]
+            self.log.append_batches(b"".join(some), [header_of(batch) for batch in some])
 
     @rule(at_least_one=st.booleans(), bytes_max=st.integers(0, 1500), steps=st.integers(1, 3))
     def read_everywhere(self, at_least_one: bool, bytes_max: int, steps: int) -> None:
@@ -103,6 +114,23 @@ class LogMachine(RuleBasedStateMachine):
             or len(content) + len(self.batches[index + count]) > bytes_max
             or last.next_offset in [segment.end for segment in self.log.segments()]
         )
+
+    @rule(steps=st.integers(1, 3))
+    def walk_everywhere(self, steps: int) -> None:
+        """Along the headers between any two offsets, and over the bytes of whole batches."""
+        headers = [header_of(batch) for batch in self.batches]
+        for first in range(0, len(headers), steps):
+            start = max(self.start, headers[first].last_offset)
+            for last in range(first, len(headers), steps * 2):
+                end = headers[last].next_offset
+                expected = [each for each in headers if each.next_offset > start and each.base_offset < end]
+                assert list(self.log.headers(start, end)) == [(each, None) for each in expected]
+                assert list(self.log.headers(start, end - headers[last].last_offset_delta)) == (
+                    [(each, None) for each in expected]
+                )
+                if headers[first].base_offset >= self.start:
+                    ranges = self.log.read_batches(headers[first].base_offset, end)
+                    assert b"".join(found.read() for found in ranges) == b"".join(self.batches[first : last + 1])
 
     @rule(steps=st.integers(1, 4))
     def find_timestamps(self, steps: int) -> None:

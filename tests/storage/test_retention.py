@@ -58,3 +58,15 @@ def test_compaction_alone_deletes_nothing_by_age_or_size() -> None:
 
 def test_what_compaction_left_empty_keeps_nothing_else() -> None:
     assert _count(_segments((0, -1), (1, 1), (1, 999)), LogConfig(retention_ms=100)) == 2
+
+
+def test_what_has_no_time_goes_with_what_follows() -> None:
+    config = LogConfig(retention_ms=100)
+    assert _count(_segments((1, 1), (1, -1), (1, -1), (1, 2), (1, -1), (1, 999)), config) == 4
+    assert _count(_segments((1, -1)), config) == 0
+    assert _count(_segments((1, -1), (1, 1)), LogConfig(retention_ms=1, deletes=False, compacts=True)) == 0
+
+
+def test_what_is_too_much_goes_whether_it_has_a_time_or_not() -> None:
+    config = LogConfig(retention_ms=-1, retention_bytes=100)
+    assert _count(_segments((100, -1), (100, -1), (100, -1)), config) == 2
