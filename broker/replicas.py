@@ -4,7 +4,7 @@ A replica joins its log with what the broker knows of it: topic, leader epoch, h
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
@@ -41,9 +41,12 @@ class Replica:
         "_commits_at_append",
         "_spu",
         "flush_running",
+        "follower_end",
         "high_watermark",
         "is_leader",
+        "is_merging",
         "is_open",
+        "is_recovering",
         "log",
         "offline_reason",
         "settings",
@@ -64,6 +67,13 @@ class Replica:
         """By rising offset: each is released when the high watermark has reached its offset."""
         self.is_open = True
         """False once its topic has gone."""
+        self.is_merging = False
+        """While a new leader has not made one log of what the stores hold: nobody knows where it ends."""
+        self.is_recovering = False
+        """While a new leader has not committed all that the one before left: what was acknowledged may lie beyond the
+        high watermark."""
+        self.follower_end: Callable[[SpuId], int | None] = _nobody_follows
+        """Up to where a follower is known to have the log of the leader here."""
         self.offline_reason: str | None = None
         """Set by the first failed write or sync; nothing is accepted afterwards."""
         self.unsynced_since: float | None = None
@@ -95,8 +105,9 @@ class Replica:
 
     @property
     def readable_end(self) -> int:
-        """Where consumers stop: the high watermark, or the log end where the topic opted in to uncommitted reads."""
-        return self.log.log_end if self.settings.reads_uncommitted else self.high_watermark
+        """Where consumers stop: the high watermark, or the leader's log end where the topic opted in to uncommitted
+        reads."""
+        return self.log.log_end if self.settings.reads_uncommitted and self.is_leader else self.high_watermark
 
     # what happened
 
@@ -158,12 +169,22 @@ class Replica:
         leader = "nobody" if self.spec.leader == NO_LEADER else f"SPU {self.spec.leader}"
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{leader} leads {self.topic}-{self.partition}")
 
+    def not_leading_yet(self) -> KafkaError:
+        """For what depends on the end of a log that is being merged; clients ask again."""
+        return KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"the end of {self.topic}-{self.partition} is being recovered"
+        )
+
     def wrong_epoch(self, epoch: int) -> KafkaError:
         """The client knows the leadership of another epoch."""
         now = self.spec.epoch
         if epoch < now:
             return KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"epoch {epoch} is over; this is epoch {now}")
         return KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"epoch {epoch} is unknown here; this is {now}")
+
+
+def _nobody_follows(spu: SpuId) -> int | None:
+    return None
 
 
 class Damage(NamedTuple):
@@ -210,13 +231,18 @@ class Replicas:
 
     def leading(self, topic: str | UUID, partition: int, epoch: int = NO_EPOCH) -> Replica:
         """The replica that serves this partition's clients, if it is here; `epoch` is the leader epoch they know."""
+        replica = self.reading(topic, partition, epoch)
+        if not replica.is_leader:
+            raise replica.not_leader()
+        return replica
+
+    def reading(self, topic: str | UUID, partition: int, epoch: int = NO_EPOCH) -> Replica:
+        """The replica here, leader or not, for those who read from either."""
         replica = self._by_key.get((topic, partition))
         if replica is None:
             raise self._not_here(topic, partition)
         if replica.offline_reason is not None:
             raise replica.storage_error()
-        if not replica.is_leader:
-            raise replica.not_leader()
         if epoch != NO_EPOCH and epoch != replica.spec.epoch:
             raise replica.wrong_epoch(epoch)
         return replica

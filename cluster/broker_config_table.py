@@ -3,11 +3,14 @@
 The defaults of topic configs are not typed in again: they are derived from the table of topic configs.
 """
 
-from .config_definitions import ConfigDefinition, ConfigType, at_least, between, by_name
+from .config_definitions import ConfigDefinition, ConfigType, at_least, between, by_name, one_of
 from .topic_config_table import BOOLEAN, DAY_MS, INT, LIST, LONG, STRING, TOPIC_CONFIGS
 
 SHORT = ConfigType.SHORT
 UNBOUNDED = 2**31 - 1
+RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
+"""No classes here: the names by which Kafka's tools know the choice."""
 
 
 def _defaults_of_topics() -> list[ConfigDefinition]:
@@ -145,6 +148,15 @@ BROKER_CONFIGS = by_name(
             55 << 20,
             "How many bytes one fetch returns at most, apart from a first batch that is larger.",
             at_least(1024),
+        ),
+        ConfigDefinition(
+            "replica.selector.class",
+            ConfigType.CLASS,
+            RACK_AWARE_SELECTOR,
+            "Which replica consumers are told to read from: RackAwareReplicaSelector names a live follower in the "
+            "consumer's rack, if the consumer names one and the leader is in another; LeaderSelector, which is "
+            "Kafka's default, never does.",
+            one_of(RACK_AWARE_SELECTOR, LEADER_SELECTOR),
         ),
         ConfigDefinition(
             "max.incremental.fetch.session.cache.slots",

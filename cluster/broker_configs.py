@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.settings import SettingsError
 
-from .broker_config_table import BROKER_CONFIGS
+from .broker_config_table import BROKER_CONFIGS, RACK_AWARE_SELECTOR
 from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, Value, parse, text_of
 
 
@@ -31,6 +31,8 @@ class BrokerSettings:
     fetch_bytes_max: int
     fetch_sessions_max: int
     described_partitions_max: int
+    reads_from_near_replicas: bool
+    """Whether leaders tell consumers of followers in their racks."""
 
 
 class BrokerConfigs:
@@ -104,6 +106,7 @@ class BrokerConfigs:
             fetch_bytes_max=self._number("fetch.max.bytes"),
             fetch_sessions_max=self._number("max.incremental.fetch.session.cache.slots"),
             described_partitions_max=self._number("max.request.partition.size.limit"),
+            reads_from_near_replicas=self.value("replica.selector.class") == RACK_AWARE_SELECTOR,
         )
 
     def _number(self, name: str) -> int:

@@ -13,6 +13,7 @@ from simulation.client import WireClient
 from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
+from tailrace.broker.replicas import Replica
 from tailrace.broker.spu import Spu
 from tailrace.cluster.specs import TopicSpec
 from tailrace.controller.key_value.interface import NO_VERSION, Put
@@ -138,6 +139,11 @@ def _spu_settings(broker: Mapping[str, str]) -> SpuSettings:
         broker=broker,
         controllers=(SC_PRIVATE,),
     )
+
+
+def led_elsewhere(replica: Replica, leader: int = 2) -> None:
+    """Makes a follower of it, of an SPU that is not there."""
+    replica.use_spec(replace(replica.spec, leader=SpuId(leader), live_replicas=(SpuId(leader), SpuId(1))))
 
 
 def batch(*values: bytes | None, timestamp: int = 1_700_000_000_000, **attributes: Any) -> bytes:

@@ -2,6 +2,8 @@
 
 - v7: incremental sessions (KIP-227), see `fetch_session`. v12: a consumer that read a cut-off epoch is told where it
   diverges. v13: topics by id.
+- v11: followers serve consumers too, up to the high watermark that they know, and the leader tells a consumer that
+  names its rack of a live follower there, with no records (KIP-392). Older versions are sent to the leader.
 - A fetch that finds less than min_bytes waits, at most max_wait_ms, and is woken by appends to its partitions.
 - The first batch is returned even when it is larger than the limits, so that a consumer can always go on (KIP-74).
   Unlike Apache Kafka we never return a part of a batch after it.
@@ -21,6 +23,7 @@ from tailrace.broker.fetch_session import (
     FetchSession,
     PartitionKey,
 )
+from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
 from tailrace.broker.replicas import Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH
@@ -36,6 +39,7 @@ from tailrace.server.request_context import RequestContext
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
 
+FOLLOWERS_FROM = 11
 TOPIC_IDS_FROM = 13
 READ_COMMITTED = 1
 
@@ -96,13 +100,24 @@ class Reading:
         self.found: list[tuple[FetchedPartition, PartitionData]] = []
         self.bytes = 0
         self.answers_at_once = False
-        """An error, or a divergence, that the consumer should hear of without waiting."""
+        """An error, a divergence or a better replica, of which the consumer should hear without waiting."""
 
 
 class Fetch:
     """One fetch request; parked on its partitions while it waits for more bytes."""
 
-    __slots__ = ("_context", "_incremental", "_parked_on", "_partitions", "_request", "_session", "_spu", "done")
+    __slots__ = (
+        "_context",
+        "_find",
+        "_incremental",
+        "_parked_on",
+        "_partitions",
+        "_rack",
+        "_request",
+        "_session",
+        "_spu",
+        "done",
+    )
 
     def __init__(
         self,
@@ -120,6 +135,8 @@ class Fetch:
         self._partitions = partitions
         self._session = session
         self._incremental = incremental
+        self._find = spu.replicas.reading if context.api_version >= FOLLOWERS_FROM else spu.replicas.leading
+        self._rack = request.rack_id if spu.broker_configs.settings.reads_from_near_replicas else ""
         self._parked_on: list[Replica] = []
         self.done = False
 
@@ -129,7 +146,7 @@ class Fetch:
         for wanted in self._partitions:
             name, number = wanted.key
             try:
-                replica = self._spu.replicas.leading(name, number, wanted.current_leader_epoch)
+                replica = self._find(name, number, wanted.current_leader_epoch)
                 data = self._read_partition(replica, wanted, bytes_left, at_least_one=reading.bytes == 0)
             except KafkaError as error:
                 data = PartitionData(
@@ -143,7 +160,7 @@ class Fetch:
             size = len(data.records)
             reading.bytes += size
             bytes_left -= size
-            if data.error_code or data.diverging_epoch is not None:
+            if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_PREFERENCE:
                 reading.answers_at_once = True
             reading.found.append((wanted, data))
         return reading
@@ -160,7 +177,14 @@ class Fetch:
             aborted_transactions=[] if self._request.isolation_level == READ_COMMITTED else None,
             records=b"",
         )
-        if wanted.last_fetched_epoch != NO_EPOCH:
+        if self._rack:
+            data.preferred_read_replica = preferred_replica(replica, self._rack, offset, self._spu.cluster.spus)
+            if data.preferred_read_replica != NO_PREFERENCE:
+                return data
+        if replica.is_merging and offset > replica.high_watermark:
+            raise replica.not_leading_yet()
+        # A follower may lack the end of an epoch that nobody has cut.
+        if wanted.last_fetched_epoch != NO_EPOCH and replica.is_leader:
             epoch, end = replica.log.epoch_end(wanted.last_fetched_epoch)
             if end < 0:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} is unknown")
@@ -193,7 +217,12 @@ class Fetch:
                 news = wanted.tell(data.high_watermark, data.log_start_offset, data.error_code)
                 if has_records:
                     served.append(wanted.key)
-                elif self._incremental and not news and data.diverging_epoch is None:
+                elif (
+                    self._incremental
+                    and not news
+                    and data.diverging_epoch is None
+                    and data.preferred_read_replica == NO_PREFERENCE
+                ):
                     continue
             if current is None or wanted.key[0] != name:
                 name = wanted.key[0]

@@ -3,9 +3,15 @@
 The special times of Kafka are -1 latest, -2 earliest, -3 the record with the largest timestamp (v7), -4 earliest on
 local disks (v8), -5 the last offset in remote storage (v9), -6 the earliest that is not in remote storage (v11).
 We have no remote storage: -4 and -6 answer as -2, and -5 knows no offset.
+
+- The leader answers, with what is committed. While a new leader has not committed all that the one before left, offsets
+  that depend on it are OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE: a consumer must not begin before what it
+  was told already.
+- A follower answers those alone who name themselves replica -2, as tools do to look into it.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tailrace.broker.replicas import Replica
@@ -28,6 +34,8 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+DEBUGGING_REPLICA = -2
+OFFSET_NOT_AVAILABLE_FROM = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
@@ -35,13 +43,14 @@ def handle(spu: "Spu", context: RequestContext, request: ListOffsetsRequest) -> 
     asked = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
+    find = spu.replicas.reading if request.replica_id == DEBUGGING_REPLICA else spu.replicas.leading
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
                     _answer(
-                        spu, context.api_version, topic.name, partition, asked[topic.name, partition.partition_index]
+                        find, context.api_version, topic.name, partition, asked[topic.name, partition.partition_index]
                     )
                     for partition in topic.partitions
                 ],
@@ -52,13 +61,17 @@ def handle(spu: "Spu", context: RequestContext, request: ListOffsetsRequest) -> 
 
 
 def _answer(
-    spu: "Spu", version: int, topic: str, partition: ListOffsetsPartition, times_asked: int
+    find: Callable[[str, int, int], Replica],
+    version: int,
+    topic: str,
+    partition: ListOffsetsPartition,
+    times_asked: int,
 ) -> ListOffsetsPartitionResponse:
     response = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
     try:
         if times_asked > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is named twice")
-        replica = spu.replicas.leading(topic, partition.partition_index, partition.current_leader_epoch)
+        replica = find(topic, partition.partition_index, partition.current_leader_epoch)
         found = _find(replica, partition.timestamp, version)
     except KafkaError as error:
         response.error_code = error.code
@@ -74,13 +87,26 @@ def _find(replica: Replica, timestamp: int, version: int) -> tuple[int, int, int
     if version < _FIRST_VERSION.get(timestamp, 0):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} came with a later version")
     if timestamp == LATEST:
+        _check_recovered(replica, version)
         return -1, replica.high_watermark, replica.spec.epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
         return -1, log.log_start, log.epoch_at(log.log_start)
     if timestamp == MAX_TIMESTAMP:
+        _check_recovered(replica, version)
         return log.max_timestamp(replica.high_watermark)
     if timestamp == LATEST_TIERED:
         return None
     if timestamp < 0:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} has no meaning")
-    return log.find_timestamp(timestamp, replica.high_watermark)
+    found = log.find_timestamp(timestamp, replica.high_watermark)
+    if found is None:
+        _check_recovered(replica, version)
+    return found
+
+
+def _check_recovered(replica: Replica, version: int) -> None:
+    if replica.is_recovering:
+        code = (
+            ErrorCode.OFFSET_NOT_AVAILABLE if version >= OFFSET_NOT_AVAILABLE_FROM else ErrorCode.LEADER_NOT_AVAILABLE
+        )
+        raise KafkaError(code, "what the leader before left is not committed yet")

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from tailrace.broker.replicas import Replica
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -14,6 +16,8 @@ from tailrace.server.request_context import RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
+
+NO_OFFSET = -1
 
 
 def handle(spu: "Spu", context: RequestContext, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
@@ -30,13 +34,18 @@ def handle(spu: "Spu", context: RequestContext, request: OffsetForLeaderEpochReq
 def _answer(spu: "Spu", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         replica = spu.replicas.leading(topic, asked.partition, asked.current_leader_epoch)
+        epoch, end = _end_of(replica, asked.leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=asked.partition, error_code=error.code)
-    if asked.leader_epoch > replica.spec.epoch:
-        # An epoch that has not been yet is undefined, not the latest: the consumer would think its log agrees.
-        return EpochEndOffset(partition=asked.partition)
-    if asked.leader_epoch == replica.spec.epoch:
-        epoch, end = asked.leader_epoch, replica.log.log_end
-    else:
-        epoch, end = replica.log.epoch_end(asked.leader_epoch)
     return EpochEndOffset(partition=asked.partition, leader_epoch=epoch, end_offset=end)
+
+
+def _end_of(replica: Replica, epoch: int) -> tuple[int, int]:
+    """The epoch, or the last one before it, and where it ended."""
+    if epoch > replica.spec.epoch:
+        # An epoch that has not been yet is undefined, not the latest: the consumer would think its log agrees.
+        return NO_EPOCH, NO_OFFSET
+    found = (epoch, replica.log.log_end) if epoch == replica.spec.epoch else replica.log.epoch_end(epoch)
+    if replica.is_merging and found[1] > replica.high_watermark:
+        raise replica.not_leading_yet()  # a consumer would take what this store happens to lack for cut off
+    return found

@@ -1,13 +1,25 @@
 """Fetch against a whole SPU: what is returned, what waits, and what sessions leave out."""
 
+from dataclasses import replace
+
 import pytest
 import trio
 from simulation.client import WireClient
-from spus import batch, newest, running_spu
+from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 
+from tailrace.cluster.broker_config_table import LEADER_SELECTOR
+from tailrace.cluster.specs import SpuSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import iterate
 
@@ -210,3 +222,119 @@ async def test_a_consumer_of_another_epoch_is_told(autojump_clock: object, epoch
         await running.create("t")
         response = await ask(client, fetch(wanted(current_leader_epoch=epoch)))
         assert response.responses[0].partitions[0].error_code == error
+
+
+def only(response: FetchResponse) -> PartitionData:
+    (data,) = response.responses[0].partitions
+    return data
+
+
+async def test_a_follower_serves_what_it_knows_to_be_committed(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        for value in (b"a", b"b", b"c"):
+            await produce(client, batch(value))
+        replica = running.spu.replicas.leading("t", 0)
+        led_elsewhere(replica)
+        replica.high_watermark = 2
+        response = await ask(client, fetch(wanted(1)), version=11)
+        assert offsets(response) == [1]
+        assert (only(response).high_watermark, only(response).preferred_read_replica) == (2, -1)
+        assert offsets(await ask(client, fetch(wanted(3)), version=11)) == []
+        assert only(await ask(client, fetch(wanted(4)), version=11)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert only(await ask(client, fetch(wanted(1)), version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_follower_takes_nothing_it_lacks_for_cut_off(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        ahead = fetch(wanted(3, last_fetched_epoch=0))
+        assert only(await ask(client, ahead)).diverging_epoch is not None
+        led_elsewhere(running.spu.replicas.leading("t", 0))
+        answer = only(await ask(client, ahead))
+        assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
+
+
+async def test_a_fetch_waits_for_what_a_follower_learns(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        replica = running.spu.replicas.leading("t", 0)
+        led_elsewhere(replica)
+        replica.high_watermark = 0
+        begun = trio.current_time()
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def learn() -> None:
+                await trio.sleep(1)
+                replica.high_watermark = 1
+                replica.on_advanced()
+
+            assert offsets(await ask(client, fetch(wanted(0), wait_ms=9000))) == [0]
+        assert trio.current_time() - begun == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "rack", "selector", "preferred"),
+    [
+        (11, "b", None, 2),
+        (12, "b", None, 2),
+        (12, "a", None, -1),
+        (12, "", None, -1),
+        (10, "b", None, -1),
+        (12, "b", LEADER_SELECTOR, -1),
+    ],
+    ids=["oldest", "newer", "other rack", "no rack", "too old", "leaders only"],
+)
+async def test_a_consumer_is_told_of_a_replica_in_its_rack(
+    autojump_clock: object, version: int, rack: str, selector: str | None, preferred: int
+) -> None:
+    broker = {} if selector is None else {"replica.selector.class": selector}
+    async with running_spu(broker=broker) as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        _add_follower_in_rack_b(running)
+        begun = trio.current_time()
+        more = {"rack_id": rack} if version >= 11 else {}
+        response = await ask(client, fetch(wanted(0), wait_ms=9000, **more), version)
+        assert only(response).preferred_read_replica == preferred
+        assert offsets(response) == ([] if preferred == 2 else [0])
+        assert trio.current_time() == begun, "it is told at once"
+
+
+async def test_a_session_is_told_each_time(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        _add_follower_in_rack_b(running)
+        full = await ask(client, fetch(wanted(0), session_epoch=0, rack_id="b"))
+        assert only(full).preferred_read_replica == 2
+        again = await ask(client, fetch(session_id=full.session_id, session_epoch=1, rack_id="b", wait_ms=9000))
+        assert only(again).preferred_read_replica == 2
+        here = await ask(client, fetch(session_id=full.session_id, session_epoch=2, rack_id="a"))
+        assert here.responses == []
+
+
+async def test_while_a_leader_asks_others_nobody_is_beyond_the_end(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.is_merging = True
+        assert offsets(await ask(client, fetch(wanted(0)))) == [0]
+        assert offsets(await ask(client, fetch(wanted(1)))) == []
+        assert only(await ask(client, fetch(wanted(2)))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _add_follower_in_rack_b(running: RunningSpu) -> None:
+    replica = running.spu.replicas.leading("t", 0)
+    replica.use_spec(replace(replica.spec, live_replicas=(SpuId(1), SpuId(2))))
+    replica.follower_end = {SpuId(2): replica.log.log_end}.get
+    running.spu.cluster.put_spu(SpuSpec(SpuId(2), "b"))

@@ -1,9 +1,10 @@
 """ListOffsets against a whole SPU: the special times, real ones, and who is told what went wrong."""
 
 import pytest
-from spus import RunningSpu, batch, running_spu
+from spus import RunningSpu, batch, led_elsewhere, running_spu
 
 from tailrace.broker.handlers.list_offsets import (
+    DEBUGGING_REPLICA,
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -26,10 +27,10 @@ FIRST_TIME = 1_700_000_000_000
 
 
 async def ask(
-    running: RunningSpu, *partitions: ListOffsetsPartition, version: int = NEWEST
+    running: RunningSpu, *partitions: ListOffsetsPartition, version: int = NEWEST, replica: int = -1
 ) -> list[ListOffsetsPartitionResponse]:
     client = await running.client()
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=list(partitions))])
+    request = ListOffsetsRequest(replica_id=replica, topics=[ListOffsetsTopic(name="t", partitions=list(partitions))])
     response = await client.request(ApiKey.LIST_OFFSETS, version, request)
     found: list[ListOffsetsPartitionResponse] = response.topics[0].partitions
     return found
@@ -91,6 +92,37 @@ async def test_what_cannot_be_answered_says_why(
         await fill(running)
         (found,) = await ask(running, partition)
         assert found.error_code == error
+
+
+@pytest.mark.parametrize("time", [LATEST, MAX_TIMESTAMP, FIRST_TIME + 1003])
+async def test_what_the_leader_before_left_is_waited_for(autojump_clock: object, time: int) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        running.spu.replicas.leading("t", 0).is_recovering = True
+        partition = ListOffsetsPartition(partition_index=0, timestamp=time)
+        assert (await ask(running, partition))[0].error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        if time != MAX_TIMESTAMP:
+            assert (await ask(running, partition, version=4))[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(("time", "offset"), [(EARLIEST, 0), (FIRST_TIME + 1001, 1)])
+async def test_what_does_not_depend_on_it_is_answered(autojump_clock: object, time: int, offset: int) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        running.spu.replicas.leading("t", 0).is_recovering = True
+        (found,) = await ask(running, ListOffsetsPartition(partition_index=0, timestamp=time))
+        assert (found.error_code, found.offset) == (0, offset)
+
+
+@pytest.mark.parametrize("time", [LATEST, EARLIEST])
+async def test_a_follower_answers_only_those_who_debug_it(autojump_clock: object, time: int) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        led_elsewhere(running.spu.replicas.leading("t", 0))
+        partition = ListOffsetsPartition(partition_index=0, timestamp=time)
+        assert (await ask(running, partition))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        (found,) = await ask(running, partition, replica=DEBUGGING_REPLICA)
+        assert (found.error_code, found.offset) == (0, 5 if time == LATEST else 0)
 
 
 async def test_a_special_time_of_a_later_version_is_not_known_to_an_earlier_one(autojump_clock: object) -> None:

@@ -44,3 +44,26 @@ async def test_an_epochs_end_is_where_the_next_began(autojump_clock: object, ask
         partition.current_leader_epoch = 0
         fenced = (await client.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request)).topics[0].partitions[0]
         assert fenced.error_code == ErrorCode.FENCED_LEADER_EPOCH
+
+
+async def test_a_leader_that_is_still_asking_others_says_nothing_of_the_end(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        await client.request(ApiKey.PRODUCE, 9, produced(batch(b"a", b"b")))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.is_merging = True
+        partition = OffsetForLeaderPartition(partition=0, current_leader_epoch=0, leader_epoch=0)
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1, topics=[OffsetForLeaderTopic(topic="t", partitions=[partition])]
+        )
+
+        async def ask() -> tuple[int, int]:
+            found = (await client.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request)).topics[0].partitions[0]
+            return found.error_code, found.end_offset
+
+        assert await ask() == (0, 2), "what is committed ends nowhere else"
+        replica.high_watermark = 1
+        assert await ask() == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        replica.is_merging = False
+        assert await ask() == (0, 2)
