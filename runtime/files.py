@@ -15,6 +15,7 @@ from typing import Protocol
 import trio
 
 Buffer = bytes | bytearray | memoryview
+_BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 
 class File(Protocol):
@@ -85,6 +86,9 @@ class Files(Protocol):
 
     def free_bytes(self, directory: str) -> tuple[int, int]:
         """(total, usable) bytes of the volume that holds the directory."""
+
+    def boot_id(self) -> str:
+        """Another one after the machine has stopped, and with it the page cache; empty where that cannot be known."""
 
 
 class RealFile:
@@ -216,6 +220,13 @@ class RealFiles:
     def free_bytes(self, directory: str) -> tuple[int, int]:
         volume = os.statvfs(directory)
         return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
+
+    def boot_id(self) -> str:
+        try:
+            with open(_BOOT_ID_PATH) as file:
+                return file.read().strip()
+        except OSError:
+            return ""
 
 
 def _replace_durably(path: str, data: bytes) -> None:

@@ -61,6 +61,14 @@ def high_watermarks_path(data_directory: str) -> str:
     return f"{data_directory}/high-watermarks"
 
 
+def promises_path(data_directory: str) -> str:
+    return f"{data_directory}/promises"
+
+
+def store_path(data_directory: str) -> str:
+    return f"{data_directory}/store"
+
+
 def lock_path(data_directory: str) -> str:
     return f"{data_directory}/lock"
 

@@ -139,6 +139,8 @@ class SimulatedFiles:
         self.syncs_fail = False
         self.sync_seconds: Callable[[], float] = lambda: 0.0
         """How long the disk takes this time."""
+        self.boots = 1
+        """How often the machine has been started."""
 
     # what a log does
 
@@ -218,6 +220,9 @@ class SimulatedFiles:
     def free_bytes(self, directory: str) -> tuple[int, int]:
         return 2**40, 2**40 if self.room_bytes is None else self.room_bytes
 
+    def boot_id(self) -> str:
+        return f"boot-{self.boots}"
+
     # below the calls
 
     def do(self, node: Node, operation: Write | Truncate) -> None:
@@ -257,6 +262,7 @@ class SimulatedFiles:
     def crash(self, keep: Keep) -> "SimulatedFiles":
         """The files as a machine may find them that starts after this one has stopped here; these go on unchanged."""
         after = SimulatedFiles()
+        after.boots = self.boots if keep == "all" else self.boots + 1
         names = dict(self._synced_names)
         for entries in self._unsynced_entries.values():
             for entry in entries[: _kept(len(entries), keep)]:
@@ -290,6 +296,7 @@ class SimulatedFiles:
             for directory, entries in self._unsynced_entries.items()
         }
         after.room_bytes = self.room_bytes
+        after.boots = self.boots
         return after
 
 

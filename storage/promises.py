@@ -1,0 +1,156 @@
+"""What the replicas of a data directory have promised, in one file for all: the largest epoch that each has answered
+to, and which of them may have lost what they acknowledged.
+
+A promise is on the disk before anybody hears of it, and thousands are made at once when a leader is lost: so they are
+appended to one file, and those that come while it is synced share the next sync. What is torn was never heard of.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from uuid import UUID
+
+import crc32c
+import trio
+
+from tailrace.protocol.ids import NO_EPOCH, Epoch
+from tailrace.runtime.files import File, Files
+
+from .checkpoints import ReplicaKey
+from .layout import promises_path
+
+PROMISES_MAGIC = b"TRPR\x00\x01"
+_RECORD = Struct("<B16siq")
+_CHECKSUM = Struct("<I")
+_RECORD_BYTES = _RECORD.size + _CHECKSUM.size
+_PROMISED, _SURE, _ALL_IN_DOUBT = 1, 2, 3
+_NOBODY = (UUID(int=0), 0)
+_STALE_RECORDS_MAX = 10_000
+"""With so many more records than replicas the file is worth being written anew."""
+
+
+class Promises:
+    def __init__(self, files: Files, data_directory: str) -> None:
+        self._files = files
+        self._directory = data_directory
+        self._path = promises_path(data_directory)
+        self._epochs: dict[ReplicaKey, Epoch] = {}
+        self._in_doubt: set[ReplicaKey] = set()
+        self._records = 0
+        self._unwritten: list[bytes] = []
+        self._told = 0
+        self._durable = 0
+        self._lock = trio.Lock()
+        self._failure: str | None = None
+        self._file = self._load()
+
+    # what is
+
+    def epoch(self, key: ReplicaKey) -> Epoch:
+        """The largest that the replica has promised; NO_EPOCH if it has never answered to any."""
+        return self._epochs.get(key, NO_EPOCH)
+
+    def is_in_doubt(self, key: ReplicaKey) -> bool:
+        """Its storage may lack what it acknowledged, and it has not caught up since."""
+        return key in self._in_doubt
+
+    # what is to be kept
+
+    async def promise(self, key: ReplicaKey, epoch: Epoch) -> None:
+        """Durable when this returns. Raises OSError; afterwards nothing is promised any more."""
+        assert epoch >= self.epoch(key)
+        await self._keep(_record(_PROMISED, key, epoch))
+        self._epochs[key] = max(epoch, self.epoch(key))
+
+    async def end_doubt(self, key: ReplicaKey) -> None:
+        """The replica has caught up, and what it has is on the disk."""
+        if key in self._in_doubt:
+            await self._keep(_record(_SURE, key))
+            self._in_doubt.discard(key)
+
+    async def doubt_all(self) -> None:
+        """The store stopped in a way that may have taken the end of every log here."""
+        await self._keep(_record(_ALL_IN_DOUBT, _NOBODY))
+        self._in_doubt = set(self._epochs)
+
+    def forget(self, topic_id: UUID) -> None:
+        """The topic's storage is gone. The file forgets it when it is written anew."""
+        for key in [key for key in self._epochs if key[0] == topic_id]:
+            del self._epochs[key]
+            self._in_doubt.discard(key)
+
+    # the file
+
+    def _load(self) -> File:
+        """What follows a torn record was not synced when the machine stopped, and goes with it."""
+        file = self._files.open(self._path, create=True)
+        data = file.read_at(0, file.size())
+        if not data.startswith(PROMISES_MAGIC):
+            file.truncate(0)
+            file.append(PROMISES_MAGIC)
+            return file
+        for kind, key, epoch in read_records(data):
+            self._records += 1
+            self._apply(kind, key, epoch)
+        file.truncate(len(PROMISES_MAGIC) + self._records * _RECORD_BYTES)
+        return file
+
+    def _apply(self, kind: int, key: ReplicaKey, epoch: int) -> None:
+        if kind == _PROMISED:
+            self._epochs[key] = Epoch(epoch)
+        elif kind == _SURE:
+            self._in_doubt.discard(key)
+        elif kind == _ALL_IN_DOUBT:
+            self._in_doubt = set(self._epochs)
+
+    async def _keep(self, record: bytes) -> None:
+        self._unwritten.append(record)
+        self._told = number = self._told + 1
+        async with self._lock:
+            if self._failure is not None:
+                raise OSError(self._failure)
+            if self._durable < number:
+                await self._write_all()
+
+    async def _write_all(self) -> None:
+        unwritten, self._unwritten, number = self._unwritten, [], self._told
+        try:
+            with trio.CancelScope(shield=True):
+                self._file.append(b"".join(unwritten))
+                await self._file.sync()
+                if self._records == 0:
+                    await self._files.sync_directory(self._directory)
+                self._records += len(unwritten)
+                if self._records > len(self._epochs) * 2 + _STALE_RECORDS_MAX:
+                    await self._write_anew(unwritten)
+        except OSError as error:
+            self._failure = f"{self._path}: {error}"
+            raise
+        self._durable = number
+
+    async def _write_anew(self, newest: list[bytes]) -> None:
+        # Those in doubt stand before the record that says so of all that came before it.
+        sure = [key for key in self._epochs if key not in self._in_doubt]
+        records = [_record(_PROMISED, key, self._epochs[key]) for key in self._in_doubt if key in self._epochs]
+        records.append(_record(_ALL_IN_DOUBT, _NOBODY))
+        records += [_record(_PROMISED, key, self._epochs[key]) for key in sure]
+        records += newest  # those who wait for them have not noted them yet
+        await self._files.replace(self._path, PROMISES_MAGIC + b"".join(records))
+        self._file = self._files.open(self._path)
+        self._records = len(records)
+
+
+def read_records(data: bytes) -> Iterator[tuple[int, ReplicaKey, int]]:
+    """Up to the first that is not whole."""
+    for position in range(len(PROMISES_MAGIC), len(data) - _RECORD_BYTES + 1, _RECORD_BYTES):
+        record = data[position : position + _RECORD.size]
+        (checksum,) = _CHECKSUM.unpack_from(data, position + _RECORD.size)
+        if crc32c.crc32c(record) != checksum:
+            return
+        kind, topic_id, partition, epoch = _RECORD.unpack(record)
+        yield kind, (UUID(bytes=topic_id), partition), epoch
+
+
+def _record(kind: int, key: ReplicaKey, epoch: int = NO_EPOCH) -> bytes:
+    topic_id, partition = key
+    record = _RECORD.pack(kind, topic_id.bytes, partition, epoch)
+    return record + _CHECKSUM.pack(crc32c.crc32c(record))

@@ -1,0 +1,52 @@
+"""The incarnation of a data directory's content: another one as soon as something of what was written may be gone.
+
+Whoever knows that this store had something knows it of an incarnation. Logs that were closed are whole, and so are
+those of a process that was killed while the machine went on: what it wrote is in the page cache, or on the disk. Only
+when the machine itself stopped in between may the ends of logs be missing.
+"""
+
+from uuid import UUID
+
+import crc32c
+
+from tailrace.runtime.files import Files
+
+from .layout import store_path
+from .promises import Promises
+
+_PREFIX = "tailrace store"
+
+
+async def take_store_incarnation(
+    files: Files, data_directory: str, promises: Promises, *, clean: bool, new: UUID
+) -> str:
+    """The one that this start goes on with: the last one's, or `new`. It is on the disk when this returns, and so is
+    the doubt in what replicas lie here. `clean`: whoever wrote the logs last closed them all."""
+    path = store_path(data_directory)
+    boot = files.boot_id()
+    known = _read(files, path)
+    if known is not None and (clean or (boot and known[1] == boot)):
+        incarnation = known[0]
+    else:
+        incarnation = str(new)
+        await promises.doubt_all()
+    if known != (incarnation, boot):
+        await files.replace(path, _line(incarnation, boot))
+    return incarnation
+
+
+def _read(files: Files, path: str) -> tuple[str, str] | None:
+    """Incarnation and boot; None when there is nothing that can be believed."""
+    if not files.exists(path):
+        return None
+    line = files.read(path)
+    words = line.decode(errors="replace").removeprefix(_PREFIX).split()
+    if len(words) < 2:
+        return None
+    incarnation, boot = words[0], words[1] if len(words) > 2 else ""
+    return (incarnation, boot) if line == _line(incarnation, boot) else None
+
+
+def _line(incarnation: str, boot: str) -> bytes:
+    text = f"{_PREFIX} {incarnation} {boot}".rstrip()
+    return f"{text} {crc32c.crc32c(text.encode()):08x}\n".encode()

@@ -1,0 +1,125 @@
+from uuid import UUID
+
+import pytest
+import trio
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.ids import NO_EPOCH, Epoch
+from tailrace.storage.promises import Promises
+
+DATA = "/data"
+A, B = (UUID(int=1), 0), (UUID(int=1), 1)
+OTHER = (UUID(int=2), 0)
+
+
+def files() -> SimulatedFiles:
+    made = SimulatedFiles()
+    made.make_directories(DATA)
+    return made
+
+
+def reopened(disk: SimulatedFiles) -> Promises:
+    """After the machine stopped, with nothing but what was synced."""
+    return Promises(disk.crash("synced"), DATA)
+
+
+async def test_who_has_promised_nothing_has_no_epoch() -> None:
+    assert Promises(files(), DATA).epoch(A) == NO_EPOCH
+
+
+async def test_a_promise_is_on_the_disk_when_it_is_given() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(3))
+    await promises.promise(A, Epoch(5))
+    await promises.promise(B, Epoch(0))
+    assert [reopened(disk).epoch(key) for key in (A, B, OTHER)] == [5, 0, NO_EPOCH]
+
+
+async def test_promises_made_together_share_a_sync() -> None:
+    disk = files()
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(1))
+    syncs = 0
+
+    def count() -> float:
+        nonlocal syncs
+        syncs += 1
+        return 0.0
+
+    disk.sync_seconds = count
+    async with trio.open_nursery() as nursery:
+        for number in range(100):
+            nursery.start_soon(promises.promise, (UUID(int=9), number), Epoch(1))
+    assert syncs <= 2
+
+
+async def test_a_torn_record_was_never_heard_of_and_what_follows_it_is_written_in_its_place() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(3))
+    torn = disk.open(f"{DATA}/promises")
+    torn.append(b"\x01 the machine stopped here")
+    again = Promises(disk, DATA)
+    assert again.epoch(A) == 3
+    await again.promise(B, Epoch(4))
+    assert [reopened(disk).epoch(key) for key in (A, B)] == [3, 4]
+
+
+async def test_a_file_of_something_else_says_nothing() -> None:
+    disk = files()
+    disk.open(f"{DATA}/promises", create=True).append(b"not ours")
+    assert Promises(disk, DATA).epoch(A) == NO_EPOCH
+
+
+async def test_doubt_stays_until_a_replica_has_caught_up() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    for key in (A, B):
+        await promises.promise(key, Epoch(1))
+    await promises.doubt_all()
+    await promises.promise(OTHER, Epoch(2))
+    await promises.end_doubt(A)
+    for found in (promises, reopened(disk)):
+        assert [found.is_in_doubt(key) for key in (A, B, OTHER)] == [False, True, False]
+
+
+async def test_after_a_failed_sync_nothing_is_promised_any_more() -> None:
+    disk = files()
+    promises = Promises(disk, DATA)
+    disk.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await promises.promise(A, Epoch(1))
+    disk.syncs_fail = False
+    with pytest.raises(OSError, match="broken"):
+        await promises.promise(A, Epoch(2))
+    assert promises.epoch(A) == NO_EPOCH
+
+
+async def test_a_file_full_of_old_promises_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailrace.storage.promises._STALE_RECORDS_MAX", 10)
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(1))
+    await promises.promise(B, Epoch(1))
+    await promises.doubt_all()
+    await promises.end_doubt(B)
+    await promises.promise(OTHER, Epoch(1))
+    for epoch in range(2, 60):
+        await promises.promise(B, Epoch(epoch))
+    assert disk.size(f"{DATA}/promises") < 33 * 25
+    for found in (promises, reopened(disk)):
+        assert [found.epoch(key) for key in (A, B, OTHER)] == [1, 59, 1]
+        assert [found.is_in_doubt(key) for key in (A, B, OTHER)] == [True, False, False]
+
+
+async def test_what_is_gone_for_good_is_forgotten() -> None:
+    promises = Promises(files(), DATA)
+    await promises.promise(A, Epoch(1))
+    await promises.promise(OTHER, Epoch(1))
+    promises.forget(A[0])
+    assert [promises.epoch(key) for key in (A, OTHER)] == [NO_EPOCH, 1]

@@ -1,0 +1,57 @@
+from uuid import UUID
+
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.ids import Epoch
+from tailrace.storage.promises import Promises
+from tailrace.storage.store_incarnation import take_store_incarnation
+
+DATA = "/data"
+KEY = (UUID(int=1), 0)
+FIRST, SECOND = UUID(int=11), UUID(int=12)
+
+
+async def started(disk: SimulatedFiles, new: UUID, *, clean: bool = False) -> tuple[str, bool]:
+    """The incarnation, and whether the replica here is in doubt."""
+    promises = Promises(disk, DATA)
+    incarnation = await take_store_incarnation(disk, DATA, promises, clean=clean, new=new)
+    return incarnation, promises.is_in_doubt(KEY)
+
+
+async def used() -> SimulatedFiles:
+    disk = SimulatedFiles()
+    disk.make_directories(DATA)
+    await disk.sync_directory("")
+    assert await started(disk, FIRST) == (str(FIRST), False)
+    await Promises(disk, DATA).promise(KEY, Epoch(1))
+    return disk
+
+
+async def test_a_killed_process_has_lost_nothing() -> None:
+    disk = await used()
+    assert await started(disk.after_kill(), SECOND) == (str(FIRST), False)
+
+
+async def test_after_a_power_failure_everything_here_is_in_doubt() -> None:
+    disk = (await used()).crash("synced")
+    assert await started(disk, SECOND) == (str(SECOND), True)
+    assert await started(disk.after_kill(), UUID(int=13)) == (str(SECOND), True)
+
+
+async def test_after_a_clean_stop_the_machine_may_stop_too() -> None:
+    disk = (await used()).crash("synced")
+    assert await started(disk, SECOND, clean=True) == (str(FIRST), False)
+    assert await started(disk.after_kill(), SECOND) == (str(FIRST), False)
+
+
+async def test_a_machine_that_does_not_say_when_it_was_started_is_not_trusted() -> None:
+    disk = await used()
+    disk.boot_id = lambda: ""  # type: ignore[method-assign]
+    assert await started(disk, SECOND) == (str(SECOND), True)
+    assert await started(disk, UUID(int=13)) == (str(UUID(int=13)), True)
+
+
+async def test_a_file_that_cannot_be_believed_makes_a_new_incarnation() -> None:
+    disk = await used()
+    disk.open(f"{DATA}/store").write_at(20, b"x")
+    assert await started(disk, SECOND, clean=True) == (str(SECOND), True)
