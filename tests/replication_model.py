@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.leader import Leader, LeaderLimits
@@ -55,6 +55,10 @@ class ListLog:
     @property
     def log_start(self) -> int:
         return 0
+
+    @property
+    def epochs(self) -> list[EpochStart]:
+        return []
 
     @property
     def log_end(self) -> int:

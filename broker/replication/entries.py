@@ -7,7 +7,7 @@ stamped anew in place, and two stores can find out that they have the same witho
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tailrace.protocol.ids import Epoch
 
@@ -18,6 +18,12 @@ class EntryKind(Enum):
     """Offsets that no store holds; written by recovery."""
     BRIDGE = 2
     """Ends what was recovered; one offset."""
+
+
+class EpochStart(NamedTuple):
+    epoch: Epoch
+    start: int
+    """The offset at which it begins: where its bridge is, or its first entry if it has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,11 @@ class ReplicaLog(Protocol):
 
     @property
     def log_end(self) -> int: ...
+
+    @property
+    def epochs(self) -> Sequence[EpochStart]:
+        """In order. Entries that a recovery has stamped anew belong to the epochs in which they were produced."""
+        ...
 
     def entries(self, start: int, end: int) -> Iterator[Entry]:
         """In order, those that reach beyond `start` and begin before `end`."""

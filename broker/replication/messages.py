@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from tailrace.protocol.ids import Epoch, SpuId
 
-from .entries import Entry
+from .entries import Entry, EpochStart
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,10 @@ class Seal:
     epoch: Epoch
     entries_from: int | None
     """From where on the leader wants to know what the store has; None: it takes its own."""
+    log_end: int = 0
+    epochs: tuple[EpochStart, ...] = ()
+    """Where each epoch begins in the leader's log, so that the store sees how far its own is the same; none: it is
+    as far as its own high watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class SealReply:
     """It stopped uncleanly, and may have lost what it acknowledged."""
     entries: tuple[Entry, ...] = ()
     """From where the leader wants them, or from the own high watermark if that is smaller: there it may differ."""
+    log_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,24 @@
 """SealMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
+
+
+@dataclass(slots=True)
+class EpochBeginning:
+    """Inside SealMessage."""
+
+    epoch: int = 0
+    start: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("epoch", "int32", "0+"),
+        Field("start", "int64", "0+"),
+    )
 
 
 @dataclass(slots=True)
@@ -16,6 +29,8 @@ class SealMessage:
     partition: int = 0
     epoch: int = 0
     entries_from: int = 0
+    log_end: int = 0
+    epochs: list[EpochBeginning] = field(default_factory=list)
 
     API_KEY: ClassVar[int] = 10103
     VERSIONS: ClassVar[str] = "0"
@@ -25,4 +40,6 @@ class SealMessage:
         Field("partition", "int32", "0+"),
         Field("epoch", "int32", "0+"),
         Field("entries_from", "int64", "0+"),
+        Field("log_end", "int64", "0+"),
+        Field("epochs", EpochBeginning, "0+", array=True),
     )

@@ -37,6 +37,7 @@ class SealReplyMessage:
     partition: int = 0
     epoch: int = 0
     high_watermark: int = 0
+    log_start: int = 0
     log_end: int = 0
     in_doubt: bool = False
     entries: list[DescribedEntry] = field(default_factory=list)
@@ -49,6 +50,7 @@ class SealReplyMessage:
         Field("partition", "int32", "0+"),
         Field("epoch", "int32", "0+"),
         Field("high_watermark", "int64", "0+"),
+        Field("log_start", "int64", "0+"),
         Field("log_end", "int64", "0+"),
         Field("in_doubt", "bool", "0+"),
         Field("entries", DescribedEntry, "0+", array=True),
