@@ -11,18 +11,21 @@ from tailrace.cluster.specs import PartitionSpec, SpuSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.storage.log import Log
 
-LEADER, NEAR, NEARER, AWAY, LAGGING = SPUS = [SpuId(each) for each in range(1, 6)]
+LEADER, NEAR, NEARER, AWAY, LAGGING, BESIDE = SPUS = [SpuId(each) for each in range(1, 7)]
 RACKS = {
     LEADER: SpuSpec(LEADER, "a"),
     NEAR: SpuSpec(NEAR, "b"),
     NEARER: SpuSpec(NEARER, "b"),
     AWAY: SpuSpec(AWAY, "c", online=False),
     LAGGING: SpuSpec(LAGGING, "d"),
+    BESIDE: SpuSpec(BESIDE, "a"),
 }
-ENDS = {NEAR: 10, NEARER: 12, AWAY: 12, LAGGING: 3}
+ENDS = {NEAR: 10, NEARER: 12, AWAY: 12, LAGGING: 3, BESIDE: 12}
 
 
-def _replica(here: SpuId = LEADER, live: tuple[SpuId, ...] = (LEADER, NEAR, NEARER, AWAY), **configs: str) -> Replica:
+def _replica(
+    here: SpuId = LEADER, live: tuple[SpuId, ...] = (LEADER, NEAR, NEARER, AWAY, BESIDE), **configs: str
+) -> Replica:
     spec = PartitionSpec(TopicId(int=7), "t", 0, LEADER, Epoch(5), tuple(SPUS), live)
     settings = settings_of({name.replace("_", "."): value for name, value in configs.items()}, BrokerConfigs({}))
     log = Log.open(SimulatedFiles(), "/data/topics/t/7/0", settings.log, clean=True)
