@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
+from chaos.links import Links
 from cluster import FREE_PORTS, READY_LINE, Server, run_to_end, tailrace
 from peer.apache_kafka import free_port
 from waiting import wait_until
@@ -68,13 +69,17 @@ def wait_until_online(sc: str, spus: Iterable[int], seconds: float = 30) -> None
 
 
 class SeparateCluster:
-    """One SC and some SPUs, each with a directory of its own; after the first start they keep their addresses."""
+    """One SC and some SPUs, each with a directory of its own; after the first start they keep their addresses.
 
-    def __init__(self, directory: Path, spus: int = 3, store: str = "sqlite") -> None:
+    With `links`, SPUs reach each other through a proxy that a test can tell to lose what they say.
+    """
+
+    def __init__(self, directory: Path, spus: int = 3, store: str = "sqlite", has_links: bool = False) -> None:
         self.sc = ANY_PORT
         self.sc_private = ANY_PORT
         self.ids = tuple(range(1, spus + 1))
         self.controller = Server(directory, "sc", SC_READY)
+        self.links = Links(self.ids, self.spu_pid) if has_links else None
         self._directory = directory
         self._store = store
         self._spus: dict[int, Server] = {}
@@ -106,14 +111,16 @@ class SeparateCluster:
         )
 
     def register(self, spu: int, public: str = ANY_PORT) -> None:
-        endpoints = ("--public", public, "--private", ANY_PORT)
+        private = self.links.advertised[spu] if self.links else ANY_PORT
+        endpoints = ("--public", public, "--private", private)
         status, said = cli(self.sc, "spu", "register", "--id", str(spu), *endpoints)
         assert status == 0, said
 
     def spu_command(self, spu: int, directory: str | None = None) -> list[str]:
+        private = f"{self.links.private[spu]}={self.links.advertised[spu]}" if self.links else ANY_PORT
         return tailrace(
             *("serve", "spu", "--id", str(spu), "--data", str(self._directory / (directory or f"spu-{spu}"))),
-            *("--sc", self.sc_private, "--public", self._addresses.get(spu, ANY_PORT), "--private", ANY_PORT),
+            *("--sc", self.sc_private, "--public", self._addresses.get(spu, ANY_PORT), "--private", private),
             *("--metrics", "off"),
         )
 
@@ -151,6 +158,32 @@ class SeparateCluster:
     def kill(self) -> None:
         for server in (*self._spus.values(), self.controller):
             server.kill()
+        if self.links:
+            self.links.close()
+
+    # as a NodeCluster
+
+    def node_pid(self, node: int) -> int:
+        return self.spu_pid(node)
+
+    def kill_node(self, node: int) -> None:
+        self._spus[node].kill()
+
+    def stop_node(self, node: int) -> int:
+        return self.stop_spu(node)
+
+    def start_node(self, node: int) -> None:
+        self.start_spu(node)
+
+    def kill_controller(self) -> None:
+        self.controller.kill()
+
+    def start_controller(self) -> None:
+        self.start_sc()
+
+    def replica_directory(self, node: int, topic: str, partition: int) -> Path:
+        (found,) = self._directory.glob(f"spu-{node}/topics/{topic}/*/{partition}")
+        return found
 
 
 class ManagedCluster:

@@ -21,18 +21,18 @@ def topic_creator(bootstrap: str, test_name: str) -> CreateTopic:
         topics = [NewTopic(name, partitions, 1, config=settings)]
         admin.create_topics(topics, operation_timeout=10, request_timeout=10)[name].result(20)
 
-        first = {TopicPartition(name, partition): OffsetSpec.earliest() for partition in range(partitions)}  # type: ignore[no-untyped-call]
-
-        def every_partition_answers() -> bool:
-            # Metadata may name a leader some time before it leads, and before all of the topic is known.
-            try:
-                for future in admin.list_offsets(first, request_timeout=10).values():
-                    future.result(20)
-            except KafkaException:
-                return False
-            return True
-
-        wait_until(every_partition_answers, seconds=20)
+        wait_until(lambda: every_partition_answers(admin, name, partitions), seconds=20)
         return name
 
     return create
+
+
+def every_partition_answers(admin: AdminClient, topic: str, partitions: int) -> bool:
+    """Metadata may name a leader some time before it leads, and before all of the topic is known."""
+    first = {TopicPartition(topic, partition): OffsetSpec.earliest() for partition in range(partitions)}  # type: ignore[no-untyped-call]
+    try:
+        for future in admin.list_offsets(first, request_timeout=10).values():
+            future.result(20)
+    except KafkaException:
+        return False
+    return True

@@ -1,7 +1,7 @@
 """What goes wrong when: a list of faults from a seed, the same each time."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -15,10 +15,15 @@ class Harm(Enum):
     KILL = "kill -9"
     STOP = "SIGTERM"
     FREEZE = "SIGSTOP"
+    SEVER = "severed"
+    SILENCE = "silent both ways"
+    SILENCE_ONE = "silent one way"
+    SLOW = "slow"
 
 
-HARMS = (Harm.KILL, Harm.KILL, Harm.STOP, Harm.FREEZE)
+OF_A_PROCESS = (Harm.KILL, Harm.KILL, Harm.STOP, Harm.FREEZE)
 """What leaves the most behind comes most often."""
+OF_A_LINK = (Harm.SEVER, Harm.SILENCE, Harm.SILENCE_ONE, Harm.SLOW)
 
 
 @dataclass(frozen=True)
@@ -32,13 +37,18 @@ class Fault:
         return f"{self.at_seconds:6.2f} s  {self.target}  {self.harm.value}, for {self.away_seconds:.2f} s"
 
 
-def plan(seed: int, targets: Sequence[str], seconds: float) -> list[Fault]:
-    """Each process is harmed again and again, and independently of the others; at the end all are back."""
+def plan(
+    seed: int,
+    targets: Mapping[str, Sequence[Harm]],
+    seconds: float,
+    unharmed_seconds: tuple[float, float] = UNHARMED_SECONDS,
+) -> list[Fault]:
+    """Each target is harmed again and again, and independently of the others; at the end all are back."""
     chance = random.Random(seed)
     faults = []
-    for target in targets:
-        now = chance.uniform(0, UNHARMED_SECONDS[1])
+    for target, harms in targets.items():
+        now = chance.uniform(0, unharmed_seconds[1])
         while now < seconds:
-            faults.append(Fault(now, target, chance.choice(HARMS), chance.uniform(*AWAY_SECONDS)))
-            now += faults[-1].away_seconds + chance.uniform(*UNHARMED_SECONDS)
+            faults.append(Fault(now, target, chance.choice(harms), chance.uniform(*AWAY_SECONDS)))
+            now += faults[-1].away_seconds + chance.uniform(*unharmed_seconds)
     return sorted(faults, key=lambda fault: fault.at_seconds)

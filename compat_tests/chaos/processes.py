@@ -1,28 +1,38 @@
 """One or two SCs and three SPUs, each a process that can be harmed and brought back by itself.
 
 With two SCs on one etcd, one leads and the other stands by, so an SC need not become ready. A process that is not
-harmed has to live: one that ended by itself is a failure, and so is a clean stop that is not clean.
+harmed has to live: one that ended by itself is a failure, and so is a clean stop that is not clean. The links
+between the SPUs can be harmed as well.
 """
 
 import os
 import re
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
-from chaos.plan import Fault, Harm
+from chaos.links import WELL, Carriage, Links
+from chaos.plan import OF_A_LINK, OF_A_PROCESS, Fault, Harm
 from cluster import Server, run_to_end, tailrace
 from peer.apache_kafka import free_port
 from spu_cluster import SC_READY, SPU_READY, cli, wait_until_online
 from waiting import wait_until
 
 SPUS = (1, 2, 3)
+CARRIAGES = {
+    Harm.SEVER: Carriage(is_open=False),
+    Harm.SILENCE: Carriage(silent=(True, True)),
+    Harm.SILENCE_ONE: Carriage(silent=(True, False)),
+    Harm.SLOW: Carriage(delay_seconds=0.05),
+}
 SIGNS_OF_A_BUG = re.compile(r"Traceback|AssertionError|request_failed|\"level\": ?\"critical\"|\bcritical\b")
 
 
 class HarmedCluster:
+    ids = SPUS
+
     def __init__(self, directory: Path, scs: int, store: str) -> None:
         self._directory = directory
         self._store = store
@@ -31,6 +41,7 @@ class HarmedCluster:
         self._clients = {f"spu-{spu}": f"127.0.0.1:{free_port()}" for spu in SPUS}
         self._servers = {name: Server(directory, name, SC_READY) for name in self._public}
         self._servers |= {name: Server(directory, name, SPU_READY) for name in self._clients}
+        self.links = Links(SPUS, lambda spu: self._servers[f"spu-{spu}"].pid)
         self.complaints: list[str] = []
 
     @property
@@ -38,8 +49,13 @@ class HarmedCluster:
         return tuple(self._public)
 
     @property
-    def targets(self) -> tuple[str, ...]:
-        return tuple(self._servers)
+    def targets(self) -> Mapping[str, Sequence[Harm]]:
+        """The processes, and what is done to them."""
+        return dict.fromkeys(self._servers, OF_A_PROCESS)
+
+    @property
+    def link_targets(self) -> Mapping[str, Sequence[Harm]]:
+        return {f"link-{one}-{other}": OF_A_LINK for one, other in self.links.pairs}
 
     @property
     def sc(self) -> str:
@@ -62,8 +78,8 @@ class HarmedCluster:
             self.launch(name)
         wait_until(lambda: any(self._servers[name].is_ready for name in self.scs), 30, "an SC leads")
         for spu, address in zip(SPUS, self._clients.values(), strict=True):
-            private = ("--private", "127.0.0.1:0")
-            status, said = cli(self.sc, "spu", "register", "--id", str(spu), "--public", address, *private)
+            endpoints = ("--public", address, "--private", self.links.advertised[spu])
+            status, said = cli(self.sc, "spu", "register", "--id", str(spu), *endpoints)
             assert status == 0, said
         for name in self._clients:
             self.launch(name)
@@ -74,13 +90,14 @@ class HarmedCluster:
 
     def stop(self) -> None:
         """SPUs first, so that they can give their leases back."""
-        for name in reversed(self.targets):
+        for name in reversed(self._servers):
             self._stop(name)
 
     def kill(self) -> None:
         """Whatever state they are in."""
         for server in self._servers.values():
             server.kill()
+        self.links.close()
 
     def kill_scs(self) -> None:
         for name in self.scs:
@@ -102,6 +119,9 @@ class HarmedCluster:
                 self._harm(fault)
 
     def _harm(self, fault: Fault) -> None:
+        if fault.harm in CARRIAGES:
+            self.links.set(*_ends(fault.target), CARRIAGES[fault.harm])
+            return
         server = self._servers[fault.target]
         if not server.is_running:
             self.complaints.append(f"{fault.target} ended by itself before {fault}:\n{server.last_words()}")
@@ -111,6 +131,9 @@ class HarmedCluster:
             server.signal(signal.SIGTERM if fault.harm is Harm.STOP else signal.SIGSTOP)
 
     def _bring_back(self, fault: Fault) -> None:
+        if fault.harm in CARRIAGES:
+            self.links.set(*_ends(fault.target), WELL)
+            return
         if fault.harm is Harm.FREEZE:
             self._servers[fault.target].signal(signal.SIGCONT)
             return
@@ -168,14 +191,24 @@ class HarmedCluster:
                 found.append(" ".join(words))
         return found
 
+    def replica_directory(self, node: int, topic: str, partition: int) -> Path:
+        (found,) = self._directory.glob(f"spu-{node}/topics/{topic}/*/{partition}")
+        return found
+
     def _command(self, name: str) -> list[str]:
         common = ("--data", str(self._directory / name), "--metrics", "off", "--log-format", "json")
         if name in self._public:
             ports = ("--public", self._public[name], "--private", self._private[name])
             return tailrace("serve", "sc", "--store", self._store, *ports, *common)
         number = name.removeprefix("spu-")
-        ports = ("--public", self._clients[name], "--private", "127.0.0.1:0")
+        private = f"{self.links.private[int(number)]}={self.links.advertised[int(number)]}"
+        ports = ("--public", self._clients[name], "--private", private)
         return tailrace("serve", "spu", "--id", number, "--sc", ",".join(self._private.values()), *ports, *common)
+
+
+def _ends(link: str) -> tuple[int, int]:
+    _, one, other = link.split("-")
+    return int(one), int(other)
 
 
 def _steps(faults: Iterable[Fault]) -> Iterator[tuple[float, bool, Fault]]:

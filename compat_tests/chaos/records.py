@@ -3,12 +3,12 @@
 import itertools
 import logging
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from clients.librdkafka import read
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.errors import UnknownBrokerIdError
@@ -16,7 +16,13 @@ from waiting import wait_until
 
 DELIVERY_SECONDS_MAX = 60
 """The clients' own patience: who is not served within it has an error, and the test fails."""
-QUICKLY = {"reconnect.backoff.max.ms": 200, "topic.metadata.refresh.interval.ms": 1000, "log_level": 2}
+READING_SECONDS_MAX = 40
+QUICKLY = {
+    "reconnect.backoff.max.ms": 200,
+    "topic.metadata.refresh.interval.ms": 1000,
+    "socket.timeout.ms": 5000,  # a frozen server does not hang up
+    "log_level": 2,
+}
 
 logging.getLogger("kafka").setLevel(logging.CRITICAL)  # each broken connection would be told in many lines
 
@@ -41,7 +47,7 @@ class RunningProducer:
     def __init__(self, name: str, bootstrap: str, places: Sequence[Place], **settings: object) -> None:
         named = {key.replace("_", "."): value for key, value in settings.items()}
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": "all"}
+            {"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": "all", "request.timeout.ms": 5000}
             | {"delivery.timeout.ms": DELIVERY_SECONDS_MAX * 1000}
             | QUICKLY
             | (named or {"enable.idempotence": True})
@@ -87,6 +93,9 @@ class RunningProducer:
         )
         assert not self.errors, self.errors[:5]
 
+    def acknowledged_count(self) -> int:
+        return sum(map(len, self._acknowledged.values()))
+
     def stop(self) -> None:
         """Ends with the last acknowledgement."""
         self._stopping.set()
@@ -99,7 +108,7 @@ class RunningProducer:
 
 
 class RunningConsumer:
-    """Reads a topic from its beginning until it is told to stop."""
+    """Reads a topic from its beginning until it is told to stop, with kafka-python."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self._consumer = KafkaConsumer(
@@ -134,13 +143,8 @@ class RunningConsumer:
                 self._consumer.seek(PythonTopicPartition(*place), seen[-1][0] + 1 if seen else 0)
             return {}
 
-    def wait_for(self, ends: Mapping[Place, int]) -> None:
-        """Until it has read so far."""
-
-        def behind() -> list[Place]:
-            return [place for place, seen in self.seen.items() if len(seen) < ends[place]]
-
-        wait_until(lambda: self.errors or not behind(), DELIVERY_SECONDS_MAX, "a consumer reads to the end")
+    def wait_for(self, counts: Mapping[Place, int]) -> None:
+        wait_for(self, counts)
 
     def progress(self) -> dict[Place, int]:
         return {place: len(seen) for place, seen in self.seen.items()}
@@ -151,18 +155,65 @@ class RunningConsumer:
         self._consumer.close(autocommit=False)
 
 
+class RunningLibrdkafkaConsumer:
+    """The same with librdkafka, which asks where epochs end and would notice a log that was cut."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        unused = {"group.id": "unused", "enable.auto.commit": False}
+        # An offset that is gone, or was never there, is to be an error and not a new beginning.
+        settings = {"bootstrap.servers": bootstrap, "auto.offset.reset": "error"}
+        self._consumer = Consumer(settings | unused | QUICKLY)
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        self._stopping = threading.Event()
+        self.seen: dict[Place, Log] = {(topic, number): [] for number in range(partitions)}
+        self.errors: list[str] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            for message in self._consumer.consume(1000, 0.1):
+                if message.error() is None:
+                    self.seen[message.topic(), message.partition()].append((message.offset(), message.value()))
+                else:
+                    self.errors.append(f"a consumer: {message.error()}")
+
+    def wait_for(self, counts: Mapping[Place, int]) -> None:
+        wait_for(self, counts)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+        self._consumer.close()
+
+
+def wait_for(consumer: RunningConsumer | RunningLibrdkafkaConsumer, counts: Mapping[Place, int]) -> None:
+    """Until it has read so many records."""
+
+    def behind() -> list[Place]:
+        return [place for place, seen in consumer.seen.items() if len(seen) < counts[place]]
+
+    wait_until(lambda: consumer.errors or not behind(), DELIVERY_SECONDS_MAX, "a consumer reads to the end")
+
+
 def stored(bootstrap: str, places: Sequence[Place]) -> dict[Place, Log]:
     """All there is, read by a client that knows nothing yet."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
-    consumer = Consumer(settings | QUICKLY)
-    count = 0
-    for topic, partition in places:
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
-        count += high - low
+    consumer = Consumer(settings | {"enable.partition.eof": True} | QUICKLY)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in places])
     logs: dict[Place, Log] = {place: [] for place in places}
-    for message in read(consumer, count, seconds=40):
-        logs[message.topic(), message.partition()].append((message.offset(), message.value()))
+    unread = set(places)
+    deadline = time.monotonic() + READING_SECONDS_MAX
+    while unread:
+        assert time.monotonic() < deadline, f"{sorted(unread)} could not be read in {READING_SECONDS_MAX} s"
+        for message in consumer.consume(10_000, 0.2):
+            place = message.topic(), message.partition()
+            if message.error() is None:
+                logs[place].append((message.offset(), message.value()))
+            elif message.error().code() == KafkaError._PARTITION_EOF:
+                unread.discard(place)
+            else:
+                raise AssertionError(f"{place}: {message.error()}")
     consumer.close()
     return logs
 
@@ -174,11 +225,15 @@ class History:
     logs: dict[Place, Log]
     sent: Sequence[Sent]
     seen: Iterable[Mapping[Place, Log]] = field(default_factory=list)
+    unseen: Mapping[Place, set[int]] = field(default_factory=dict)
+    """The offsets of control batches, which no client is shown."""
 
     def contradictions(self) -> list[str]:
         found = []
         for place, log in self.logs.items():
-            if [offset for offset, _ in log] != list(range(len(log))):
+            offsets = [offset for offset, _ in log]
+            unseen = {offset for offset in self.unseen.get(place, ()) if offset <= max(offsets, default=-1)}
+            if sorted([*offsets, *unseen]) != list(range(len(offsets) + len(unseen))) or offsets != sorted(offsets):
                 found.append(f"{place}: there are gaps or doubles among the offsets")
             found += [f"{place}: {each}" for sent in self.sent for each in _disagreements(place, log, sent)]
             for seen in self.seen:

@@ -1,0 +1,156 @@
+"""The connections between SPUs, carried by a proxy that cuts, silences and slows them.
+
+Every SPU is known to the others by an address of the proxy. Who has dialled is found out from the kernel: the SPU that
+owns the other end of the connection. So the proxy understands nothing of what it carries.
+"""
+
+import contextlib
+import select
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import combinations
+
+import psutil
+from peer.apache_kafka import free_port
+
+PIECE_BYTES_MAX = 65536
+LOOK_SECONDS = 0.02
+"""How soon a connection notices that its link has changed."""
+RESET_WHEN_CLOSED = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True)
+class Carriage:
+    """How a link carries bytes."""
+
+    is_open: bool = True
+    """False: connections break, and new ones too."""
+    silent: tuple[bool, bool] = (False, False)
+    """Nothing arrives, and nobody is told: of what the smaller id sends, and of what the larger one sends."""
+    delay_seconds: float = 0.0
+    """Of each piece."""
+
+
+WELL = Carriage()
+
+
+class Links:
+    def __init__(self, spus: Iterable[int], pid_of: Callable[[int], int]) -> None:
+        self._spus = tuple(spus)
+        self._pid_of = pid_of
+        self.private = {spu: f"127.0.0.1:{free_port()}" for spu in self._spus}
+        """Where each SPU listens."""
+        self.advertised: dict[int, str] = {}
+        """Where the others believe that it listens."""
+        self._carriage = {_pair(*each): WELL for each in combinations(self._spus, 2)}
+        self._is_closed = False
+        self._listeners = []
+        for spu in self._spus:
+            listener = socket.create_server(("127.0.0.1", 0))
+            self._listeners.append(listener)
+            self.advertised[spu] = "{}:{}".format(*listener.getsockname())
+            threading.Thread(target=self._accept, args=(spu, listener), daemon=True).start()
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        return tuple(self._carriage)
+
+    def set(self, one: int, other: int, carriage: Carriage) -> None:
+        """From now on, also for what is under way."""
+        self._carriage[_pair(one, other)] = carriage
+
+    def isolate(self, spu: int, carriage: Carriage) -> None:
+        """All the links of one SPU."""
+        for other in self._spus:
+            if other != spu:
+                self.set(spu, other, carriage)
+
+    def carry_all(self) -> None:
+        for pair in self.pairs:
+            self.set(*pair, WELL)
+
+    def close(self) -> None:
+        self._is_closed = True
+        for listener in self._listeners:
+            # A thread that waits in accept() keeps the port; only this ends its wait.
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+
+    def _accept(self, spu: int, listener: socket.socket) -> None:
+        while not self._is_closed:
+            try:
+                accepted, address = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._carry, args=(spu, accepted, address[1]), daemon=True).start()
+
+    def _carry(self, spu: int, accepted: socket.socket, port: int) -> None:
+        with accepted:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_WHEN_CLOSED)
+            dialler = self._owner_of(port)
+            if dialler is None or not self._carriage[_pair(spu, dialler)].is_open:
+                return
+            host, _, number = self.private[spu].rpartition(":")
+            try:
+                onward = socket.create_connection((host, int(number)), timeout=5)
+            except OSError:
+                return
+            with onward:
+                onward.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_WHEN_CLOSED)
+                for each in (accepted, onward):
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    each.settimeout(None)
+                ended = threading.Event()
+                back = threading.Thread(target=self._pump, args=(onward, accepted, spu, dialler, ended), daemon=True)
+                back.start()
+                self._pump(accepted, onward, dialler, spu, ended)
+                back.join()
+
+    def _pump(
+        self, source: socket.socket, sink: socket.socket, sender: int, receiver: int, ended: threading.Event
+    ) -> None:
+        pair = _pair(sender, receiver)
+        direction = pair.index(sender)
+        try:
+            while not (ended.is_set() or self._is_closed):
+                carriage = self._carriage[pair]
+                if not carriage.is_open:
+                    return
+                if carriage.silent[direction]:
+                    ended.wait(LOOK_SECONDS)  # what has been sent waits, as it does where packets are lost
+                    continue
+                if not select.select([source], [], [], LOOK_SECONDS)[0]:
+                    continue
+                piece = source.recv(PIECE_BYTES_MAX)
+                if not piece:
+                    return
+                if carriage.delay_seconds:
+                    ended.wait(carriage.delay_seconds)
+                self._send(sink, piece, ended)
+        except OSError:
+            pass
+        finally:
+            ended.set()
+
+    def _send(self, sink: socket.socket, piece: bytes, ended: threading.Event) -> None:
+        """Not sendall: a receiver that reads nothing must not keep this thread beyond the connection's end."""
+        left = memoryview(piece)
+        while left and not (ended.is_set() or self._is_closed):
+            if select.select([], [sink], [], LOOK_SECONDS)[1]:
+                left = left[sink.send(left, socket.MSG_DONTWAIT) :]
+
+    def _owner_of(self, port: int) -> int | None:
+        for spu in self._spus:
+            with contextlib.suppress(psutil.Error, AssertionError):
+                for each in psutil.Process(self._pid_of(spu)).net_connections("tcp"):
+                    if each.laddr and each.laddr.port == port:
+                        return spu
+        return None
+
+
+def _pair(one: int, other: int) -> tuple[int, int]:
+    return (one, other) if one < other else (other, one)

@@ -1,0 +1,100 @@
+"""Idempotent producers with acks=all and consumers of both clients at work, and what must hold at the end."""
+
+import contextlib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from chaos.records import (
+    History,
+    Log,
+    Place,
+    RunningConsumer,
+    RunningLibrdkafkaConsumer,
+    RunningProducer,
+    stored,
+)
+from chaos.replica_logs import StoredBatch, control_offsets, differences, read_replica
+from node_cluster import Watcher
+from waiting import wait_until
+
+COPYING_SECONDS_MAX = 20
+
+
+class Nodes(Protocol):
+    ids: tuple[int, ...]
+
+    @property
+    def bootstrap(self) -> str: ...
+    def replica_directory(self, node: int, topic: str, partition: int) -> Path: ...
+
+
+class Load:
+    def __init__(self, nodes: Nodes, topics: Mapping[str, int]) -> None:
+        """`topics` with the number of their partitions."""
+        self._nodes = nodes
+        self._places = [(topic, number) for topic, partitions in topics.items() for number in range(partitions)]
+        self._producers = [RunningProducer(name, nodes.bootstrap, self._places) for name in ("first", "second")]
+        self._consumers = [
+            kind(nodes.bootstrap, topic, partitions)
+            for topic, partitions in topics.items()
+            for kind in (RunningConsumer, RunningLibrdkafkaConsumer)
+        ]
+        self._logs: dict[Place, Log] = {}
+        self.wait_for_more()
+
+    def wait_for_more(self, count: int = 20) -> None:
+        """Acknowledged in each partition, of each producer."""
+        for producer in self._producers:
+            producer.wait_for_more(count)
+
+    def acknowledged(self) -> int:
+        return sum(producer.acknowledged_count() for producer in self._producers)
+
+    def check(self) -> None:
+        """Ends the load. Nothing was lost, moved or doubled, and all copies are the same."""
+        for producer in self._producers:
+            producer.stop()
+        watcher = Watcher(self._nodes.bootstrap)
+        for place in self._places:
+            watcher.wait_until_in_sync(*place)
+        self.wait_until_copies_agree()
+        self._logs = stored(self._nodes.bootstrap, self._places)
+        for consumer in self._consumers:
+            consumer.wait_for({place: len(self._logs[place]) for place in consumer.seen})
+        sent = [producer.sent() for producer in self._producers]
+        unseen = {place: control_offsets(self._copy(self._nodes.ids[0], place)) for place in self._places}
+        history = History(self._logs, sent, [consumer.seen for consumer in self._consumers], unseen)
+        assert [error for each in (*self._producers, *self._consumers) for error in each.errors] == []
+        assert history.contradictions() == []
+
+    def values(self, place: Place) -> set[bytes]:
+        """All that was there at the end."""
+        return {value for _, value in self._logs[place]}
+
+    def ends(self) -> dict[Place, int]:
+        """Up to where there was something at the end."""
+        return {place: log[-1][0] + 1 for place, log in self._logs.items()}
+
+    def wait_until_copies_agree(self) -> None:
+        with contextlib.suppress(AssertionError):  # where they differ says more
+            wait_until(lambda: not self.differences(), COPYING_SECONDS_MAX)
+        assert self.differences() == []
+
+    def differences(self, up_to: Mapping[Place, int] | None = None) -> list[str]:
+        """Of the copies, below these offsets."""
+        return [
+            each
+            for place in self._places
+            for each in differences(
+                {node: self._copy(node, place) for node in self._nodes.ids}, (up_to or {}).get(place, math.inf)
+            )
+        ]
+
+    def _copy(self, node: int, place: Place) -> list[StoredBatch]:
+        return read_replica(self._nodes.replica_directory(node, *place))
+
+    def stop(self) -> None:
+        for each in (*self._producers, *self._consumers):
+            each.stop()

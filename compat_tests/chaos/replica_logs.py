@@ -1,0 +1,65 @@
+"""What the copies of a partition hold, byte for byte, read from the directories of nodes.
+
+The files are Kafka's record batches one after the other, with the original as with ours. Files may begin and end
+elsewhere on another node, so batches are compared, not files.
+"""
+
+import itertools
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HEADER = struct.Struct(">qiibIhi")
+LENGTH_BEFORE_BATCH = 12
+CONTROL = 1 << 5
+
+
+@dataclass(frozen=True)
+class StoredBatch:
+    base: int
+    last: int
+    epoch: int
+    """Of the leader: the one field that is written anew without being another batch."""
+    is_control: bool
+    content: bytes
+    """All but base offset, length and epoch."""
+
+    def __str__(self) -> str:
+        kind = "control batch" if self.is_control else "batch"
+        return f"{kind} {self.base}..{self.last} of epoch {self.epoch}, {len(self.content)} bytes"
+
+
+def read_replica(directory: Path) -> list[StoredBatch]:
+    files = sorted(path for path in directory.glob("*.log") if path.stem.isdigit())
+    return [batch for path in files for batch in _batches(path.read_bytes(), path)]
+
+
+def control_offsets(log: list[StoredBatch]) -> set[int]:
+    """Of which no consumer sees anything."""
+    return {offset for batch in log if batch.is_control for offset in range(batch.base, batch.last + 1)}
+
+
+def differences(copies: Mapping[int, list[StoredBatch]], up_to: float = math.inf) -> list[str]:
+    """Where the copies of nodes differ from the first one's, below an offset."""
+    (first, log), *others = ((node, [each for each in copy if each.last < up_to]) for node, copy in copies.items())
+    found = []
+    for node, copy in others:
+        for mine, theirs in itertools.zip_longest(log, copy):
+            if mine != theirs:
+                found.append(f"node {first} has {mine}, node {node} has {theirs}")
+                break
+    return found
+
+
+def _batches(data: bytes, path: Path) -> Iterator[StoredBatch]:
+    position = 0
+    while position + HEADER.size <= len(data):
+        base, length, epoch, magic, _, attributes, last_delta = HEADER.unpack_from(data, position)
+        end = position + LENGTH_BEFORE_BATCH + length
+        assert magic == 2, f"{path} has no batch at {position}"
+        if end > len(data):
+            return  # it is being written
+        yield StoredBatch(base, base + last_delta, epoch, bool(attributes & CONTROL), data[position + 16 : end])
+        position = end

@@ -1,0 +1,107 @@
+"""Three nodes that hold copies of the same partitions: ours or the original, which prove the same tests.
+
+A node that is killed or stopped stays away until it is started again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from topics import every_partition_answers
+from waiting import wait_until
+
+PATIENCE_SECONDS = 60
+"""Apache Kafka needs ten to miss a broker that was killed."""
+
+
+class NodeCluster(Protocol):
+    ids: tuple[int, ...]
+
+    @property
+    def bootstrap(self) -> str: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def kill(self) -> None: ...
+    def node_pid(self, node: int) -> int: ...
+    def kill_node(self, node: int) -> None: ...
+    def stop_node(self, node: int) -> int: ...
+    def start_node(self, node: int) -> None:
+        """Returns when clients can work with it."""
+
+    def kill_controller(self) -> None: ...
+    def start_controller(self) -> None: ...
+    def replica_directory(self, node: int, topic: str, partition: int) -> Path:
+        """Where the node keeps its copy."""
+
+
+@dataclass(frozen=True)
+class PartitionState:
+    """As clients are told."""
+
+    leader: int
+    """-1 for none."""
+    in_sync: frozenset[int]
+
+
+class Watcher:
+    """Asks a cluster how it is, and makes topics."""
+
+    def __init__(self, bootstrap: str) -> None:
+        # Whoever is frozen is asked in vain: another one is to be asked soon.
+        self._admin = AdminClient(
+            {
+                "bootstrap.servers": bootstrap,
+                "log_level": 2,
+                "reconnect.backoff.max.ms": 200,
+                "socket.timeout.ms": 2000,
+            }
+        )
+
+    def create_topic(self, topic: str, partitions: int = 1, copies: int = 3, **configs: Any) -> None:
+        """Returns when all copies are in sync."""
+        settings = {name.replace("_", "."): str(value) for name, value in configs.items()}
+        wanted = [NewTopic(topic, partitions, copies, config=settings)]
+        self._admin.create_topics(wanted, operation_timeout=20, request_timeout=30)[topic].result(30)
+        wait_until(lambda: len(self.states(topic)) == partitions, PATIENCE_SECONDS, "the topic is told of")
+        for partition in range(partitions):
+            self.wait_until_in_sync(topic, partition, copies)
+        wait_until(lambda: every_partition_answers(self._admin, topic, partitions), PATIENCE_SECONDS, "leaders lead")
+
+    def delete_topic(self, topic: str) -> None:
+        self._admin.delete_topics([topic], operation_timeout=20, request_timeout=30)[topic].result(30)
+
+    def states(self, topic: str) -> Mapping[int, PartitionState]:
+        """Empty while nobody answers."""
+        try:
+            told = self._admin.list_topics(topic, timeout=5).topics[topic]
+        except KafkaException:
+            return {}
+        return {each.id: PartitionState(each.leader, frozenset(each.isrs)) for each in told.partitions.values()}
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Waits until there is one."""
+        return self.leader_other_than(-1, topic, partition)
+
+    def leader_other_than(self, node: int, topic: str, partition: int = 0) -> int:
+        found = -1
+
+        def is_there() -> bool:
+            nonlocal found
+            state = self.states(topic).get(partition)
+            found = -1 if state is None else state.leader
+            return found not in (-1, node)
+
+        wait_until(is_there, PATIENCE_SECONDS, f"a leader of {topic}/{partition} that is not {node}")
+        return found
+
+    def wait_until_in_sync(self, topic: str, partition: int = 0, copies: int = 3) -> None:
+        """Until exactly so many copies are."""
+
+        def are_in_sync() -> bool:
+            state = self.states(topic).get(partition)
+            return state is not None and state.leader != -1 and len(state.in_sync) == copies
+
+        wait_until(are_in_sync, PATIENCE_SECONDS, f"{copies} copies of {topic}/{partition} are in sync")
