@@ -12,6 +12,8 @@ from tailrace.server.metrics import ServerMetrics, counters
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+    from .replica_counts import ReplicaCounts
+
 
 class BrokerMetrics:
     def __init__(self) -> None:
@@ -25,6 +27,8 @@ class BrokerMetrics:
         self.recovered_replicas = 0
         self.rebuilt_indexes = 0
         self.truncated_bytes = 0
+        self.live_replica_shrinks = 0
+        self.live_replica_expands = 0
 
 
 class Gauges:
@@ -36,12 +40,14 @@ class Gauges:
         unsynced_seconds_max: float,
         used_bytes: int = 0,
         size_bytes: int | None = None,
+        counts: "ReplicaCounts | None" = None,
     ) -> None:
         self.partitions = list(partitions)
         self.unsynced_seconds_max = unsynced_seconds_max
         self.used_bytes = used_bytes
         self.size_bytes = size_bytes
         """How much may be stored; None: as much as the disk takes."""
+        self.counts = counts
 
 
 class PartitionGauges:
@@ -81,6 +87,28 @@ _COUNTERS = (
     ("recovered_replicas", "Replicas whose log was examined after an unclean stop."),
     ("rebuilt_indexes", "Index files rebuilt from their logs."),
     ("truncated_bytes", "Bytes cut from torn ends of logs."),
+    ("live_replica_shrinks", "Times that a replica left the live replicas of a partition led here."),
+    ("live_replica_expands", "Times that a replica entered the live replicas of a partition led here."),
+)
+_COUNT_GAUGES = (
+    ("partitions", "tailrace_partitions", "Partitions of which there is a replica here."),
+    ("leaders", "tailrace_leader_partitions", "Partitions led here."),
+    (
+        "under_replicated",
+        "tailrace_under_replicated_partitions",
+        "Partitions led here with fewer live replicas than replicas.",
+    ),
+    (
+        "under_min_insync",
+        "tailrace_under_min_insync_partitions",
+        "Partitions led here with too few live replicas for acks=all.",
+    ),
+    ("offline", "tailrace_offline_replicas", "Replicas here whose storage failed."),
+    (
+        "follower_lag_records",
+        "tailrace_follower_lag_records",
+        "How far the follower is behind that is farthest behind a leader here.",
+    ),
 )
 _PARTITION_GAUGES = (
     ("log_start", "tailrace_log_start_offset", "First offset of the log."),
@@ -109,6 +137,8 @@ def _families(metrics: BrokerMetrics, gauges: Gauges) -> Iterator["Metric"]:
         "Size of all logs at which producers are refused.",
         value=inf if gauges.size_bytes is None else gauges.size_bytes,
     )
+    for attribute, name, text in _COUNT_GAUGES if gauges.counts is not None else ():
+        yield GaugeMetricFamily(name, text, value=getattr(gauges.counts, attribute))
     for attribute, name, text in _PARTITION_GAUGES:
         family = GaugeMetricFamily(name, text, labels=["topic", "partition"])
         for partition in gauges.partitions:

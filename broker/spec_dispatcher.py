@@ -24,6 +24,7 @@ from .flusher import Flusher
 from .held_specs import HeldSpecs, HeldTopic
 from .metrics import BrokerMetrics
 from .parking import Parking
+from .replica_counts import note_live_replicas
 from .replicas import Replica, Replicas
 from .topic_settings import TopicSettings, settings_of
 
@@ -145,6 +146,7 @@ class SpecDispatcher:
         if spec.epoch < replica.spec.epoch:
             self._log(spec).warning("stale_spec_ignored", epoch=spec.epoch, known=replica.spec.epoch)
         elif spec != replica.spec:
+            note_live_replicas(self._metrics, self._spu, replica.spec, spec)
             replica.use_spec(spec)
 
     def _is_worth_opening(self, spec: PartitionSpec) -> bool:

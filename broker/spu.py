@@ -42,6 +42,7 @@ from .mirror_updater import MirrorUpdater
 from .parking import Parking
 from .private_server import PrivateServer
 from .producer_ids import ProducerIds, allocate_from
+from .replica_counts import count_replicas
 from .replicas import Replica, Replicas
 from .sc_connection import RefusedForGoodError, Registration, ScConnection
 from .sc_receiver import ScReceiver
@@ -300,7 +301,8 @@ class Spu:
             )
         self.storage_limit.measure()
         used_bytes, size_bytes = self.storage_limit.used_bytes, self.storage_limit.size_bytes
-        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes))
+        counts = count_replicas(self.replicas)
+        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes, counts))
 
 
 def _endpoint(listener: Listener, settings: ListenerSettings) -> Endpoint:

@@ -3,6 +3,7 @@ from math import inf
 from prometheus_client.parser import text_string_to_metric_families
 
 from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, render
+from tailrace.broker.replica_counts import ReplicaCounts
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
 
@@ -42,6 +43,17 @@ def test_the_limit_of_an_spu_without_one_is_infinite() -> None:
     assert scraped[_plain("tailrace_storage_limit_bytes")] == inf
     scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, used_bytes=7, size_bytes=9))
     assert scraped[_plain("tailrace_storage_limit_bytes")] == 9
+
+
+def test_how_replicas_stand_is_scraped() -> None:
+    counts = ReplicaCounts(9, 8, under_replicated=7, under_min_insync=6, offline=5, follower_lag_records=4)
+    scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, counts=counts))
+    assert scraped[_plain("tailrace_partitions")] == 9
+    assert scraped[_plain("tailrace_leader_partitions")] == 8
+    assert scraped[_plain("tailrace_under_replicated_partitions")] == 7
+    assert scraped[_plain("tailrace_under_min_insync_partitions")] == 6
+    assert scraped[_plain("tailrace_offline_replicas")] == 5
+    assert scraped[_plain("tailrace_follower_lag_records")] == 4
 
 
 def test_every_counter_is_scraped_before_anything_has_happened() -> None:

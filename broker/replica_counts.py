@@ -1,0 +1,51 @@
+"""How the replicas of this SPU stand, in the numbers by which Kafka's operators know a cluster."""
+
+from dataclasses import dataclass
+
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import SpuId
+
+from .metrics import BrokerMetrics
+from .replicas import Replica, Replicas
+
+
+@dataclass(slots=True)
+class ReplicaCounts:
+    partitions: int = 0
+    """Of which there is a replica here."""
+    leaders: int = 0
+    under_replicated: int = 0
+    """Led here, with fewer live replicas than replicas."""
+    under_min_insync: int = 0
+    """Led here, with too few live replicas for acks=all."""
+    offline: int = 0
+    """Replicas here whose storage failed."""
+    follower_lag_records: int = 0
+    """Of the follower that is farthest behind a leader here."""
+
+
+def count_replicas(replicas: Replicas) -> ReplicaCounts:
+    counts = ReplicaCounts(partitions=len(replicas.damaged), offline=len(replicas.damaged))
+    for replica in replicas:
+        counts.partitions += 1
+        counts.offline += replica.offline_reason is not None
+        if replica.is_leader:
+            live, spec = len(replica.spec.live_replicas), replica.spec
+            counts.leaders += 1
+            counts.under_replicated += live < len(spec.replicas)
+            counts.under_min_insync += live < replica.settings.min_insync_replicas
+            counts.follower_lag_records = max(counts.follower_lag_records, _lag_of_followers(replica))
+    return counts
+
+
+def _lag_of_followers(replica: Replica) -> int:
+    ends = (replica.follower_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader)
+    return max((replica.log.log_end - end for end in ends if end is not None), default=0)
+
+
+def note_live_replicas(metrics: BrokerMetrics, here: SpuId, before: PartitionSpec, after: PartitionSpec) -> None:
+    """Counts what was stored for a leader here: its set became smaller, or larger, or both."""
+    if before.leader == after.leader == here:
+        left, entered = set(before.live_replicas), set(after.live_replicas)
+        metrics.live_replica_shrinks += not left <= entered
+        metrics.live_replica_expands += not entered <= left

@@ -1,0 +1,75 @@
+"""What is counted of replicas."""
+
+from dataclasses import replace
+
+import pytest
+from simulation.files import SimulatedFiles
+
+from tailrace.broker.metrics import BrokerMetrics
+from tailrace.broker.replica_counts import ReplicaCounts, count_replicas, note_live_replicas
+from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.topic_settings import settings_of
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.storage.log import Log
+
+HERE, SECOND, THIRD = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
+LED_HERE = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_SET)
+
+
+def _replica(files: SimulatedFiles, spec: PartitionSpec) -> Replica:
+    settings = settings_of({"min.insync.replicas": "2"}, BrokerConfigs({}))
+    log = Log.open(files, f"/data/topics/t/7/{spec.partition}", settings.log, clean=True)
+    return Replica(HERE, spec, log, settings, 0)
+
+
+def test_leaders_are_counted_by_how_many_copies_are_live() -> None:
+    files, replicas = SimulatedFiles(), Replicas(HERE, Cluster())
+    for number, spec in enumerate(
+        (
+            LED_HERE,
+            replace(LED_HERE, live_replicas=(HERE, THIRD)),
+            replace(LED_HERE, live_replicas=(HERE,)),
+            replace(LED_HERE, leader=SECOND, live_replicas=(SECOND,)),
+        )
+    ):
+        replicas.add(_replica(files, replace(spec, partition=number)))
+    replicas.add_damaged(replace(LED_HERE, partition=4), "bits have flipped")
+    assert count_replicas(replicas) == ReplicaCounts(5, 3, under_replicated=2, under_min_insync=1, offline=1)
+    for replica in replicas:
+        replica.go_offline("the disk is gone")
+    assert count_replicas(replicas).offline == 5
+
+
+def test_the_follower_that_is_farthest_behind_is_told() -> None:
+    replicas = Replicas(HERE, Cluster())
+    replica = _replica(SimulatedFiles(), LED_HERE)
+    replicas.add(replica)
+    assert count_replicas(replicas).follower_lag_records == 0
+    replica.log.log_end = 10
+    replica.follower_end = {HERE: 0, SECOND: 8, THIRD: 3}.get
+    assert count_replicas(replicas).follower_lag_records == 7
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shrinks", "expands"),
+    [
+        (COPY_SET, COPY_SET, 0, 0),
+        (COPY_SET, (HERE, THIRD), 1, 0),
+        ((HERE,), (HERE, THIRD), 0, 1),
+        ((HERE, SECOND), (HERE, THIRD), 1, 1),
+        (COPY_SET, (THIRD, SECOND, HERE), 0, 0),
+    ],
+)
+def test_a_leader_counts_how_its_live_replicas_change(
+    before: tuple[SpuId, ...], after: tuple[SpuId, ...], shrinks: int, expands: int
+) -> None:
+    metrics = BrokerMetrics()
+    old, new = replace(LED_HERE, live_replicas=before), replace(LED_HERE, live_replicas=after)
+    note_live_replicas(metrics, HERE, old, new)
+    assert (metrics.live_replica_shrinks, metrics.live_replica_expands) == (shrinks, expands)
+    note_live_replicas(metrics, SECOND, old, new)
+    note_live_replicas(metrics, HERE, replace(old, leader=SECOND), new)
+    assert (metrics.live_replica_shrinks, metrics.live_replica_expands) == (shrinks, expands), "others count theirs"
