@@ -60,9 +60,11 @@ class Watcher:
             }
         )
 
-    def create_topic(self, topic: str, partitions: int = 1, copies: int = 3, **configs: Any) -> None:
+    def create_topic(
+        self, topic: str, partitions: int = 1, copies: int = 3, configs: Mapping[str, Any] | None = None
+    ) -> None:
         """Returns when all copies are in sync."""
-        settings = {name.replace("_", "."): str(value) for name, value in configs.items()}
+        settings = {name: str(value) for name, value in (configs or {}).items()}
         wanted = [NewTopic(topic, partitions, copies, config=settings)]
         self._admin.create_topics(wanted, operation_timeout=20, request_timeout=30)[topic].result(30)
         wait_until(lambda: len(self.states(topic)) == partitions, PATIENCE_SECONDS, "the topic is told of")

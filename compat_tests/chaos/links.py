@@ -19,7 +19,6 @@ from peer.apache_kafka import free_port
 PIECE_BYTES_MAX = 65536
 LOOK_SECONDS = 0.02
 """How soon a connection notices that its link has changed."""
-RESET_WHEN_CLOSED = struct.pack("ii", 1, 0)
 
 
 @dataclass(frozen=True)
@@ -90,9 +89,9 @@ class Links:
 
     def _carry(self, spu: int, accepted: socket.socket, port: int) -> None:
         with accepted:
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_WHEN_CLOSED)
             dialler = self._owner_of(port)
             if dialler is None or not self._carriage[_pair(spu, dialler)].is_open:
+                _reset_when_closed(accepted)
                 return
             host, _, number = self.private[spu].rpartition(":")
             try:
@@ -100,7 +99,6 @@ class Links:
             except OSError:
                 return
             with onward:
-                onward.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_WHEN_CLOSED)
                 for each in (accepted, onward):
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     each.settimeout(None)
@@ -117,13 +115,16 @@ class Links:
         direction = pair.index(sender)
         try:
             while not (ended.is_set() or self._is_closed):
+                has_piece = select.select([source], [], [], LOOK_SECONDS)[0]
                 carriage = self._carriage[pair]
                 if not carriage.is_open:
+                    _reset_when_closed(source)
+                    _reset_when_closed(sink)
                     return
                 if carriage.silent[direction]:
                     ended.wait(LOOK_SECONDS)  # what has been sent waits, as it does where packets are lost
                     continue
-                if not select.select([source], [], [], LOOK_SECONDS)[0]:
+                if not has_piece:
                     continue
                 piece = source.recv(PIECE_BYTES_MAX)
                 if not piece:
@@ -150,6 +151,11 @@ class Links:
                     if each.laddr and each.laddr.port == port:
                         return spu
         return None
+
+
+def _reset_when_closed(connection: socket.socket) -> None:
+    """Also what is on its way is lost then."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def _pair(one: int, other: int) -> tuple[int, int]:

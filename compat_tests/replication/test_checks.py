@@ -1,0 +1,87 @@
+"""What the other tests here believe in finds what it is to find."""
+
+import struct
+
+import pytest
+from chaos.records import History, Sent
+from chaos.replica_logs import control_offsets, differences, read_replica
+from clients.batches import build_batch
+
+PLACE = ("topic", 0)
+CONTROL = 1 << 5
+
+
+def stored_batch(base, values, epoch=1, attributes=0):
+    batch = bytearray(build_batch(values))
+    struct.pack_into(">q", batch, 0, base)
+    struct.pack_into(">i", batch, 12, epoch)
+    struct.pack_into(">h", batch, 21, attributes)
+    return bytes(batch)
+
+
+@pytest.fixture
+def replica(tmp_path):
+    """Makes one of batches, each in a file of its own."""
+
+    def make(node, *batches):
+        directory = tmp_path / str(node)
+        directory.mkdir()
+        for batch in batches:
+            (base,) = struct.unpack_from(">q", batch)
+            (directory / f"{base:020}.log").write_bytes(batch)
+        return read_replica(directory)
+
+    return make
+
+
+WHOLE = (stored_batch(0, [b"a", b"b"]), stored_batch(2, [b"c"]))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(WHOLE[:1], id="shorter"),
+        pytest.param((*WHOLE, stored_batch(3, [b"d"])), id="longer"),
+        pytest.param((WHOLE[0], stored_batch(2, [b"d"])), id="another value"),
+        pytest.param((WHOLE[0], stored_batch(3, [b"c"])), id="another place"),
+        pytest.param((WHOLE[0], stored_batch(2, [b"c"], epoch=2)), id="another epoch"),
+    ],
+)
+def test_copies_that_differ_are_told_apart(replica, other):
+    copies = {1: replica(1, *WHOLE), 2: replica(2, *WHOLE), 3: replica(3, *other)}
+    assert len(differences(copies)) == 1
+    assert differences(copies, up_to=2) == []
+    assert differences({node: copies[node] for node in (1, 2)}) == []
+
+
+def test_a_batch_that_is_being_written_is_not_there_yet(replica, tmp_path):
+    replica(1, *WHOLE)
+    with (tmp_path / "1" / f"{2:020}.log").open("ab") as file:
+        file.write(stored_batch(3, [b"d"])[:-1])
+    assert [batch.last for batch in read_replica(tmp_path / "1")] == [1, 2]
+
+
+def test_offsets_of_control_batches_are_known(replica):
+    assert control_offsets(replica(1, WHOLE[0], stored_batch(2, [b"c", b"d"], attributes=CONTROL))) == {2, 3}
+
+
+LOG = [(0, b"one:0"), (1, b"other"), (3, b"one:1")]
+SENT = Sent("one", {PLACE: 2}, {PLACE: [(0, b"one:0"), (3, b"one:1")]})
+
+
+@pytest.mark.parametrize(
+    ("log", "seen", "unseen"),
+    [
+        pytest.param(LOG, LOG, set(), id="a gap"),
+        pytest.param(LOG, LOG, {2, 3}, id="a record that nobody is shown"),
+        pytest.param(LOG[:2], LOG[:2], {2}, id="lost"),
+        pytest.param([(0, b"one:0"), (1, b"one:0"), (3, b"one:1")], None, {2}, id="doubled"),
+        pytest.param([(0, b"one:1"), (1, b"other"), (3, b"one:0")], None, {2}, id="out of order"),
+        pytest.param([(0, b"other"), (1, b"one:0"), (3, b"one:1")], None, {2}, id="moved"),
+        pytest.param(LOG, [(0, b"one:0"), (1, b"cut"), (3, b"one:1")], {2}, id="seen, and cut later"),
+        pytest.param(LOG, LOG[:2], {2}, id="not seen"),
+    ],
+)
+def test_a_history_that_cannot_be_is_noticed(log, seen, unseen):
+    assert History({PLACE: LOG}, [SENT], [{PLACE: LOG}], {PLACE: {2}}).contradictions() == []
+    assert History({PLACE: log}, [SENT], [{PLACE: seen or log}], {PLACE: unseen}).contradictions() != []
