@@ -7,6 +7,7 @@ that is not there any more is told so a round trip later. All delays come from a
 
 import errno
 import math
+import zlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -97,9 +98,11 @@ class _Stream:
     @property
     def first(self) -> bytes | Mark | None:
         """What has arrived and is not read."""
-        if self._under_way and self._under_way[0][0] <= trio.current_time():
-            return self._under_way[0][1]
-        return None
+        now = trio.current_time()
+        under_way = self._under_way
+        if len(under_way) > 1 and under_way[0][1] == "end" and under_way[1][0] <= now:
+            under_way.popleft()  # who was told of the end may still be told that it was one for both directions
+        return under_way[0][1] if under_way and under_way[0][0] <= now else None
 
     def take(self, buffer: memoryview) -> int:
         count = 0
@@ -138,7 +141,10 @@ class SimulatedConnection:
 
     peer: "SimulatedConnection"
 
-    def __init__(self, local: Address, remote: Address, incoming: _Stream, outgoing: _Stream) -> None:
+    def __init__(
+        self, network: "ProcessNetwork", local: Address, remote: Address, incoming: _Stream, outgoing: _Stream
+    ) -> None:
+        self._network = network
         self._local = local
         self._remote = remote
         self._incoming = incoming
@@ -191,6 +197,7 @@ class SimulatedConnection:
         elif self.peer.is_closed:
             self._hear_reset()
         else:
+            self._network.internet.note(data)
             self._outgoing.put(data)
 
     def send_file(self, file: File, position: int, count: int) -> int:
@@ -306,18 +313,23 @@ class Internet:
         self.buffer_bytes = buffer_bytes
         self.listeners: dict[Address, SimulatedListener] = {}
         self.machines_off: set[str] = set()
-        self._links: dict[tuple[str, str], Link] = {}
+        self.links: dict[tuple[str, str], Link] = {}
         self._gone: dict[str, list[SimulatedConnection]] = {}
         self._next_port = FIRST_FREE_PORT
+        self.digest = 0
+        """Of everything that was ever sent: two runs with the same one had the same history."""
+
+    def note(self, sent: bytes) -> None:
+        self.digest = zlib.crc32(sent, self.digest)
 
     def process_on(self, host: str) -> "ProcessNetwork":
         return ProcessNetwork(self, host)
 
     def link(self, sender: str, receiver: str) -> Link:
         key = sender, receiver
-        if key not in self._links:
-            self._links[key] = Link()
-        return self._links[key]
+        if key not in self.links:
+            self.links[key] = Link()
+        return self.links[key]
 
     def free_port(self) -> int:
         self._next_port += 1
@@ -397,8 +409,8 @@ class ProcessNetwork:
         here = Address(self.host, internet.free_port())
         to_server = _Stream(there, internet.chance, internet.buffer_bytes)
         to_client = _Stream(back, internet.chance, internet.buffer_bytes)
-        ours = SimulatedConnection(here, address, to_client, to_server)
-        theirs = SimulatedConnection(address, here, to_server, to_client)
+        ours = SimulatedConnection(self, here, address, to_client, to_server)
+        theirs = SimulatedConnection(self, address, here, to_server, to_client)
         ours.peer, theirs.peer = theirs, ours
         self.connections = [each for each in self.connections if not each.is_closed]
         self.connections.append(ours)

@@ -82,6 +82,12 @@ async def test_the_world_after_a_crash_is_a_world_of_its_own(files: SimulatedFil
     assert (file.read_at(0, 9), after.read("/d/a")) == (b"abcdef", b"abcx")
 
 
+async def test_only_a_crash_that_keeps_all_leaves_the_machine_running(files: SimulatedFiles) -> None:
+    assert files.crash("all").crash("all").boot_id() == files.boot_id()
+    boots = [files.boot_id(), files.crash("synced").boot_id(), files.crash("synced").crash(Random(1)).boot_id()]
+    assert len(set(boots)) == 3
+
+
 async def test_a_full_disk_takes_what_fits(files: SimulatedFiles) -> None:
     file = files.open("/d/a", create=True)
     files.room_bytes = 4

@@ -1,7 +1,8 @@
 """A cluster in a seed: real Streaming Controllers and real SPUs, on simulated networks, disks, clocks and chance.
 
 A process is killed by taking its seams away and cancelling it: whatever its tasks still do reaches nobody. What its
-machine keeps is decided by the kind of fault: the page cache of a kill, any part of what was not synced of a power loss.
+machine keeps is decided by the kind of fault: its page cache if it was a kill, any part of what was not synced if it
+was a power loss.
 """
 
 import logging
@@ -111,6 +112,7 @@ class World:
         self.store = MemoryStore()
         self.spus = {number: self._machine(f"spu-{number}") for number in range(1, spus + 1)}
         self.scs = {number: self._machine(f"sc-{number}") for number in range(1, scs + 1)}
+        self.clock_of_clients = HostClock()
         self.crashed: list[BaseException] = []
         """What ended a process that nobody killed: always a bug."""
         self.on_started: Callable[[int, Spu], None] = lambda number, spu: None

@@ -1,0 +1,154 @@
+"""A consumer in a simulation: reads from offset 0 on, looks for truncations (KIP-320), and tells what it sees."""
+
+from random import Random
+from typing import Any
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tailrace.protocol.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.records import read_records
+
+from .client import WireClient
+from .history import PartitionHistory, Read
+from .partition_client import Leader, PartitionClient, RetryError, ask
+from .world import World
+
+FETCH_VERSION = 12
+LIST_OFFSETS_VERSION = 6
+OFFSET_FOR_LEADER_EPOCH_VERSION = 4
+LATEST = -1
+WAIT_MS = 250
+RETRIABLE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+
+
+class Consumer:
+    def __init__(self, world: World, name: str, topic: str, history: PartitionHistory, chance: Random) -> None:
+        self.client = PartitionClient(world, name, topic, history.partition, chance)
+        self.name = name
+        self.records: list[Read] = []
+        self._history = history
+        self._chance = chance
+        self._position = 0
+        self._last_epoch = -1
+        """Of the last batch that was read."""
+        self._validated_epoch = -1
+        """The leader epoch under which the position was looked at."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            async with self.client.trying():
+                leader = await self.client.find_leader()
+                async with self.client.connected(leader.spu) as client:
+                    await self._validate(client, leader)
+                    if self._chance.random() < 0.5:
+                        await self._look_for_end(client, leader)
+                    while True:
+                        await self._fetch(client, leader, WAIT_MS)
+
+    async def read_all(self) -> None:
+        """Up to what is committed when it comes there."""
+        done = False
+        while not done:
+            async with self.client.trying():
+                leader = await self.client.find_leader()
+                async with self.client.connected(leader.spu) as client:
+                    await self._validate(client, leader)
+                    while not done:
+                        done = await self._fetch(client, leader, 0) <= self._position
+
+    async def _validate(self, client: WireClient, leader: Leader) -> None:
+        """Asks a new leader where the epoch ended of which the last record was."""
+        if self._validated_epoch == leader.epoch or self._last_epoch < 0:
+            self._validated_epoch = leader.epoch
+            return
+        partition = OffsetForLeaderPartition(self.client.partition, leader.epoch, self._last_epoch)
+        request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(self.client.topic, [partition])])
+        response = await ask(client, ApiKey.OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, request)
+        answered = response.topics[0].partitions[0]
+        self._check_code(answered.error_code)
+        if answered.end_offset < self._position:
+            self._history.on_truncation(
+                self.name,
+                f"epoch {self._last_epoch}, read to {self._position}, is answered by the leader of epoch "
+                f"{leader.epoch} with epoch {answered.leader_epoch} and end {answered.end_offset}",
+            )
+        self._validated_epoch = leader.epoch
+
+    async def _look_for_end(self, client: WireClient, leader: Leader) -> None:
+        partition = ListOffsetsPartition(self.client.partition, leader.epoch, LATEST)
+        request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(self.client.topic, [partition])])
+        response = await ask(client, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
+        answered = response.topics[0].partitions[0]
+        self._check_code(answered.error_code)
+        self._history.on_log_end(self.name, answered.offset)
+
+    async def _fetch(self, client: WireClient, leader: Leader, wait_ms: int) -> int:
+        """The high watermark."""
+        partition = FetchPartition(
+            partition=self.client.partition,
+            current_leader_epoch=leader.epoch,
+            fetch_offset=self._position,
+            last_fetched_epoch=self._last_epoch,
+            partition_max_bytes=self._chance.choice((100, 2000, 100_000)),
+        )
+        request = FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=1_000_000,
+            topics=[FetchTopic(topic=self.client.topic, partitions=[partition])],
+        )
+        response = await ask(client, ApiKey.FETCH, FETCH_VERSION, request)
+        self._check_code(response.error_code)
+        data = response.responses[0].partitions[0]
+        self._check_code(data.error_code)
+        diverging = data.diverging_epoch
+        if diverging is not None and diverging.end_offset >= 0:
+            self._history.on_truncation(
+                self.name,
+                f"at {self._position} after epoch {self._last_epoch}, the leader of epoch {leader.epoch} says that "
+                f"epoch {diverging.epoch} ended at {diverging.end_offset}",
+            )
+        self._take(data)
+        self._history.on_high_watermark(self.name, leader.epoch, data.high_watermark)
+        high_watermark: int = data.high_watermark
+        return high_watermark
+
+    def _take(self, data: Any) -> None:
+        records = bytes(data.records or b"")
+        found: list[Read] = []
+        for position, header in iterate(records):
+            assert header.next_offset <= data.high_watermark, f"{self.name} was given what is not committed"
+            if not header.is_control:
+                batch = records[position : position + header.size]
+                found += [Read(record.offset, record.value or b"") for record in read_records(batch)]
+            self._last_epoch = header.leader_epoch
+        found = [each for each in found if each.offset >= self._position]
+        if records:
+            self._position = header.next_offset
+        self._history.on_read(self.name, found)
+        self.records += found
+
+    def _check_code(self, code: int) -> None:
+        if code in RETRIABLE:
+            raise RetryError(ErrorCode(code).name)
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._history.on_truncation(self.name, f"offset {self._position} is out of range")
+        assert code == ErrorCode.NONE, f"{self.name} does not expect {ErrorCode(code).name}"

@@ -1,0 +1,289 @@
+"""What goes wrong in a simulation: a plan made from a seed, as data, so that a failing one can be made smaller.
+
+A fault begins at its time, and where it lasts ends by itself. One that must not be now, since more stores would lose
+their page caches than the policy promises to survive, is left out when its time comes.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import trio
+
+from .files import Keep
+from .world import Machine, World
+
+
+@dataclass(frozen=True)
+class Fault:
+    at: float
+    kind: str
+    target: int
+    """Which machine of its kind, counted round; what each kind makes of it is its own affair."""
+    seconds: float
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.at:.3f} s: {self.kind} of {self.target} for {self.seconds:.2f} s"
+
+
+MayLosePower = Callable[[int], bool]
+"""Whether that SPU's machine may lose power now."""
+
+
+class FaultContext:
+    def __init__(self, world: World, may_lose_power: MayLosePower, on_power_lost: Callable[[int], None]) -> None:
+        self.world = world
+        self.may_lose_power = may_lose_power
+        self.on_power_lost = on_power_lost
+        self.is_over = trio.Event()
+        """Everything is mended, whatever was planned to last longer."""
+        self.done: list[Fault] = []
+
+    async def last(self, seconds: float) -> None:
+        with trio.move_on_after(seconds):
+            await self.is_over.wait()
+
+    def spu(self, fault: Fault) -> tuple[int, Machine]:
+        return _pick(self.world.spus, fault.target)
+
+    def sc(self, fault: Fault) -> tuple[int, Machine]:
+        return _pick(self.world.scs, fault.target)
+
+
+def _pick(machines: dict[int, Machine], target: int) -> tuple[int, Machine]:
+    number = sorted(machines)[target % len(machines)]
+    return number, machines[number]
+
+
+# processes and machines
+
+
+async def kill_spu(context: FaultContext, fault: Fault) -> None:
+    number, machine = context.spu(fault)
+    context.world.kill(machine)
+    await context.last(fault.seconds)
+    context.world.start_spu(number)
+
+
+async def kill_spu_in_a_write(context: FaultContext, fault: Fault) -> None:
+    """At any operation on its files: between two writes of one step, and between a write and its sync."""
+    number, machine = context.spu(fault)
+    left = Random(fault.seed).randint(1, 60)
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            context.world.kill(machine)
+
+    machine.files.on_operation = count
+    await context.last(fault.seconds)
+    machine.files.on_operation = lambda: None
+    context.world.start_spu(number)
+
+
+async def lose_power(context: FaultContext, fault: Fault) -> None:
+    number, machine = context.spu(fault)
+    if machine.process is None or not context.may_lose_power(number):
+        return
+    context.on_power_lost(number)
+    context.world.lose_power(machine, _kept(fault))
+    await context.last(fault.seconds)
+    context.world.start_spu(number)
+
+
+async def lose_power_in_a_write(context: FaultContext, fault: Fault) -> None:
+    number, machine = context.spu(fault)
+    left = Random(fault.seed).randint(1, 60)
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0 and context.may_lose_power(number):
+            context.on_power_lost(number)
+            context.world.lose_power(machine, _kept(fault))
+
+    machine.files.on_operation = count
+    await context.last(fault.seconds)
+    machine.files.on_operation = lambda: None
+    context.world.start_spu(number)
+
+
+def _kept(fault: Fault) -> Keep:
+    chance = Random(fault.seed)
+    return "synced" if chance.random() < 0.4 else chance
+
+
+async def restart_spu(context: FaultContext, fault: Fault) -> None:
+    number, machine = context.spu(fault)
+    await context.world.stop(machine)
+    await trio.sleep(min(fault.seconds, 0.5))
+    context.world.start_spu(number)
+
+
+async def kill_sc(context: FaultContext, fault: Fault) -> None:
+    number, machine = context.sc(fault)
+    context.world.kill(machine)
+    await context.last(fault.seconds)
+    context.world.start_sc(number)
+
+
+async def cut_store_off(context: FaultContext, fault: Fault) -> None:
+    """An SC does not reach what it keeps its objects in."""
+    _, machine = context.sc(fault)
+    store = machine.store
+    if store is not None:
+        store.is_cut_off = True
+        await context.last(fault.seconds)
+        store.is_cut_off = False
+
+
+# disks
+
+
+async def fill_disk(context: FaultContext, fault: Fault) -> None:
+    _, machine = context.spu(fault)
+    machine.files.room_bytes = Random(fault.seed).randrange(2000)
+    await context.last(fault.seconds)
+    machine.files.room_bytes = None
+
+
+async def fail_syncs(context: FaultContext, fault: Fault) -> None:
+    _, machine = context.spu(fault)
+    machine.files.syncs_fail = True
+    await context.last(fault.seconds)
+    machine.files.syncs_fail = False
+
+
+async def slow_disk(context: FaultContext, fault: Fault) -> None:
+    _, machine = context.spu(fault)
+    chance = Random(fault.seed)
+    machine.sync_seconds = lambda: chance.uniform(0.05, 0.4)
+    await context.last(fault.seconds)
+    machine.sync_seconds = None
+
+
+async def jump_clock(context: FaultContext, fault: Fault) -> None:
+    """Of the wall, for good."""
+    machines = [*context.world.spus.values(), *context.world.scs.values()]
+    machine = machines[fault.target % len(machines)]
+    machine.clock.skew_ms += Random(fault.seed).choice((-3_600_000, -5_000, 5_000, 3_600_000))
+
+
+# the network
+
+
+async def partition(context: FaultContext, fault: Fault) -> None:
+    """One machine is cut off from all the others."""
+    host = _any_host(context, fault)
+    others = [each for each in context.world.hosts if each != host]
+    await _block(context, [(host, each) for each in others] + [(each, host) for each in others], fault)
+
+
+async def partition_one_way(context: FaultContext, fault: Fault) -> None:
+    """One machine is heard by nobody, or hears nobody."""
+    host = _any_host(context, fault)
+    others = [each for each in context.world.hosts if each != host]
+    speaks = Random(fault.seed).random() < 0.5
+    await _block(context, [(each, host) if speaks else (host, each) for each in others], fault)
+
+
+async def cut_link(context: FaultContext, fault: Fault) -> None:
+    """Between two machines, one way or both."""
+    chance = Random(fault.seed)
+    one, other = chance.sample(context.world.hosts, 2)
+    pairs = [(one, other), (other, one)]
+    await _block(context, pairs[: chance.randint(1, 2)], fault)
+
+
+async def partition_from_clients(context: FaultContext, fault: Fault) -> None:
+    """The machines reach each other, and no client reaches one of them."""
+    _, machine = context.spu(fault)
+    clients = sorted({end for pair in context.world.internet.links for end in pair} - set(context.world.hosts))
+    pairs = [pair for client in clients for pair in ((client, machine.host), (machine.host, client))]
+    await _block(context, pairs, fault)
+
+
+async def _block(context: FaultContext, pairs: Sequence[tuple[str, str]], fault: Fault) -> None:
+    internet = context.world.internet
+    for sender, receiver in pairs:
+        internet.block(sender, receiver)
+    await context.last(fault.seconds)
+    for sender, receiver in pairs:
+        internet.unblock(sender, receiver)
+
+
+async def clog(context: FaultContext, fault: Fault) -> None:
+    """A machine's traffic, all of it or to one other, is very late: the machine itself might be slow."""
+    chance = Random(fault.seed)
+    host = _any_host(context, fault)
+    others = [each for each in context.world.hosts if each != host]
+    if chance.random() < 0.5:
+        others = [chance.choice(others)]
+    links = [context.world.internet.link(*pair) for each in others for pair in ((host, each), (each, host))]
+    late = chance.uniform(0.02, 0.8)
+    for link in links:
+        link.slowed_by += late
+    await context.last(fault.seconds)
+    for link in links:
+        link.slowed_by -= late
+
+
+async def reset_connections(context: FaultContext, fault: Fault) -> None:
+    chance = Random(fault.seed)
+    _, machine = context.spu(fault)
+    if machine.process is not None:
+        for connection in list(machine.process.network.connections):
+            if not connection.is_closed and chance.random() < 0.7:
+                connection.reset()
+
+
+def _any_host(context: FaultContext, fault: Fault) -> str:
+    hosts = context.world.hosts
+    return hosts[fault.target % len(hosts)]
+
+
+CATALOGUE: dict[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None]]]] = {
+    "kill_spu": (3, kill_spu),
+    "kill_spu_in_a_write": (3, kill_spu_in_a_write),
+    "lose_power": (3, lose_power),
+    "lose_power_in_a_write": (3, lose_power_in_a_write),
+    "restart_spu": (2, restart_spu),
+    "kill_sc": (1.5, kill_sc),
+    "cut_store_off": (0.5, cut_store_off),
+    "fill_disk": (0.5, fill_disk),
+    "fail_syncs": (0.5, fail_syncs),
+    "slow_disk": (1, slow_disk),
+    "jump_clock": (0.5, jump_clock),
+    "partition": (2.5, partition),
+    "partition_one_way": (2, partition_one_way),
+    "cut_link": (2.5, cut_link),
+    "partition_from_clients": (0.5, partition_from_clients),
+    "clog": (1.5, clog),
+    "reset_connections": (1.5, reset_connections),
+}
+"""By name: how often, compared with the others, and what it does."""
+
+
+def plan(chance: Random, *, count: int, begins: float, ends: float) -> list[Fault]:
+    names = list(CATALOGUE)
+    weights = [CATALOGUE[name][0] for name in names]
+    faults = []
+    for _ in range(count):
+        (kind,) = chance.choices(names, weights)
+        at = chance.uniform(begins, ends)
+        seconds = chance.choice((0.05, 0.5, 2.0, 4.0)) * chance.uniform(0.5, 1.5)
+        faults.append(Fault(at, kind, chance.randrange(1000), seconds, chance.getrandbits(32)))
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+async def carry_out(context: FaultContext, faults: Sequence[Fault]) -> None:
+    """Until the last has ended."""
+    async with trio.open_nursery() as nursery:
+        for fault in faults:
+            with trio.move_on_at(fault.at):
+                await context.is_over.wait()
+                return
+            context.done.append(fault)
+            nursery.start_soon(CATALOGUE[fault.kind][1], context, fault)

@@ -1,0 +1,142 @@
+"""What clients were told, and whether all of it can be true of one log: pure, no cluster in sight.
+
+Producers and consumers of one partition tell what happened to them, in the order in which it did. What contradicts
+something told before is refused at once; what only the final log can show, when that is known.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+UNKNOWN_OFFSET = -1
+
+
+class HistoryError(AssertionError):
+    """One sentence: what a client was told that cannot be."""
+
+
+class Sent(NamedTuple):
+    producer: str
+    number: int
+    """Counts a producer's records."""
+    is_idempotent: bool
+
+
+class Read(NamedTuple):
+    offset: int
+    value: bytes
+
+
+@dataclass
+class _Reader:
+    offsets: list[int] = field(default_factory=list)
+    high_watermarks: dict[int, int] = field(default_factory=dict)
+    """By leader epoch, the largest."""
+    log_end: int = -1
+    """The largest that ListOffsets answered."""
+
+
+class PartitionHistory:
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.sent: dict[bytes, Sent] = {}
+        self.acknowledged: dict[bytes, int] = {}
+        self._at: dict[int, bytes] = {}
+        """What is known to be committed at an offset: some client was told."""
+        self._readers: dict[str, _Reader] = {}
+
+    # what happened to producers
+
+    def on_sent(self, value: bytes, sent: Sent) -> None:
+        assert value not in self.sent, "records are told apart by their values"
+        self.sent[value] = sent
+
+    def on_acknowledged(self, value: bytes, offset: int) -> None:
+        """`UNKNOWN_OFFSET`: the broker said that it has it, not where."""
+        self._check(value in self.sent, f"{value!r} was acknowledged and never sent")
+        before = self.acknowledged.get(value, UNKNOWN_OFFSET)
+        if offset == UNKNOWN_OFFSET:
+            offset = before
+        self._check(before in (UNKNOWN_OFFSET, offset), f"{value!r} was acknowledged at {before}, and then at {offset}")
+        self.acknowledged[value] = offset
+        if offset != UNKNOWN_OFFSET:
+            self._settle(offset, value, "acknowledged")
+
+    # what happened to consumers
+
+    def on_read(self, consumer: str, records: Sequence[Read]) -> None:
+        reader = self._reader(consumer)
+        for offset, value in records:
+            self._check(value in self.sent, f"{consumer} read {value!r} at {offset}, which nobody sent")
+            last = reader.offsets[-1] if reader.offsets else -1
+            self._check(offset > last, f"{consumer} read offset {offset} after {last}")
+            self._settle(offset, value, f"read by {consumer}")
+            reader.offsets.append(offset)
+
+    def on_high_watermark(self, consumer: str, epoch: int, high_watermark: int) -> None:
+        """As the leader of that epoch answered."""
+        known = self._reader(consumer).high_watermarks
+        before = known.get(epoch, 0)
+        self._check(
+            high_watermark >= before,
+            f"the leader of epoch {epoch} told {consumer} high watermark {high_watermark} after {before}",
+        )
+        known[epoch] = high_watermark
+
+    def on_log_end(self, consumer: str, log_end: int) -> None:
+        """As ListOffsets answered: a reader that starts there must miss nothing that one before it saw."""
+        reader = self._reader(consumer)
+        self._check(log_end >= reader.log_end, f"{consumer} was told the log ends at {log_end} after {reader.log_end}")
+        reader.log_end = log_end
+
+    def on_truncation(self, consumer: str, sentence: str) -> None:
+        """A consumer that read committed records alone is told that they were cut off."""
+        raise HistoryError(f"partition {self.partition}: {consumer} was told of a truncation: {sentence}")
+
+    # what the log is in the end
+
+    def check_final(self, log: Sequence[Read]) -> None:
+        """Against the whole log, as it is when everything has settled."""
+        final = dict(log)
+        for offset, value in self._at.items():
+            found = final.get(offset)
+            self._check(found == value, f"{value!r} was at offset {offset}; in the end there is {found!r}")
+        for offset, value in log:
+            self._check(value in self.sent, f"in the end there is {value!r} at {offset}, which nobody sent")
+        present = {value for _, value in log}
+        for value in self.acknowledged:
+            self._check(value in present, f"{value!r} was acknowledged, and is lost")
+        self._check_producers(log)
+        self._check_gapless(sorted(final))
+
+    def _check_producers(self, log: Sequence[Read]) -> None:
+        newest: dict[str, int] = {}
+        seen: set[bytes] = set()
+        for offset, value in log:
+            producer, number, is_idempotent = self.sent[value]
+            if value in seen:
+                self._check(not is_idempotent, f"{value!r} of an idempotent producer is there again at {offset}")
+                continue
+            seen.add(value)
+            before = newest.get(producer, -1)
+            self._check(number == before + 1, f"record {number} of {producer} at {offset} follows record {before}")
+            newest[producer] = number
+
+    def _check_gapless(self, offsets: Sequence[int]) -> None:
+        for name, reader in self._readers.items():
+            if reader.offsets:
+                skipped = set(offsets[: offsets.index(reader.offsets[-1]) + 1]) - set(reader.offsets)
+                self._check(not skipped, f"{name} was not given {sorted(skipped)[:5]}")
+
+    # below
+
+    def _reader(self, consumer: str) -> _Reader:
+        return self._readers.setdefault(consumer, _Reader())
+
+    def _settle(self, offset: int, value: bytes, how: str) -> None:
+        known = self._at.setdefault(offset, value)
+        self._check(known == value, f"{value!r} was {how} at offset {offset}, where {known!r} was committed")
+
+    def _check(self, holds: bool, sentence: str) -> None:
+        if not holds:
+            raise HistoryError(f"partition {self.partition}: {sentence}")

@@ -1,0 +1,176 @@
+"""What must hold in a running cluster at any moment, seen from inside: the servers' own objects, read and left alone.
+
+Logs are compared as their entries are: (base, end, content), where the content is the batch's own checksum, which
+covers neither base nor epoch. What was compared once is not compared again, so that looking often is cheap.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from uuid import UUID
+
+from tailrace.broker.replicas import Replica
+from tailrace.broker.spu import Spu
+from tailrace.controller.object_codec import decode
+from tailrace.controller.objects import Partition, PartitionResolution
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.record_batch import iterate
+
+from .world import World
+
+Key = tuple[UUID, int]
+
+
+class InvariantError(AssertionError):
+    """The sentence says which one."""
+
+
+class Entry(NamedTuple):
+    base: int
+    end: int
+    content: int
+
+
+@dataclass
+class _Committed:
+    """Of one partition: what replicas showed below their high watermarks."""
+
+    entries: dict[int, Entry] = field(default_factory=dict)
+    end: int = 0
+    leaders: dict[int, int] = field(default_factory=dict)
+    """By epoch: the process that led."""
+
+
+@dataclass
+class _Seen:
+    """Of one replica in one process."""
+
+    high_watermark: int = 0
+    epoch: int = -1
+    checked_end: int = 0
+
+
+class Invariants:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._committed: dict[Key, _Committed] = {}
+        self._seen: dict[tuple[int, Key], _Seen] = {}
+        """By the process's id, as an object: none is forgotten while this one knows it."""
+        self._processes: list[Spu] = []
+        self._checked_versions: dict[str, int] = {}
+        """Of the objects in the store, the newest that was looked at."""
+        self._stored: dict[str, Partition] = {}
+        self.elections = 0
+
+    # what whoever plans faults, and waits for their end, asks
+
+    def stored_live(self) -> dict[str, set[int]]:
+        """By partition."""
+        return {key: set(map(int, found.status.live_replicas)) for key, found in self._stored.items()}
+
+    def has_caught_up(self, spu: int) -> bool:
+        """Whether it has, in each partition, all that it lost when its machine stopped."""
+        process = self._world.running_spus().get(spu)
+        if process is None:
+            return False
+        incarnation = getattr(process, "store_incarnation", None)
+        live = [found.status.live_replicas.get(SpuId(spu)) for found in self._stored.values()]
+        return incarnation is not None and all(each == incarnation for each in live)
+
+    def unsettled(self, replicas: int) -> str | None:
+        """Why this is not a cluster in which all is well; it should have so many replicas."""
+        spus = self._world.running_spus()
+        if len(spus) < len(self._world.spus):
+            return f"only SPUs {sorted(spus)} run"
+        for found in self._stored.values():
+            if set(found.status.live_replicas) != set(found.spec.replicas):
+                return f"of {found.topic}-{found.number} only {sorted(found.status.live_replicas)} are live"
+            if found.status.resolution is not PartitionResolution.ONLINE:
+                return f"{found.topic}-{found.number} is {found.status.resolution}: {found.status.reason}"
+        ends: dict[Key, set[tuple[int, int]]] = {}
+        count = 0
+        for number, spu in spus.items():
+            for replica in spu.replicas:
+                count += 1
+                where = f"{replica.topic}-{replica.partition} on SPU {number}"
+                if replica.offline_reason is not None:
+                    return f"{where} is offline: {replica.offline_reason}"
+                if replica.high_watermark != replica.log.log_end:
+                    return f"{where} has high watermark {replica.high_watermark} and log end {replica.log.log_end}"
+                ends.setdefault(replica.key, set()).add((replica.log.log_end, replica.spec.epoch))
+        for key, found_ends in ends.items():
+            if len(found_ends) > 1:
+                return f"replicas of {key} end, and are in epochs, {sorted(found_ends)}"
+        return None if count == replicas else f"there are {count} replicas, not {replicas}"
+
+    async def check(self) -> None:
+        for number, spu in self._world.running_spus().items():
+            if not any(spu is each for each in self._processes):
+                self._processes.append(spu)
+            for replica in spu.replicas:
+                if replica.is_open and replica.offline_reason is None:
+                    self._check_replica(number, spu, replica)
+        await self._check_stored()
+
+    # replicas
+
+    def _check_replica(self, number: int, spu: Spu, replica: Replica) -> None:
+        where = f"{replica.topic}-{replica.partition} on SPU {number}"
+        committed = self._committed.setdefault(replica.key, _Committed())
+        seen = self._seen.setdefault((id(spu), replica.key), _Seen(checked_end=replica.log.log_start))
+        high_watermark, epoch = replica.high_watermark, replica.spec.epoch
+        _hold(high_watermark >= seen.high_watermark, f"the high watermark of {where} fell to {high_watermark}")
+        _hold(high_watermark <= replica.log.log_end, f"the high watermark of {where} lies beyond its log")
+        _hold(epoch >= seen.epoch, f"the epoch of {where} fell from {seen.epoch} to {epoch}")
+        seen.high_watermark, seen.epoch = high_watermark, epoch
+        if replica.is_leader:
+            leader = committed.leaders.setdefault(epoch, id(spu))
+            _hold(leader == id(spu), f"two processes lead {where} in epoch {epoch}")
+        if seen.checked_end < high_watermark:
+            seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
+
+    def _compare(self, where: str, committed: _Committed, replica: Replica, start: int) -> int:
+        end = start
+        for entry in entries_of(replica, start, replica.high_watermark):
+            known = committed.entries.setdefault(entry.base, entry)
+            _hold(known == entry, f"{where} has {entry} below its high watermark, where another replica has {known}")
+            end = entry.end
+        committed.end = max(committed.end, end)
+        return end
+
+    # what the Streaming Controller has stored
+
+    async def _check_stored(self) -> None:
+        for entry in (await self._world.store.list("partition/")).entries:
+            if entry.version != self._checked_versions.get(entry.key):
+                self._checked_versions[entry.key] = entry.version
+                partition = decode(entry.key, entry.value, entry.version)
+                assert isinstance(partition, Partition)
+                self._check_partition(partition)
+
+    def _check_partition(self, partition: Partition) -> None:
+        name, replicas = f"{partition.topic}-{partition.number}", set(partition.spec.replicas)
+        status = partition.status
+        live = set(status.live_replicas)
+        _hold(live <= replicas, f"of {name}, {live} are live and {replicas} are the replicas")
+        before = self._stored[name].status.epoch if name in self._stored else -1
+        _hold(status.epoch >= before, f"the stored epoch of {name} fell from {before} to {status.epoch}")
+        self._stored[name] = partition
+        self.elections += status.epoch != before
+
+
+def entries_of(replica: Replica, start: int, end: int) -> Iterator[Entry]:
+    """Whole batches from `start` on that end by `end`."""
+    while start < end:
+        found = replica.log.read(start, 1 << 20, end, at_least_one=True)
+        if found is None:
+            return
+        for _, header in iterate(found.read()):
+            if header.base_offset >= start:
+                yield Entry(header.base_offset, header.next_offset, header.crc)
+            start = max(start, header.next_offset)
+
+
+def _hold(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise InvariantError(sentence)

@@ -1,0 +1,145 @@
+"""A producer in a simulation: batches with acks=all, sent again until they are acknowledged.
+
+An idempotent one has several batches under way and sends all of them again, in order, after any trouble; a plain one
+has one, since nothing else would keep its order.
+"""
+
+from random import Random
+from typing import NamedTuple
+
+import trio
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.protocol.records import Record, build_batch
+
+from .client import WireClient
+from .history import UNKNOWN_OFFSET, PartitionHistory, Sent
+from .partition_client import PartitionClient, RetryError, answer, ask
+from .world import World
+
+PRODUCE_VERSION = 9
+INIT_PRODUCER_ID_VERSION = 4
+IN_FLIGHT_MAX = 5
+RECORDS_MAX = 4
+RETRIABLE = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NETWORK_EXCEPTION,
+        # A leader that does not know yet that it is none lacks what was committed since.
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    }
+)
+
+
+class _Batch(NamedTuple):
+    values: tuple[bytes, ...]
+    data: bytes
+
+
+class Producer:
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        topic: str,
+        history: PartitionHistory,
+        chance: Random,
+        *,
+        batches: int,
+        pause_seconds: float,
+        is_idempotent: bool,
+    ) -> None:
+        self.client = PartitionClient(world, name, topic, history.partition, chance)
+        self.name = name
+        self._clock = world.clock_of_clients
+        self._history = history
+        self._chance = chance
+        self._batches_left = batches
+        self._pause_seconds = pause_seconds
+        self._is_idempotent = is_idempotent
+        self._producer_id = -1
+        self._count = 0
+        self._pending: list[_Batch] = []
+
+    @property
+    def is_done(self) -> bool:
+        return not self._batches_left and not self._pending
+
+    async def run(self) -> None:
+        """Until everything is acknowledged."""
+        while self._is_idempotent and self._producer_id < 0:
+            async with self.client.trying():
+                await self._take_producer_id()
+        while not self.is_done:
+            async with self.client.trying():
+                leader = await self.client.find_leader()
+                async with self.client.connected(leader.spu) as client:
+                    await self._produce(client)
+
+    async def _take_producer_id(self) -> None:
+        leader = await self.client.find_leader()  # any SPU would do
+        async with self.client.connected(leader.spu) as client:
+            request = InitProducerIdRequest(transactional_id=None)
+            response = await ask(client, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
+            if response.error_code:
+                raise RetryError(ErrorCode(response.error_code).name)
+            self._producer_id = response.producer_id
+
+    async def _produce(self, client: WireClient) -> None:
+        while not self.is_done:
+            if not self._pending:
+                await trio.sleep(self._pause_seconds * 2 * self._chance.random())
+                self._make_batches()
+            for batch in self._pending:
+                with trio.fail_after(1.0):
+                    await client.send(client.encode(ApiKey.PRODUCE, PRODUCE_VERSION, self._request(batch)))
+            while self._pending:
+                self._on_response(await answer(client))
+
+    def _make_batches(self) -> None:
+        most = min(self._batches_left, IN_FLIGHT_MAX if self._is_idempotent else 1)
+        for _ in range(self._chance.randint(1, most)):
+            self._pending.append(self._batch(self._chance.randint(1, RECORDS_MAX)))
+            self._batches_left -= 1
+
+    def _batch(self, count: int) -> _Batch:
+        first = self._count
+        self._count += count
+        values = tuple(b"%s/%d" % (self.name.encode(), number) for number in range(first, first + count))
+        for number, value in enumerate(values, first):
+            self._history.on_sent(value, Sent(self.name, number, self._is_idempotent))
+        now_ms = self._clock.now_ms()
+        data = build_batch(
+            [Record(offset, now_ms, None, value) for offset, value in enumerate(values)],
+            producer_id=self._producer_id,
+            producer_epoch=0 if self._is_idempotent else -1,
+            base_sequence=first if self._is_idempotent else -1,
+        )
+        return _Batch(values, bytes(data))
+
+    def _request(self, batch: _Batch) -> ProduceRequest:
+        data = PartitionProduceData(self.client.partition, batch.data)
+        topic = TopicProduceData(self.client.topic, partition_data=[data])
+        return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+
+    def _on_response(self, response: object) -> None:
+        answered = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
+        code, offset = answered.error_code, answered.base_offset
+        if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            code, offset = ErrorCode.NONE, UNKNOWN_OFFSET
+        if code in RETRIABLE:
+            raise RetryError(f"{ErrorCode(code).name}: {answered.error_message}")
+        assert code == ErrorCode.NONE, f"{self.name} does not expect {ErrorCode(code).name}: {answered.error_message}"
+        for number, value in enumerate(self._pending.pop(0).values):
+            self._history.on_acknowledged(value, offset + number if offset != UNKNOWN_OFFSET else offset)

@@ -1,0 +1,152 @@
+"""The command line of the simulation: many seeds on all cores; a failing one is made smaller and said how to replay."""
+
+import argparse
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from .scenario import Scenario, scenario_of
+from .shrink import shrunk
+from .simulation import Outcome, simulate
+
+POLICIES = ("live", "majority", "nrw:3,2,2")
+
+
+@dataclass(frozen=True)
+class Task:
+    seed: int
+    policy: str
+    replicas: int
+    only_faults: tuple[int, ...] | None = None
+
+    def scenario(self) -> Scenario:
+        scenario = scenario_of(self.seed, self.policy, replicas=self.replicas)
+        if self.only_faults is not None:
+            scenario = replace(scenario, faults=[scenario.faults[index] for index in self.only_faults])
+        return scenario
+
+    def command(self, faults: Sequence[int] | None) -> str:
+        words = f"make simulate SEEDS=1 FIRST_SEED={self.seed} POLICY={self.policy}"
+        if self.replicas != 3:
+            words += f" REPLICAS={self.replicas}"
+        return words if faults is None else f"{words} FAULTS={','.join(map(str, faults)) or 'none'}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is left of an outcome on its way between processes."""
+
+    task: Task
+    acknowledged: int
+    faults: int
+    elections: int
+    seconds: float
+    failure: str | None
+
+
+def run_task(task: Task) -> Report:
+    outcome = simulate(task.scenario())
+    failure = None if outcome.failure is None else describe(outcome.failure)
+    return Report(task, outcome.acknowledged, outcome.faults, outcome.elections, outcome.seconds, failure)
+
+
+def describe(failure: BaseException) -> str:
+    lines = traceback.format_exception(failure)
+    return "".join(lines[-12:])
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--policy", default="all", help="live, majority, nrw:N,R,W, or all of them by turns")
+    parser.add_argument("--replicas", type=int, default=3)
+    parser.add_argument("--faults", help="of a single seed: only these of its faults, by number, or none")
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--failures", type=int, default=1, help="stop after so many")
+    parser.add_argument("--verbose", action="store_true", help="of a single seed: what the servers log")
+    options = parser.parse_args(arguments)
+    if options.seeds == 1 and options.policy != "all":
+        return replay(options)
+    policies = POLICIES if options.policy == "all" else (options.policy,)
+    tasks = [
+        Task(seed, policies[seed % len(policies)], options.replicas)
+        for seed in range(options.first_seed, options.first_seed + options.seeds)
+    ]
+    return run_all(tasks, options.processes, options.failures)
+
+
+def replay(options: argparse.Namespace) -> int:
+    chosen = None
+    if options.faults is not None:
+        chosen = () if options.faults == "none" else tuple(map(int, options.faults.split(",")))
+    task = Task(options.first_seed, options.policy, options.replicas, chosen)
+    scenario = task.scenario()
+    print(scenario.describe())
+    for fault in scenario.faults:
+        print(f"  {fault}")
+    outcome = simulate(scenario, _printing_logger()) if options.verbose else simulate(scenario)
+    if outcome.failure is None:
+        print(f"all is well: {outcome.acknowledged} records, {outcome.elections} elections, {outcome.seconds:.1f} s")
+        return 0
+    print(describe(outcome.failure))
+    return 1
+
+
+def _printing_logger() -> object:
+    import structlog
+    import trio
+
+    def add_time(_: object, __: str, event: dict[str, object]) -> dict[str, object]:
+        event["event"] = f"{trio.current_time():9.4f} {event['event']}"
+        return event
+
+    processors = [add_time, structlog.dev.ConsoleRenderer(colors=False)]
+    return structlog.wrap_logger(structlog.PrintLogger(), processors=processors)  # type: ignore[list-item]
+
+
+def run_all(tasks: Sequence[Task], processes: int, failures_max: int) -> int:
+    started = time.monotonic()
+    done: list[Report] = []
+    failed: list[Report] = []
+    for report in _reports(tasks, processes):
+        done.append(report)
+        if report.failure is not None:
+            failed.append(report)
+            print(f"seed {report.task.seed} ({report.task.policy}) failed:\n{report.failure}")
+            print(f"replay: {report.task.command(None)}", flush=True)
+            if len(failed) >= failures_max:
+                break
+    seconds = time.monotonic() - started
+    print(
+        f"{len(done)} seeds, {len(failed)} failed: {sum(each.acknowledged for each in done)} records acknowledged, "
+        f"{sum(each.faults for each in done)} faults, {sum(each.elections for each in done)} elections, "
+        f"{sum(each.seconds for each in done) / 60:.0f} simulated minutes in {seconds:.0f} s; "
+        f"{len(done) / seconds:.2f} seeds/s"
+    )
+    for report in failed[:1]:
+        _shrink(report.task)
+    return 1 if failed else 0
+
+
+def _reports(tasks: Sequence[Task], processes: int) -> Iterator[Report]:
+    if processes == 1 or len(tasks) == 1:
+        yield from map(run_task, tasks)
+        return
+    with multiprocessing.Pool(processes) as pool:
+        yield from pool.imap_unordered(run_task, tasks)
+
+
+def _shrink(task: Task) -> None:
+    scenario = task.scenario()
+    kept, outcome = shrunk(scenario, simulate)
+    print(f"with {len(kept)} of its {len(scenario.faults)} faults it still fails:\n{_named(outcome)}")
+    print(f"replay: {task.command(kept)}", flush=True)
+
+
+def _named(outcome: Outcome) -> str:
+    lines = [outcome.scenario.describe(), *(f"  {fault}" for fault in outcome.scenario.faults)]
+    return "\n".join([*lines, f"  {type(outcome.failure).__name__}: {outcome.failure}"])

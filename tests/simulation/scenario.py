@@ -1,0 +1,61 @@
+"""What is simulated under one seed: the cluster's shape, the topic's configs, the load, and what goes wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .determinism import random_of
+from .faults import Fault, plan
+
+FAULTS_BEGIN = 1.5
+FAULTS_END = 9.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    seed: int
+    policy: str = "live"
+    replicas: int = 3
+    spus: int = 3
+    scs: int = 1
+    partitions: int = 1
+    topic: dict[str, str] = field(default_factory=dict)
+    broker: dict[str, str] = field(default_factory=dict)
+    buffer_bytes: int = 64 * 1024
+    batches: int = 25
+    """Of each producer."""
+    faults: Sequence[Fault] = ()
+
+    @property
+    def is_synced_before_acknowledging(self) -> bool:
+        return self.topic.get("flush.messages") == "1"
+
+    def describe(self) -> str:
+        configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
+        return (
+            f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
+            f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; {configs}"
+        )
+
+
+def scenario_of(seed: int, policy: str = "live", *, replicas: int = 3) -> Scenario:
+    chance = random_of(seed, "scenario")
+    spus = max(3, replicas)
+    partitions = chance.choice((1, 1, 2))
+    topic = {"min.insync.replicas": str(chance.choice((1, 2, 2)) if replicas > 1 else 1)}
+    if policy != "live":
+        topic["replication.policy"] = policy
+    if chance.random() < 0.25:
+        topic["flush.messages"] = "1"
+    if chance.random() < 0.5:
+        topic["segment.ms"] = str(chance.choice((100, 500, 2000)))
+    return Scenario(
+        seed,
+        policy,
+        replicas=replicas,
+        spus=spus,
+        scs=chance.choice((1, 1, 2)),
+        partitions=partitions,
+        topic=topic,
+        buffer_bytes=chance.choice((64 * 1024, 2000)),
+        faults=plan(random_of(seed, "faults"), count=chance.choice((2, 5, 9)), begins=FAULTS_BEGIN, ends=FAULTS_END),
+    )

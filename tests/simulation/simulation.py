@@ -1,0 +1,253 @@
+"""One seed: a cluster under load while things go wrong; then all is mended, and everything must have come true."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import trio
+
+from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+from .consumer import Consumer
+from .determinism import random_of, run_seeded
+from .faults import FaultContext, carry_out
+from .history import PartitionHistory
+from .invariants import InvariantError, Invariants, entries_of
+from .partition_client import PartitionClient, RetryError, ask
+from .producer import Producer
+from .scenario import FAULTS_END, Scenario
+from .world import World, silent_logger
+
+TOPIC = "orders"
+LOOK_SECONDS = 0.02
+CREATION_SECONDS_MAX = 20.0
+SETTLE_SECONDS_MAX = 60.0
+"""After everything was mended."""
+
+
+class SimulationError(AssertionError):
+    """What a seed showed to be wrong."""
+
+
+@dataclass
+class Outcome:
+    scenario: Scenario
+    failure: BaseException | None = None
+    acknowledged: int = 0
+    faults: int = 0
+    elections: int = 0
+    seconds: float = 0.0
+    """Simulated ones."""
+    digest: int = 0
+    """Of all that was sent: the same for the same seed."""
+
+
+def simulate(scenario: Scenario, logger: Any = silent_logger) -> Outcome:
+    outcome = Outcome(scenario)
+    try:
+        run_seeded(scenario.seed, partial(_Run(scenario, outcome, logger).run))
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        outcome.failure = _first(error)
+    return outcome
+
+
+def _first(error: BaseException) -> BaseException:
+    """What went wrong, out of the groups of the nurseries around it."""
+    while isinstance(error, BaseExceptionGroup):
+        error = next((each for each in error.exceptions if not isinstance(each, trio.Cancelled)), error.exceptions[0])
+    return error
+
+
+class _Run:
+    def __init__(self, scenario: Scenario, outcome: Outcome, logger: Any) -> None:
+        self.scenario = scenario
+        self.outcome = outcome
+        self.logger = logger
+        self.damaged: set[int] = set()
+        """SPUs that have lost what was not synced, and have not caught up since."""
+
+    async def run(self) -> None:
+        scenario = self.scenario
+        async with trio.open_nursery() as nursery:
+            self.world = World(
+                scenario.seed,
+                nursery,
+                spus=scenario.spus,
+                scs=scenario.scs,
+                buffer_bytes=scenario.buffer_bytes,
+                broker=scenario.broker,
+                logger=self.logger,
+            )
+            self.invariants = Invariants(self.world)
+            self.histories = [PartitionHistory(number) for number in range(scenario.partitions)]
+            self.faults = FaultContext(self.world, self._may_lose_power, self.damaged.add)
+            await self.world.register()
+            self.world.start_everything()
+            nursery.start_soon(self._look)
+            await self._create_topic()
+            await self._work(nursery)
+            await self._settle()
+            await self._check_final()
+            self.outcome.seconds = trio.current_time()
+            await self._stop_cleanly()
+            self.outcome.digest = self.world.internet.digest
+            nursery.cancel_scope.cancel()
+
+    # the load
+
+    async def _create_topic(self) -> None:
+        client = PartitionClient(self.world, "admin", TOPIC, 0, random_of(self.scenario.seed, "admin"))
+        configs = [CreatableTopicConfig(name=name, value=value) for name, value in self.scenario.topic.items()]
+        topic = CreatableTopic(TOPIC, self.scenario.partitions, self.scenario.replicas, configs=configs)
+        request = CreateTopicsRequest([topic], timeout_ms=1500)
+        done = False
+        while not done:
+            if trio.current_time() > CREATION_SECONDS_MAX:
+                raise SimulationError(f"the topic cannot be created: {client.last_reason}")
+            async with client.trying(), client.connected(1) as connected:
+                version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
+                answered = (await ask(connected, ApiKey.CREATE_TOPICS, version, request)).topics[0]
+                done = answered.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+                if not done:
+                    raise RetryError(f"{ErrorCode(answered.error_code).name}: {answered.error_message}")
+
+    async def _work(self, nursery: trio.Nursery) -> None:
+        """Until all faults are over; producers may have more to say."""
+        scenario = self.scenario
+        self.producers: list[Producer] = []
+        for history in self.histories:
+            number = history.partition
+            for kind, is_idempotent in (("idempotent", True), ("plain", False)):
+                name = f"{kind}-{number}"
+                producer = Producer(
+                    self.world,
+                    name,
+                    TOPIC,
+                    history,
+                    random_of(scenario.seed, name),
+                    batches=scenario.batches,
+                    pause_seconds=FAULTS_END / scenario.batches,
+                    is_idempotent=is_idempotent,
+                )
+                self.producers.append(producer)
+                nursery.start_soon(producer.run)
+            consumer = Consumer(self.world, f"tail-{number}", TOPIC, history, random_of(scenario.seed, "tail", number))
+            nursery.start_soon(consumer.run)
+            nursery.start_soon(self._read_again_and_again, history)
+        if scenario.faults:
+            await carry_out_until(self.faults, scenario.faults, FAULTS_END)
+        self.outcome.faults = len(self.faults.done)
+
+    async def _read_again_and_again(self, history: PartitionHistory) -> None:
+        """Somebody who was not there before reads everything."""
+        chance = random_of(self.scenario.seed, "reader", history.partition)
+        for number in range(1000):
+            await trio.sleep(chance.uniform(1, 4))
+            consumer = Consumer(self.world, f"reader-{history.partition}-{number}", TOPIC, history, chance)
+            with trio.move_on_after(4):
+                await consumer.read_all()
+
+    # looking
+
+    async def _look(self) -> None:
+        while True:
+            await self.invariants.check()
+            self._check_crashed()
+            self._forget_damage()
+            await trio.sleep(LOOK_SECONDS)
+
+    def _check_crashed(self) -> None:
+        if self.world.crashed:
+            raise SimulationError("a server ended by itself") from _first(self.world.crashed[0])
+
+    def _may_lose_power(self, spu: int) -> bool:
+        """Whether somebody else is sure to have what this one may lose: more than that, no policy promises."""
+        if self.scenario.is_synced_before_acknowledging:
+            return True
+        damaged = self.damaged | {spu}
+        if self.scenario.policy != "live":
+            return len(damaged) < _writes(self.scenario)
+        return all(live - damaged for live in self.invariants.stored_live().values())
+
+    def _forget_damage(self) -> None:
+        self.damaged -= {spu for spu in self.damaged if self.invariants.has_caught_up(spu)}
+
+    # the end
+
+    async def _settle(self) -> None:
+        """Everything works, and everybody comes to an agreement."""
+        self.faults.is_over.set()
+        await trio.sleep(0.01)  # what lasted is taken back
+        self._mend()
+        with trio.move_on_after(SETTLE_SECONDS_MAX) as waiting:
+            while (reason := await self._unsettled()) is not None:
+                self._restart_broken()
+                await trio.sleep(0.25)
+        if waiting.cancelled_caught:
+            raise SimulationError(f"all is well again, and yet: {reason}")
+
+    def _mend(self) -> None:
+        for number in self.world.scs:
+            self.world.start_sc(number)
+        for number in self.world.spus:
+            self.world.start_spu(number)
+
+    def _restart_broken(self) -> None:
+        """As somebody does who is told by the metrics that a disk failed."""
+        for number, spu in self.world.running_spus().items():
+            if spu.replicas.damaged or any(replica.offline_reason for replica in spu.replicas):
+                self.world.kill(self.world.spus[number])
+        self._mend()
+
+    async def _unsettled(self) -> str | None:
+        for producer in self.producers:
+            if not producer.is_done:
+                return f"{producer.name} is not done: {producer.client.last_reason}"
+        return self.invariants.unsettled(self.scenario.replicas * self.scenario.partitions)
+
+    async def _check_final(self) -> None:
+        for history in self.histories:
+            number = history.partition
+            consumer = Consumer(
+                self.world, f"last-{number}", TOPIC, history, random_of(self.scenario.seed, "last", number)
+            )
+            with trio.move_on_after(20) as reading:
+                await consumer.read_all()
+            if reading.cancelled_caught:
+                raise SimulationError(f"nobody can read partition {number}: {consumer.client.last_reason}")
+            history.check_final(consumer.records)
+            self.outcome.acknowledged += len(history.acknowledged)
+        self.outcome.elections = self.invariants.elections
+        logs: dict[object, list[object]] = {}
+        for number, spu in self.world.running_spus().items():
+            for replica in spu.replicas:
+                entries = list(entries_of(replica, replica.log.log_start, replica.log.log_end))
+                first = logs.setdefault(replica.key, list(entries))
+                if first != entries:
+                    raise InvariantError(f"in the end {replica.topic}-{replica.partition} on SPU {number} is another")
+
+    async def _stop_cleanly(self) -> None:
+        with trio.move_on_after(30) as stopping:
+            async with trio.open_nursery() as nursery:
+                for machine in self.world.spus.values():
+                    nursery.start_soon(self.world.stop, machine)
+        if stopping.cancelled_caught:
+            raise SimulationError("an SPU does not stop")
+        self._check_crashed()
+
+
+def _writes(scenario: Scenario) -> int:
+    if scenario.policy == "majority":
+        return scenario.replicas // 2 + 1
+    return int(scenario.policy.rpartition(",")[2])
+
+
+async def carry_out_until(context: FaultContext, faults: Any, ends: float) -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(carry_out, context, faults)
+        await trio.sleep_until(ends)
+        context.is_over.set()

@@ -1,0 +1,44 @@
+"""Same seed, same history: whatever a failing seed shows can be looked at again."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import trio
+from simulation.determinism import run_seeded
+from simulation.scenario import scenario_of
+from simulation.simulation import simulate
+
+SEED = 3
+
+
+async def _who_comes_first() -> list[int]:
+    order: list[int] = []
+
+    async def come(number: int) -> None:
+        await trio.sleep(1)
+        order.append(number)
+
+    async with trio.open_nursery() as nursery:
+        for number in range(12):
+            nursery.start_soon(come, number)
+    return order
+
+
+def test_tasks_run_in_the_order_that_the_seed_says() -> None:
+    orders = [run_seeded(seed, _who_comes_first) for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+@pytest.mark.parametrize("hash_seed", ["1", "2"])
+def test_the_same_seed_has_the_same_history_in_every_process(hash_seed: str) -> None:
+    here = simulate(scenario_of(SEED, replicas=1))
+    assert here.failure is None
+    program = (
+        "from simulation.scenario import scenario_of; from simulation.simulation import simulate;"
+        f"print(simulate(scenario_of({SEED}, replicas=1)).digest)"
+    )
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
+    printed = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True).stdout
+    assert int(printed) == here.digest

@@ -1,0 +1,77 @@
+"""What a history must not hold, and what it may."""
+
+import pytest
+from simulation.history import UNKNOWN_OFFSET, HistoryError, PartitionHistory, Read, Sent
+
+
+def _history(*values: bytes, is_idempotent: bool = True) -> PartitionHistory:
+    history = PartitionHistory(0)
+    for number, value in enumerate(values):
+        history.on_sent(value, Sent("p", number, is_idempotent))
+    return history
+
+
+def test_what_was_acknowledged_is_there_where_it_was_said_to_be() -> None:
+    history = _history(b"a", b"b")
+    history.on_acknowledged(b"a", 0)
+    history.on_acknowledged(b"b", UNKNOWN_OFFSET)
+    history.check_final([Read(0, b"a"), Read(3, b"b")])
+    for log in ([], [Read(0, b"a")], [Read(1, b"a"), Read(2, b"b")]):
+        with pytest.raises(HistoryError):
+            history.check_final(log)
+
+
+def test_an_acknowledgement_is_given_once_and_for_one_place() -> None:
+    history = _history(b"a", b"b")
+    history.on_acknowledged(b"a", 4)
+    history.on_acknowledged(b"a", UNKNOWN_OFFSET)
+    with pytest.raises(HistoryError, match="acknowledged at 4, and then at 5"):
+        history.on_acknowledged(b"a", 5)
+    with pytest.raises(HistoryError, match="where b'a' was committed"):
+        history.on_acknowledged(b"b", 4)
+
+
+def test_readers_see_one_log_without_phantoms_or_gaps() -> None:
+    history = _history(b"a", b"b", b"c")
+    history.on_read("one", [Read(0, b"a"), Read(2, b"b")])
+    with pytest.raises(HistoryError, match="nobody sent"):
+        history.on_read("one", [Read(3, b"x")])
+    with pytest.raises(HistoryError, match="read offset 2 after 2"):
+        history.on_read("one", [Read(2, b"b")])
+    with pytest.raises(HistoryError, match="was read by two at offset 2"):
+        history.on_read("two", [Read(2, b"c")])
+    given_too_little = [Read(0, b"a"), Read(1, b"c"), Read(2, b"b")]
+    with pytest.raises(HistoryError, match="follows record 0"):
+        history.check_final(given_too_little)
+
+
+def test_a_reader_skips_nothing() -> None:
+    history = _history(b"a", b"b", b"c")
+    history.on_read("one", [Read(0, b"a"), Read(3, b"c")])
+    with pytest.raises(HistoryError, match=r"one was not given \[1\]"):
+        history.check_final([Read(0, b"a"), Read(1, b"b"), Read(3, b"c")])
+
+
+def test_producers_come_through_in_order_and_an_idempotent_one_once() -> None:
+    again = [Read(0, b"a"), Read(1, b"b"), Read(2, b"a")]
+    _history(b"a", b"b", is_idempotent=False).check_final(again)
+    with pytest.raises(HistoryError, match="is there again"):
+        _history(b"a", b"b").check_final(again)
+    with pytest.raises(HistoryError, match="follows record"):
+        _history(b"a", b"b").check_final([Read(0, b"b"), Read(1, b"a")])
+    with pytest.raises(HistoryError, match="follows record"):
+        _history(b"a", b"b", b"c").check_final([Read(0, b"a"), Read(1, b"c")])
+
+
+def test_what_consumers_are_told_of_ends_does_not_go_back() -> None:
+    history = _history()
+    history.on_high_watermark("one", 1, 5)
+    history.on_high_watermark("one", 2, 4)  # the next leader may know less
+    history.on_high_watermark("two", 1, 3)
+    with pytest.raises(HistoryError):
+        history.on_high_watermark("one", 1, 4)
+    history.on_log_end("one", 5)
+    with pytest.raises(HistoryError):
+        history.on_log_end("one", 4)
+    with pytest.raises(HistoryError, match="truncation"):
+        history.on_truncation("one", "epoch 1 ended at 3")
