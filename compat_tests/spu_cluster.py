@@ -71,16 +71,20 @@ def wait_until_online(sc: str, spus: Iterable[int], seconds: float = 30) -> None
 class SeparateCluster:
     """One SC and some SPUs, each with a directory of its own; after the first start they keep their addresses.
 
-    With `links`, SPUs reach each other through a proxy that a test can tell to lose what they say.
+    With `has_links`, SPUs reach each other through a proxy that a test can tell to lose what they say; with
+    `has_racks`, each stands in a rack of its own.
     """
 
-    def __init__(self, directory: Path, spus: int = 3, store: str = "sqlite", has_links: bool = False) -> None:
+    def __init__(
+        self, directory: Path, spus: int = 3, store: str = "sqlite", has_links: bool = False, has_racks: bool = False
+    ) -> None:
         self.sc = ANY_PORT
         self.sc_private = ANY_PORT
         self.ids = tuple(range(1, spus + 1))
         self.controller = Server(directory, "sc", SC_READY)
         self.links = Links(self.ids, self.spu_pid) if has_links else None
         self._directory = directory
+        self._has_racks = has_racks
         self._store = store
         self._spus: dict[int, Server] = {}
         self._addresses: dict[int, str] = {}
@@ -113,7 +117,8 @@ class SeparateCluster:
     def register(self, spu: int, public: str = ANY_PORT) -> None:
         private = self.links.advertised[spu] if self.links else ANY_PORT
         endpoints = ("--public", public, "--private", private)
-        status, said = cli(self.sc, "spu", "register", "--id", str(spu), *endpoints)
+        rack = ("--rack", f"rack-{spu}") if self._has_racks else ()
+        status, said = cli(self.sc, "spu", "register", "--id", str(spu), *endpoints, *rack)
         assert status == 0, said
 
     def spu_command(self, spu: int, directory: str | None = None) -> list[str]:

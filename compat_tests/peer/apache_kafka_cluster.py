@@ -15,6 +15,10 @@ from .apache_kafka import CLUSTER_ID, LONG_LIVED, SHORT_LIVED, free_port, loggin
 from .jars import class_path, java
 
 READY_SECONDS_MAX = 90
+NEAR_REPLICAS = """\
+broker.rack=rack-{node}
+replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
+"""
 CONTROLLER = 100
 """Its node id."""
 HEAPS = {CONTROLLER: ("-Xms128m", "-Xmx256m")}
@@ -32,9 +36,11 @@ group.initial.rebalance.delay.ms=0
 
 
 class ApacheKafkaCluster:
-    def __init__(self, directory: Path, brokers: int = 3) -> None:
+    def __init__(self, directory: Path, brokers: int = 3, has_racks: bool = False) -> None:
+        """With `has_racks` each broker stands in a rack of its own, and consumers are told of those in theirs."""
         self.ids = tuple(range(1, brokers + 1))
         self._directory = directory
+        self._has_racks = has_racks
         self._controller_port = free_port()
         self._addresses = {broker: f"127.0.0.1:{free_port()}" for broker in self.ids}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -102,6 +108,8 @@ class ApacheKafkaCluster:
                 listener=listener if is_controller else f"PLAINTEXT://{self._addresses[node]}",
                 data=directory / "data",
             )
+            if self._has_racks and not is_controller:
+                text += NEAR_REPLICAS.format(node=node)
             (directory / "server.properties").write_text(text)
             arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(directory / "server.properties")]
             command = [java(), *SHORT_LIVED, "-cp", class_path(), "kafka.tools.StorageTool", *arguments]
