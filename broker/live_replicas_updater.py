@@ -1,8 +1,10 @@
 """Reports to the Streaming Controller which replicas are live, of the partitions that this SPU leads.
 
-The controller counts a partition as online once its leader has spoken. Each election and each change is reported, and
-everything again on a new connection: another controller may be at its end. A replica whose log did not open, or whose
-disk failed, is not reported: it serves nobody.
+The controller counts a partition as online once its leader has spoken. Where there are followers, the leader proposes
+the set that is to be stored, and repeats itself until the controller's specs answer; where there are none, nothing can
+change, and each election is announced. On a new connection all that is unanswered is said again, and every leader
+announced: another controller may be at its end. A replica whose log did not open, or whose disk failed, is not
+announced: it serves nobody.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +13,7 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import Epoch
 from tailrace.protocol.internal.report_live_replicas import (
     ReportedPartition,
     ReportLiveReplicasRequest,
@@ -19,7 +21,9 @@ from tailrace.protocol.internal.report_live_replicas import (
 )
 from tailrace.storage.checkpoints import ReplicaKey
 
-from .replicas import Replicas
+from .replicas import Replica, Replicas
+from .replication.messages import ProposeLiveReplicas
+from .spec_messages import reported_partition
 
 REPORTED_AT_ONCE_MAX = 5000
 
@@ -30,40 +34,63 @@ class LiveReplicasUpdater:
     def __init__(self, replicas: Replicas, logger: FilteringBoundLogger) -> None:
         self._replicas = replicas
         self._logger = logger
-        self._reported: dict[ReplicaKey, tuple[Epoch, tuple[SpuId, ...]]] = {}
+        self._proposed: dict[ReplicaKey, ProposeLiveReplicas] = {}
+        """The last one of each leader, until there is an answer."""
+        self._unsaid: dict[ReplicaKey, None] = {}
+        """Those of them that are to be sent."""
+        self._announced: dict[ReplicaKey, Epoch] = {}
         self._changed = trio.Event()
 
-    def on_changed(self) -> None:
-        """Specs were applied: there may be something to report."""
+    # what happened
+
+    def propose(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> None:
+        """Sent soon, with whatever else there is, and once: whoever proposes repeats it."""
+        self._proposed[key] = proposal
+        self._unsaid[key] = None
         self._changed.set()
+
+    def on_changed(self) -> None:
+        """Specs were applied: there may be answers, and leaders to announce."""
+        self._changed.set()
+
+    # life
 
     async def run(self, report: Report) -> None:
         """On one connection, until cancelled."""
-        self._reported.clear()
+        self._announced.clear()
+        self._unsaid = dict.fromkeys(self._proposed)
         while True:
             self._changed = trio.Event()
-            due = self._due()
+            due = self._take_due()
             for start in range(0, len(due), REPORTED_AT_ONCE_MAX):
                 await self._report(report, due[start : start + REPORTED_AT_ONCE_MAX])
             await self._changed.wait()
 
-    def _due(self) -> list[ReportedPartition]:
-        """What has not been said yet."""
-        now = {
-            replica.key: (replica.spec.epoch, replica.spec.live_replicas)
-            for replica in self._replicas
-            if replica.is_leader and replica.offline_reason is None
-        }
-        due = [
-            ReportedPartition(topic_id, partition, epoch, list(live_replicas))
-            for (topic_id, partition), (epoch, live_replicas) in now.items()
-            if self._reported.get((topic_id, partition)) != (epoch, live_replicas)
-        ]
-        self._reported = now
-        return due
+    def _take_due(self) -> list[ReportedPartition]:
+        for key in [key for key, proposal in self._proposed.items() if self._is_answered(key, proposal)]:
+            del self._proposed[key]
+            self._unsaid.pop(key, None)
+        due = {key: self._proposed[key] for key in self._unsaid}
+        self._unsaid.clear()
+        leading = {replica.key: replica.spec for replica in self._replicas if _announces_itself(replica)}
+        for key, spec in leading.items():
+            if key not in due and self._announced.get(key) != spec.epoch:
+                due[key] = ProposeLiveReplicas(spec.epoch, spec.version, ())
+        self._announced = {key: spec.epoch for key, spec in leading.items()}
+        return [reported_partition(key, proposal) for key, proposal in due.items()]
+
+    def _is_answered(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> bool:
+        """By a newer spec: what was proposed is stored by then, or never will be."""
+        replica = self._replicas.find(*key)
+        return replica is None or (proposal.epoch, proposal.version) < (replica.spec.epoch, replica.spec.version)
 
     async def _report(self, report: Report, due: Sequence[ReportedPartition]) -> None:
         answer = await report(ReportLiveReplicasRequest(partitions=list(due)))
         if answer.error_code != ErrorCode.NONE:
             # Somebody else leads by now; the specs that say so are on their way.
             self._logger.warning("live_replicas_refused", code=ErrorCode(answer.error_code).name, partitions=len(due))
+
+
+def _announces_itself(replica: Replica) -> bool:
+    """Until followers replicate, this is so of every leader; then only of those without followers."""
+    return replica.is_leader and replica.offline_reason is None

@@ -53,8 +53,10 @@ class Registration:
     spu: SpuId
     incarnation: str
     """Another one each time the process starts."""
+    store_incarnation: str
+    """Another one when what is on disk may lack something that it had."""
     stopped_cleanly: bool
-    """Whether what is on disk is all that was ever acknowledged."""
+    """Whether the process before this one closed all its logs."""
     endpoints: tuple[Endpoint, ...]
     """Where clients connect. A host that stands for all of this machine's is replaced by the one that the SC sees."""
     private: Endpoint
@@ -295,6 +297,7 @@ def _message(registration: Registration) -> RegisterSpuRequest:
     return RegisterSpuRequest(
         spu_id=registration.spu,
         incarnation=registration.incarnation,
+        store_incarnation=registration.store_incarnation,
         stopped_cleanly=registration.stopped_cleanly,
         software_version=__version__,
         listeners=[RegisteredListener(each.listener, each.host, each.port) for each in registration.endpoints],

@@ -1,22 +1,18 @@
 """What the Streaming Controller's messages say, as specs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 from tailrace.cluster.specs import Endpoint, PartitionSpec, SpuSpec, TopicSpec
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
-from tailrace.protocol.internal import apply_metadata, apply_specs
+from tailrace.protocol.internal import apply_metadata, apply_specs, report_live_replicas
 
 from .held_specs import HeldSpecs, HeldTopic
+from .replication.messages import ProposeLiveReplicas
 
-
-class _Partition(Protocol):
-    partition: int
-    leader: int
-    epoch: int
-    replicas: list[int]
-    live_replicas: list[int]
+PRIVATE = "PRIVATE"
+"""The listener for other SPUs."""
 
 
 class _Config(Protocol):
@@ -32,7 +28,7 @@ def held_specs(message: apply_specs.ApplySpecsRequest) -> HeldSpecs:
                 topic.topic_id,
                 topic.name,
                 _configs(topic.configs),
-                _partitions(topic.topic_id, topic.name, topic.partitions),
+                tuple(_held_partition(topic, each) for each in topic.partitions),
             )
             for topic in message.topics
         ),
@@ -45,29 +41,51 @@ def held_specs(message: apply_specs.ApplySpecsRequest) -> HeldSpecs:
 
 def spu_spec(spu: apply_metadata.SpuState) -> SpuSpec:
     endpoints = tuple(Endpoint(each.name, each.host, each.port) for each in spu.endpoints)
-    return SpuSpec(SpuId(spu.id), spu.rack, endpoints, online=spu.is_online)
+    private = Endpoint(PRIVATE, spu.private_host, spu.private_port) if spu.private_host else None
+    return SpuSpec(SpuId(spu.id), spu.rack, endpoints, spu.is_online, private)
 
 
 def topic_spec(topic: apply_metadata.TopicState) -> TopicSpec:
     """Raises RemoteProtocolError unless the partitions are all there: clients are answered by their place."""
-    partitions = sorted(_partitions(topic.topic_id, topic.name, topic.partitions), key=lambda each: each.partition)
+    partitions = sorted((_partition(topic, each) for each in topic.partitions), key=lambda each: each.partition)
     if [each.partition for each in partitions] != list(range(len(partitions))):
         raise RemoteProtocolError(f"the metadata of {topic.name} lack a partition")
     return TopicSpec(topic.topic_id, topic.name, _configs(topic.configs), tuple(partitions), topic.is_internal)
 
 
-def _partitions(topic_id: TopicId, topic: str, partitions: Sequence[_Partition]) -> tuple[PartitionSpec, ...]:
-    return tuple(
-        PartitionSpec(
-            topic_id,
-            topic,
-            each.partition,
-            SpuId(each.leader),
-            Epoch(each.epoch),
-            tuple(map(SpuId, each.replicas)),
-            tuple(map(SpuId, each.live_replicas)),
-        )
-        for each in partitions
+def reported_partition(
+    key: tuple[TopicId, int], proposal: ProposeLiveReplicas
+) -> report_live_replicas.ReportedPartition:
+    topic_id, partition = key
+    members = [report_live_replicas.Member(spu, incarnation) for spu, incarnation in proposal.members]
+    return report_live_replicas.ReportedPartition(topic_id, partition, proposal.epoch, proposal.version, members)
+
+
+def _held_partition(topic: apply_specs.TopicState, partition: apply_specs.PartitionState) -> PartitionSpec:
+    incarnations = {SpuId(each.spu_id): each.incarnation for each in partition.live_replicas}
+    return PartitionSpec(
+        topic.topic_id,
+        topic.name,
+        partition.partition,
+        SpuId(partition.leader),
+        Epoch(partition.epoch),
+        tuple(map(SpuId, partition.replicas)),
+        tuple(incarnations),
+        partition.leader_incarnation,
+        incarnations,
+        partition.version,
+    )
+
+
+def _partition(topic: apply_metadata.TopicState, partition: apply_metadata.PartitionState) -> PartitionSpec:
+    return PartitionSpec(
+        topic.topic_id,
+        topic.name,
+        partition.partition,
+        SpuId(partition.leader),
+        Epoch(partition.epoch),
+        tuple(map(SpuId, partition.replicas)),
+        tuple(map(SpuId, partition.live_replicas)),
     )
 
 

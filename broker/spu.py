@@ -224,9 +224,11 @@ class Spu:
         )
 
     def _connection(self, receiver: ScReceiver, public: list[Endpoint], private: Listener) -> ScConnection:
+        incarnation = str(self.chance.uuid())
         registration = Registration(
             self.id,
-            incarnation=str(self.chance.uuid()),
+            incarnation=incarnation,
+            store_incarnation=incarnation,
             stopped_cleanly=self._clean,
             endpoints=tuple(public),
             private=_endpoint(private, self.settings.private),

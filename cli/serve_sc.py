@@ -14,13 +14,18 @@ from tailrace.controller.streaming_controller import ScAddresses, StartError, St
 from tailrace.runtime import logs
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams
-from tailrace.runtime.settings import RECONCILIATION_SECONDS, ListenerSettings, ScSettings
+from tailrace.runtime.settings import (
+    ELECTION_WAIT_RESPONSE_SECONDS,
+    RECONCILIATION_SECONDS,
+    ListenerSettings,
+    ScSettings,
+)
 
 from .given_settings import GivenSettings
 from .sc_store import opened_store
 from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server, stop_when_asked
 
-NAMES = COMMON_NAMES | {"private", "store", "reconciliation"}
+NAMES = COMMON_NAMES | {"private", "store", "reconciliation", "election-wait-response"}
 DEFAULT_PUBLIC = Address("127.0.0.1", 9003)
 DEFAULT_PRIVATE = Address("127.0.0.1", 9004)
 DEFAULT_METRICS = Address("127.0.0.1", 9002)
@@ -40,6 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"how often every SPU is told again what it should have (default: {RECONCILIATION_SECONDS:g})",
     )
+    parser.add_argument(
+        "--election-wait-response",
+        metavar="SECONDS",
+        help="how long an SPU that was elected has to say that it leads, before another is "
+        f"(default: {ELECTION_WAIT_RESPONSE_SECONDS:g})",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -57,6 +68,7 @@ def read_settings(given: GivenSettings) -> ScSettings:
         given.metrics_listener(DEFAULT_METRICS),
         given.seconds("reconciliation", RECONCILIATION_SECONDS),
         given.broker_settings(),
+        given.seconds("election-wait-response", ELECTION_WAIT_RESPONSE_SECONDS),
     )
 
 

@@ -4,14 +4,17 @@ Specs never change: the source replaces them by new ones, so whoever holds one m
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
+
+NOBODY: Mapping[SpuId, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where clients reach an SPU by one of its listeners."""
+    """Where an SPU is reached by one of its listeners."""
 
     listener: str
     host: str
@@ -23,7 +26,10 @@ class SpuSpec:
     id: SpuId
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
+    """For clients."""
     online: bool = True
+    private: Endpoint | None = None
+    """For other SPUs; None: it was never here."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
@@ -40,6 +46,12 @@ class PartitionSpec:
     replicas: tuple[SpuId, ...]
     """The preferred leader first."""
     live_replicas: tuple[SpuId, ...]
+    leader_incarnation: str = ""
+    """Of the process that the epoch was given to. This and what follows is known only to those that hold the partition."""
+    live_incarnations: Mapping[SpuId, str] = field(default_factory=lambda: NOBODY)
+    """Of the live replicas: each one's store as it was when it was known to have caught up."""
+    version: int = 0
+    """Of the live replicas: it rises when they change, and when a change was refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from structlog.typing import FilteringBoundLogger
 
-from .actions import Action, Delete, Provision, Put, Terminate
+from .actions import Action, AskLogEnd, AwaitLeader, Delete, Provision, Put, Terminate
+from .election_updater import ElectionUpdater
 from .objects import Object, Partition, Spu
 from .updaters import ConnectionUpdater, KvUpdater, ProvisionerUpdater, names_of
 
@@ -21,6 +22,7 @@ class ActionDispatcher:
         key_value: KvUpdater,
         connections: ConnectionUpdater,
         provisioner: ProvisionerUpdater,
+        elections: ElectionUpdater,
         unreadable: Mapping[str, int],
         logger: FilteringBoundLogger,
     ) -> None:
@@ -28,6 +30,7 @@ class ActionDispatcher:
         self._key_value = key_value
         self._connections = connections
         self._provisioner = provisioner
+        self._elections = elections
         self._unreadable = unreadable
         self._logger = logger
 
@@ -43,6 +46,8 @@ class ActionDispatcher:
                 self._key_value.take(action)
             elif isinstance(action, Provision | Terminate):
                 self._provisioner.take(action)
+            elif isinstance(action, AskLogEnd | AwaitLeader):
+                self._elections.take(action)
             else:
                 self._connections.take(action)
         if handed:

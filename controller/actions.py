@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 from .objects import Object, Partition, Spu
 
@@ -59,6 +59,28 @@ class DeletePartition:
 
 
 @dataclass(frozen=True, slots=True)
+class AskLogEnd:
+    """To an SPU, in that process: how far its replica goes, for the election that follows the epoch."""
+
+    spu: SpuId
+    incarnation: str
+    topic_id: TopicId
+    number: int
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitLeader:
+    """Who was elected for the epoch is to report in time."""
+
+    spu: SpuId
+    incarnation: str
+    topic_id: TopicId
+    number: int
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
 class Provision:
     """To the provisioner: this managed SPU is to run as its spec says."""
 
@@ -75,4 +97,5 @@ class Terminate:
 KvAction = Put | Delete
 ConnectionAction = AddSpu | UpdateSpu | DeleteSpu | AddPartition | UpdatePartition | DeletePartition
 ProvisionerAction = Provision | Terminate
-Action = KvAction | ConnectionAction | ProvisionerAction
+ElectionAction = AskLogEnd | AwaitLeader
+Action = KvAction | ConnectionAction | ProvisionerAction | ElectionAction

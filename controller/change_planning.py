@@ -164,7 +164,7 @@ def spec_of(topic: Topic, local: LocalStore) -> specs.TopicSpec:
         made = local.partitions.get((topic.id, number))
         leader, epoch, live = specs.NO_LEADER, FIRST_EPOCH, replicas[:1]
         if made is not None:
-            leader, epoch, live = made.status.leader, made.status.epoch, made.status.live_replicas
+            leader, epoch, live = made.status.leader, made.status.epoch, tuple(made.status.live_replicas)
         partitions.append(specs.PartitionSpec(topic.id, topic.name, number, leader, epoch, replicas, live))
     internal = topic.name in INTERNAL_TOPICS
     return specs.TopicSpec(topic.id, topic.name, topic.spec.configs, tuple(partitions), internal=internal)

@@ -16,12 +16,10 @@ from tailrace.protocol.ids import NO_EPOCH, SpuId, TopicId
 
 from .local_store import Change, LocalStore
 from .objects import (
-    NO_LEADER,
     ClusterIdentity,
     ConfigOverrides,
     Object,
     Partition,
-    PartitionResolution,
     Spu,
     SpuType,
     Topic,
@@ -30,6 +28,8 @@ from .objects import (
 
 PUBLIC = "PUBLIC"
 """The listener whose address is part of an SPU's spec."""
+PRIVATE = "PRIVATE"
+"""The one for other SPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,14 @@ class ClusterMirror:
 
 
 def mirrored_spu(spu: Spu) -> SpuSpec:
-    return SpuSpec(spu.spec.id, spu.spec.rack, _endpoints(spu), spu.is_online)
+    private = spu.status.private
+    return SpuSpec(
+        spu.spec.id,
+        spu.spec.rack,
+        _endpoints(spu),
+        spu.is_online,
+        None if private is None else Endpoint(PRIVATE, private.host, private.port),
+    )
 
 
 def _endpoints(spu: Spu) -> tuple[Endpoint, ...]:
@@ -198,8 +205,8 @@ def _mirrored(partition: Partition) -> MirroredPartition:
         partition.topic_id,
         partition.topic,
         partition.number,
-        NO_LEADER if status.resolution is PartitionResolution.OFFLINE else status.leader,
+        status.leads,
         status.epoch,
         partition.spec.replicas,
-        status.live_replicas,
+        tuple(status.live_replicas),
     )

@@ -160,6 +160,16 @@ class ConnectionManager:
             raise LinkClosed(f"SPU {spu} is not connected")
         return await connected.link.ask(message)
 
+    def is_connected(self, spu: SpuId, incarnation: str) -> bool:
+        """Whether that process is."""
+        connected = self._connected.get(spu)
+        registered = None if connected is None else connected.stream.registered
+        return registered is not None and registered.incarnation == incarnation
+
+    def is_carrying_out_specs(self, spu: SpuId) -> bool:
+        connected = self._connected.get(spu)
+        return connected is not None and connected.stream.is_carrying_out_specs
+
     def connections(self) -> list[ConnectionRow]:
         now = trio.current_time()
         rows = []
@@ -263,7 +273,7 @@ class ConnectionManager:
             SpuConnected(
                 spu,
                 message.incarnation,
-                message.stopped_cleanly,
+                message.store_incarnation,
                 tuple(Listener(each.name, each.host, each.port) for each in message.listeners),
                 Address(message.private_host, message.private_port),
             )
@@ -275,8 +285,9 @@ class ConnectionManager:
         if spu not in self._cache.spus:
             return KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"SPU {spu} is not registered")
         ports = [message.private_port, *(listener.port for listener in message.listeners)]
-        if not message.incarnation or not all(0 < port <= PORT_MAX for port in ports):
-            return KafkaError(ErrorCode.INVALID_REGISTRATION, "an SPU needs an incarnation, and ports that there are")
+        has_incarnations = message.incarnation and message.store_incarnation
+        if not has_incarnations or not all(0 < port <= PORT_MAX for port in ports):
+            return KafkaError(ErrorCode.INVALID_REGISTRATION, "an SPU needs incarnations, and ports that there are")
         taken = self._leases.refusal(spu, message.incarnation, trio.current_time())
         return None if taken is None else KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, taken)
 
@@ -331,10 +342,12 @@ class ConnectionManager:
                 self._report(
                     LiveReplicasReported(
                         registered.spu,
+                        registered.incarnation,
                         reported.topic_id,
                         reported.partition,
                         Epoch(reported.epoch),
-                        tuple(map(SpuId, reported.live_replicas)),
+                        reported.version,
+                        tuple((SpuId(each.spu_id), each.incarnation) for each in reported.members),
                     )
                 )
             else:
@@ -356,11 +369,12 @@ class ConnectionManager:
             self._report(StorageReported(spu, incarnation, is_full, message.used_bytes, message.size_bytes))
 
     def _is_leader(self, spu: SpuId, reported: ReportedPartition) -> bool:
-        """And says what can be: of a replica that is none, or without itself, it cannot speak."""
+        """And says what can be: it cannot name what is no replica, nor leave out itself."""
         partition = self._cache.partitions.get((reported.topic_id, reported.partition))
         if partition is None or (partition.status.leader, partition.status.epoch) != (spu, reported.epoch):
             return False
-        return spu in reported.live_replicas and set(reported.live_replicas) <= set(partition.spec.replicas)
+        members = {member.spu_id for member in reported.members}
+        return not members or (spu in members and members <= set(partition.spec.replicas))
 
     async def _answer_with_producer_ids(self) -> AllocateProducerIdsResponse:
         try:

@@ -1,5 +1,6 @@
 """What readers report to the Metadata Dispatcher."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
@@ -29,8 +30,7 @@ class SpuConnected:
 
     spu: SpuId
     incarnation: str
-    stopped_cleanly: bool
-    """Whether what it has on disk is all that it ever acknowledged."""
+    store_incarnation: str
     listeners: tuple[Listener, ...]
     private: Address
 
@@ -60,10 +60,38 @@ class LiveReplicasReported:
     """From the leader of a partition."""
 
     spu: SpuId
+    incarnation: str
     topic_id: TopicId
     number: int
     epoch: Epoch
-    live_replicas: tuple[SpuId, ...]
+    version: int
+    """Of the live replicas from which this was made."""
+    members: tuple[tuple[SpuId, str], ...]
+    """The live replicas, each with the incarnation of its store, or "" for the one that is stored; none: the sender
+    leads, and they are as they are stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEndsReported:
+    """From an SPU that was asked for an election, or that did not answer."""
+
+    spu: SpuId
+    incarnation: str
+    asked: Mapping[tuple[TopicId, int], Epoch]
+    """The partitions, each with its epoch then."""
+    log_ends: Mapping[tuple[TopicId, int], int]
+    """Of those that it has, and can read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSilent:
+    """Who was elected has not reported in time."""
+
+    spu: SpuId
+    incarnation: str
+    topic_id: TopicId
+    number: int
+    epoch: Epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +111,8 @@ Event = (
     | SpuLost
     | StorageReported
     | LiveReplicasReported
+    | LogEndsReported
+    | LeaderSilent
     | LeasesUnknownOver
     | ReconciliationDue
 )

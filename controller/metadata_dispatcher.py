@@ -14,8 +14,10 @@ from .assignments import Assignments
 from .cluster_mirror import ClusterMirror
 from .events import (
     Event,
+    LeaderSilent,
     LeasesUnknownOver,
     LiveReplicasReported,
+    LogEndsReported,
     ReconciliationDue,
     Removed,
     SpuConnected,
@@ -67,10 +69,12 @@ class MetadataDispatcher:
             Partition: (partitions.on_partition,),
         }
         self._concerned_by_connection: Mapping[type[Event], Handlers] = {
-            SpuConnected: (spus.on_connection,),
+            SpuConnected: (spus.on_connection, partitions.on_connected),
             SpuLost: (spus.on_connection,),
             StorageReported: (spus.on_connection,),
             LiveReplicasReported: (partitions.on_report,),
+            LogEndsReported: (partitions.on_log_ends,),
+            LeaderSilent: (partitions.on_silence,),
             LeasesUnknownOver: (lambda _: spus.reconcile(),),
         }
         self._reconcilers = (spus.reconcile, spu_groups.reconcile, topics.reconcile, partitions.reconcile)

@@ -17,6 +17,9 @@ PRIVATE_PORT = 9006
 FIRST_ID = SpuId(0)
 NO_LEADER = SpuId(-1)
 
+LiveReplicas = Mapping[SpuId, str]
+"""Each with the incarnation of its store that is known to have caught up."""
+
 ReplicaMap = Mapping[int, tuple[SpuId, ...]]
 """By partition number: the SPUs that hold it, the (initial) leader first."""
 
@@ -88,6 +91,8 @@ class SpuStatus:
     resolution: SpuResolution = SpuResolution.INIT
     incarnation: str = ""
     """Another one each time the SPU's process starts."""
+    store_incarnation: str = ""
+    """Another one when what is on its disk may lack something that it had."""
     listeners: tuple[Listener, ...] = ()
     private: Address | None = None
     reason: str = ""
@@ -199,6 +204,9 @@ class PartitionResolution(StrEnum):
     ONLINE = "Online"
 
 
+_LED = (PartitionResolution.CANDIDATE_FOUND, PartitionResolution.ONLINE)
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """The leader's part, and what an election decided."""
@@ -209,8 +217,15 @@ class PartitionStatus:
     """Rises with each election, never falls, and is given to one leader only."""
     incarnation: str = ""
     """Of the leader's process when it was elected: one that starts anew is elected anew."""
-    live_replicas: tuple[SpuId, ...] = ()
+    live_replicas: LiveReplicas = field(default_factory=dict)
+    live_version: int = 0
+    """Rises when the live replicas change, and when a change was refused."""
     reason: str = ""
+
+    @property
+    def leads(self) -> SpuId:
+        """Who leads now: one that is offline stays named for its return, and so does one that an election follows."""
+        return self.leader if self.resolution in _LED else NO_LEADER
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,30 +1,50 @@
-"""What SPUs said by their connections: who is there, whose storage is full, and what the leaders last reported.
+"""What SPUs said by their connections: who is there, whose storage is full, and what was said of partitions.
 
 It is kept beside the Local Store and changed by the Connection Manager's events alone, so that a decision whose write
 was lost can be taken again when the newer version of its object arrives: what was said is still known then.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.ids import Epoch, SpuId
 
-from .events import LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost, StorageReported
+from .events import (
+    LeaderSilent,
+    LeasesUnknownOver,
+    LiveReplicasReported,
+    LogEndsReported,
+    SpuConnected,
+    SpuLost,
+    StorageReported,
+)
 from .local_store import PartitionKey
 
-ObservedEvent = SpuConnected | SpuLost | StorageReported | LiveReplicasReported | LeasesUnknownOver
+ObservedEvent = (
+    SpuConnected | SpuLost | StorageReported | LiveReplicasReported | LogEndsReported | LeaderSilent | LeasesUnknownOver
+)
 
 
 @dataclass(frozen=True, slots=True)
-class LiveReplicasReport:
+class SaidLogEnd:
     incarnation: str
-    """Of the leader that reported it."""
+    """Of the process that said it."""
     epoch: Epoch
-    live_replicas: tuple[SpuId, ...]
-    incarnations: Mapping[SpuId, str]
-    """Of those that were connected then. A replica whose process has started anew since is not the one that the leader
-    meant: it may have lost what the leader saw it had."""
+    """Of the partition when it was asked."""
+    log_end: int
+
+
+@dataclass(slots=True)
+class Heard:
+    """What was said of one partition."""
+
+    report: LiveReplicasReported | None = None
+    """The last one of a leader."""
+    log_ends: dict[SpuId, SaidLogEnd] = field(default_factory=dict)
+    """While there is an election."""
+    silent: dict[SpuId, str] = field(default_factory=dict)
+    """Those that did not respond in this round of elections, each with its incarnation."""
 
 
 class Observed:
@@ -32,7 +52,7 @@ class Observed:
         self._connected: dict[SpuId, SpuConnected] = {}
         self._lost: dict[SpuId, str] = {}
         self._full: dict[SpuId, StorageReported] = {}
-        self._reports: dict[SpuId, dict[PartitionKey, LiveReplicasReport]] = {}
+        self._heard: dict[PartitionKey, Heard] = {}
         self._leases_unknown_over = False
         self.connected: Mapping[SpuId, SpuConnected] = MappingProxyType(self._connected)
         self.lost: Mapping[SpuId, str] = MappingProxyType(self._lost)
@@ -45,10 +65,9 @@ class Observed:
         """Whether one lease has passed since this SC began: an SPU that has not been heard of by then is offline."""
         return self._leases_unknown_over
 
-    def report(self, leader: SpuId, topic_id: TopicId, number: int) -> LiveReplicasReport | None:
-        """The last one, of whichever of its processes."""
-        reports = self._reports.get(leader)
-        return None if reports is None else reports.get((topic_id, number))
+    def heard(self, key: PartitionKey) -> Heard:
+        """Of that partition, so far."""
+        return self._heard.get(key) or Heard()
 
     def apply(self, event: ObservedEvent) -> None:
         match event:
@@ -58,41 +77,56 @@ class Observed:
                 self._connected[event.spu] = event
                 self._lost.pop(event.spu, None)
             case SpuLost():
-                now = self._connected.get(event.spu)
-                if now is not None and now.incarnation == event.incarnation:  # else another process has taken over
+                if self._runs(event.spu, event.incarnation):  # else another process has taken over
                     del self._connected[event.spu]
                     self._lost[event.spu] = event.reason
             case StorageReported():
-                now = self._connected.get(event.spu)
-                if now is not None and now.incarnation == event.incarnation:
+                if self._runs(event.spu, event.incarnation):
                     self._full.pop(event.spu, None)
                     if event.is_full:
                         self._full[event.spu] = event
             case LiveReplicasReported():
-                self._keep(event)
+                self._keep_report(event)
+            case LogEndsReported():
+                self._keep_log_ends(event)
+            case LeaderSilent():
+                self._of((event.topic_id, event.number)).silent[event.spu] = event.incarnation
             case LeasesUnknownOver():
                 self._leases_unknown_over = True
 
-    def forget(self, topic_id: TopicId, number: int, replicas: Iterable[SpuId]) -> None:
+    def forget(self, key: PartitionKey) -> None:
         """The partition is gone; nothing that was said of it can matter any more."""
-        for spu in replicas:
-            reports = self._reports.get(spu)
-            if reports is not None:
-                reports.pop((topic_id, number), None)
+        self._heard.pop(key, None)
 
-    def _keep(self, event: LiveReplicasReported) -> None:
-        reporter = self._connected.get(event.spu)
-        if reporter is None:
+    def forget_election(self, key: PartitionKey) -> None:
+        """It is over: at the next one the logs may end elsewhere."""
+        if key in self._heard:
+            self._heard[key].log_ends.clear()
+
+    def forget_silence(self, key: PartitionKey) -> None:
+        """Who did not respond may do so now."""
+        if key in self._heard:
+            self._heard[key].silent.clear()
+
+    def _keep_report(self, event: LiveReplicasReported) -> None:
+        if not self._runs(event.spu, event.incarnation):
             return
-        reports = self._reports.setdefault(event.spu, {})
-        before = reports.get((event.topic_id, event.number))
-        if before is not None and before.epoch > event.epoch:
-            return
-        incarnations = {
-            spu: connected.incarnation
-            for spu in event.live_replicas
-            if (connected := self._connected.get(spu)) is not None
-        }
-        reports[event.topic_id, event.number] = LiveReplicasReport(
-            reporter.incarnation, event.epoch, event.live_replicas, incarnations
-        )
+        heard = self._of((event.topic_id, event.number))
+        if heard.report is None or heard.report.epoch <= event.epoch:
+            heard.report = event
+        heard.silent.pop(event.spu, None)
+
+    def _keep_log_ends(self, event: LogEndsReported) -> None:
+        for key, epoch in event.asked.items():
+            heard, log_end = self._of(key), event.log_ends.get(key)
+            if log_end is None:
+                heard.silent[event.spu] = event.incarnation
+            else:
+                heard.log_ends[event.spu] = SaidLogEnd(event.incarnation, epoch, log_end)
+
+    def _runs(self, spu: SpuId, incarnation: str) -> bool:
+        now = self._connected.get(spu)
+        return now is not None and now.incarnation == incarnation
+
+    def _of(self, key: PartitionKey) -> Heard:
+        return self._heard.setdefault(key, Heard())

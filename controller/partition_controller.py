@@ -6,17 +6,15 @@ its topic is there; that of a deleted topic stays in the store as it is, so that
 is brought back.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tailrace.protocol.ids import SpuId
-
-from .actions import Action, AddPartition, DeletePartition, Put, UpdatePartition
-from .election import elected, has_leader, is_current, live_replicas
-from .events import LiveReplicasReported
-from .local_store import Change, LocalStore
-from .objects import NO_LEADER, Partition, PartitionResolution, PartitionStatus, Spu, Topic
-from .observed import LiveReplicasReport, Observed
+from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
+from .election import decide
+from .events import LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected
+from .local_store import Change, LocalStore, PartitionKey
+from .objects import Partition, PartitionResolution, Spu, Topic
+from .observed import Observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class PartitionController:
         previous, current = change.previous, change.current
         if current is None:
             assert previous is not None
-            self.observed.forget(previous.topic_id, previous.number, previous.spec.replicas)
+            self.observed.forget((previous.topic_id, previous.number))
             if previous.topic_id in self.store.topics_by_id:
                 yield DeletePartition(previous.topic_id, previous.number)
         elif current.topic_id in self.store.topics_by_id:
@@ -36,7 +34,15 @@ class PartitionController:
                 yield AddPartition(current)
             elif _concerns_spus(previous, current):
                 yield UpdatePartition(current)
+            self._forget_what_is_over(current)
             yield from self._decide(current)
+
+    def _forget_what_is_over(self, partition: Partition) -> None:
+        key, resolution = (partition.topic_id, partition.number), partition.status.resolution
+        if resolution is not PartitionResolution.ELECTION:
+            self.observed.forget_election(key)
+        if resolution is PartitionResolution.ONLINE:
+            self.observed.forget_silence(key)
 
     def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
         """A topic that is brought back, and one that is read after its partitions: at a start it is."""
@@ -56,15 +62,38 @@ class PartitionController:
         spu = change.current or change.previous
         assert spu is not None
         if _process(change.previous) != _process(change.current):
-            yield from self._decide_all(self.store.held_by(spu.spec.id).values())
+            held = self.store.held_by(spu.spec.id)
+            if _process(change.current) is not None:
+                self._try_all_again(held.values())
+            yield from self._decide_all(held.values())
+
+    def on_connected(self, event: SpuConnected) -> Iterator[Action]:
+        """It may be the same process on another connection, and respond again."""
+        offline = [each for each in self.store.held_by(event.spu).values() if _is_offline(each)]
+        self._try_all_again(offline)
+        yield from self._decide_all(offline)
 
     def on_report(self, event: LiveReplicasReported) -> Iterator[Action]:
-        partition = self.store.partitions.get((event.topic_id, event.number))
-        if partition is not None:
-            yield from self._decide_all((partition,))
+        yield from self._decide_those([(event.topic_id, event.number)])
+
+    def on_log_ends(self, event: LogEndsReported) -> Iterator[Action]:
+        yield from self._decide_those(event.asked)
+
+    def on_silence(self, event: LeaderSilent) -> Iterator[Action]:
+        yield from self._decide_those([(event.topic_id, event.number)])
 
     def reconcile(self) -> Iterator[Action]:
+        self._try_all_again(filter(_is_offline, self.store.partitions.values()))
         yield from self._decide_all(self.store.partitions.values())
+
+    def _try_all_again(self, partitions: Iterable[Partition]) -> None:
+        """Those that did not respond, too."""
+        for partition in partitions:
+            self.observed.forget_silence((partition.topic_id, partition.number))
+
+    def _decide_those(self, keys: Iterable[PartitionKey]) -> Iterator[Action]:
+        found = (self.store.partitions.get(key) for key in keys)
+        yield from self._decide_all(partition for partition in found if partition is not None)
 
     def _decide_all(self, partitions: Iterable[Partition]) -> Iterator[Action]:
         topics = self.store.topics_by_id
@@ -73,46 +102,32 @@ class PartitionController:
                 yield from self._decide(partition)
 
     def _decide(self, partition: Partition) -> Iterator[Action]:
-        report = self.observed.report(partition.status.leader, partition.topic_id, partition.number)
-        status = next_status(partition, self.store.spus, report)
-        if status != partition.status:
-            yield Put(replace(partition, status=status))
-
-
-def next_status(partition: Partition, spus: Mapping[SpuId, Spu], report: LiveReplicasReport | None) -> PartitionStatus:
-    """What the status is to be, given the SPUs and what the leader last reported.
-
-    A leader that has been elected is a candidate until it reports itself: waiting for that report with a deadline, and
-    electing another when it does not come, is a matter of this function alone.
-    """
-    status = partition.status
-    if status.resolution is PartitionResolution.NONE:
-        return replace(status, resolution=PartitionResolution.OFFLINE, reason="no leader has been elected yet")
-    current = report if is_current(report, partition) else None
-    if not has_leader(partition, spus):
-        return elected(partition, spus, current)
-    return replace(
-        status,
-        resolution=status.resolution if current is None else PartitionResolution.ONLINE,
-        live_replicas=live_replicas(partition, spus, current),
-    )
+        key = (partition.topic_id, partition.number)
+        decision = decide(partition, self.store.spus, self.observed.heard(key))
+        if decision.status != partition.status:
+            yield Put(replace(partition, status=decision.status))
+        for spu in decision.asks:
+            incarnation = self.store.spus[spu].status.incarnation
+            yield AskLogEnd(spu, incarnation, *key, partition.status.epoch)
+        status = decision.status
+        if status == partition.status and status.resolution is PartitionResolution.CANDIDATE_FOUND:
+            yield AwaitLeader(status.leader, status.incarnation, *key, status.epoch)
 
 
 def _concerns_spus(previous: Partition, current: Partition) -> bool:
     before, now = previous.status, current.status
     return (
         previous.spec != current.spec
-        or _leader_told(before) != _leader_told(now)
+        or before.leads != now.leads
         or before.epoch != now.epoch
-        or before.live_replicas != now.live_replicas
+        or (before.live_version, before.live_replicas) != (now.live_version, now.live_replicas)
     )
-
-
-def _leader_told(status: PartitionStatus) -> SpuId:
-    """One that is offline stays named in the store for its return, but leads nothing now."""
-    return NO_LEADER if status.resolution is PartitionResolution.OFFLINE else status.leader
 
 
 def _process(spu: Spu | None) -> str | None:
     """None while it is not online."""
     return spu.status.incarnation if spu is not None and spu.is_online else None
+
+
+def _is_offline(partition: Partition) -> bool:
+    return partition.status.resolution is PartitionResolution.OFFLINE

@@ -44,7 +44,12 @@ class SpuController:
             full = self.observed.full.get(spu.spec.id)
             reason = "" if full is None else f"its storage is full: {full.used_bytes} of {full.size_bytes} bytes"
             return SpuStatus(
-                SpuResolution.ONLINE, connected.incarnation, connected.listeners, connected.private, reason
+                SpuResolution.ONLINE,
+                connected.incarnation,
+                connected.store_incarnation,
+                connected.listeners,
+                connected.private,
+                reason,
             )
         if not spu.is_online:
             return spu.status

@@ -44,6 +44,8 @@ def spu_document(spu: Spu) -> Document:
     status: Document = {"resolution": spu.status.resolution.value}
     if spu.status.incarnation:
         status["incarnation"] = spu.status.incarnation
+    if spu.status.store_incarnation:
+        status["storeIncarnation"] = spu.status.store_incarnation
     if spu.status.listeners:
         status["listeners"] = [
             {"name": each.name, "host": each.host, "port": each.port} for each in spu.status.listeners
@@ -128,6 +130,7 @@ def _spu_status(whole: Fields) -> SpuStatus:
     spu_status = SpuStatus(
         status.choice("resolution", SpuResolution, SpuResolution.INIT),
         status.text("incarnation", ""),
+        status.text("storeIncarnation", ""),
         tuple(listeners),
         private,
         status.text("reason", ""),

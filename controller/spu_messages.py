@@ -12,7 +12,7 @@ from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal import apply_metadata, apply_specs
 
 from .local_store import LocalStore, PartitionKey
-from .objects import NO_LEADER, Partition, PartitionResolution, Spu
+from .objects import Partition, Spu
 
 C = TypeVar("C", apply_specs.Config, apply_metadata.Config)
 
@@ -70,10 +70,14 @@ def _held_topic(store: LocalStore, topic_id: TopicId, held: list[Partition]) -> 
 
 def _held_partition(partition: Partition) -> apply_specs.PartitionState:
     status = partition.status
-    # While it is offline nobody leads: the one that did must not go on by what it remembers.
-    leader = NO_LEADER if status.resolution is PartitionResolution.OFFLINE else status.leader
     return apply_specs.PartitionState(
-        partition.number, leader, status.epoch, list(partition.spec.replicas), list(status.live_replicas)
+        partition.number,
+        status.leads,  # while nobody does, the one that did must not go on by what it remembers
+        status.epoch,
+        status.incarnation,
+        list(partition.spec.replicas),
+        [apply_specs.LiveReplica(spu, incarnation) for spu, incarnation in status.live_replicas.items()],
+        status.live_version,
     )
 
 
@@ -97,7 +101,8 @@ def _metadata(
 
 def _spu(spu: SpuSpec) -> apply_metadata.SpuState:
     endpoints = [apply_metadata.Endpoint(each.listener, each.host, each.port) for each in spu.endpoints]
-    return apply_metadata.SpuState(spu.id, spu.rack, spu.online, endpoints)
+    private_host, private_port = ("", 0) if spu.private is None else (spu.private.host, spu.private.port)
+    return apply_metadata.SpuState(spu.id, spu.rack, spu.online, endpoints, private_host, private_port)
 
 
 def _topic(topic: TopicSpec) -> apply_metadata.TopicState:

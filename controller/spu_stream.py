@@ -55,6 +55,8 @@ class SpuStream:
         """None until the SPU was accepted."""
         self.sent_version = -1
         """Of the metadata that the SPU has confirmed."""
+        self.is_carrying_out_specs = False
+        """It has been sent some, and has not answered."""
         self._is_full_due = True
         self._are_configs_due = False
         self._partitions: set[PartitionKey] = set()
@@ -118,7 +120,9 @@ class SpuStream:
             link.close(error.message)
 
     async def _push_specs(self, link: PrivateLink, specs: ApplySpecsRequest) -> None:
+        self.is_carrying_out_specs = True
         answer = await link.ask(specs)
+        self.is_carrying_out_specs = False
         self._metrics.pushed_specs += 1
         if answer.error_code != ErrorCode.NONE:
             self._metrics.refused_specs += 1

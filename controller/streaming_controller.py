@@ -153,7 +153,15 @@ class StreamingController:
 
     def _begin_term(self, guard: Entry | None) -> "_Term":
         broker_configs = BrokerConfigs(self._settings.broker)
-        workflow = Workflow(self._store, self._provisioner, broker_configs, self._logger, guard, self._counts)
+        workflow = Workflow(
+            self._store,
+            self._provisioner,
+            broker_configs,
+            self._logger,
+            guard,
+            self._counts,
+            self._settings.election_wait_response_seconds,
+        )
         changes = Changes(workflow.writes)
         effects = Effects(workflow.local, workflow.cluster)
         chance = self._seams.chance

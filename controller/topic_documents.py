@@ -10,6 +10,7 @@ from .document_fields import INT_MAX, FieldError, Fields, shown
 from .objects import (
     NO_LEADER,
     DeletedTopic,
+    LiveReplicas,
     Partition,
     PartitionResolution,
     PartitionSpec,
@@ -92,6 +93,8 @@ def partition_document(partition: Partition) -> Document:
         "leader": int(partition.status.leader),
         "epoch": int(partition.status.epoch),
         "lrs": list(partition.status.live_replicas),
+        "lrsIncarnations": list(partition.status.live_replicas.values()),
+        "lrsVersion": partition.status.live_version,
     }
     if partition.status.incarnation:
         status["incarnation"] = partition.status.incarnation
@@ -120,7 +123,8 @@ def read_partition(whole: Fields, spec: Fields) -> Partition:
         SpuId(status.number("leader", NO_LEADER, default=NO_LEADER, noun="an id")),
         Epoch(status.number("epoch", NO_EPOCH, default=NO_EPOCH, noun="an epoch")),
         status.text("incarnation", ""),
-        _ids(status.raw("lrs") or [], status.path_of("lrs")),
+        _live_replicas(status),
+        status.number("lrsVersion", 0, default=0),
         status.text("reason", ""),
     )
     status.end()
@@ -172,6 +176,16 @@ def _ids(value: object, path: str) -> tuple[SpuId, ...]:
         if type(each) is not int or not 0 <= each <= INT_MAX:
             raise FieldError(f"{path}: {shown(each)} is not the id of an SPU, from 0 to {INT_MAX}")
     return tuple(value)
+
+
+def _live_replicas(status: Fields) -> LiveReplicas:
+    spus = _ids(status.raw("lrs") or [], status.path_of("lrs"))
+    incarnations = status.raw("lrsIncarnations") or [""] * len(spus)
+    if not isinstance(incarnations, list) or not all(isinstance(each, str) for each in incarnations):
+        raise status.fault("lrsIncarnations", f"{shown(incarnations)} is not a list of incarnations")
+    if len(incarnations) != len(spus) or len(set(spus)) != len(spus):
+        raise status.fault("lrsIncarnations", "they are not one for each SPU of lrs")
+    return dict(zip(spus, incarnations, strict=True))
 
 
 def _rows_document(rows: ReplicaMap) -> dict[int, list[int]]:

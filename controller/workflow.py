@@ -15,10 +15,12 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.runtime.settings import ELECTION_WAIT_RESPONSE_SECONDS
 
 from .action_dispatcher import ActionDispatcher
 from .actions import Action
 from .cluster_mirror import ClusterMirror, MirrorChange
+from .election_updater import Candidates, ElectionUpdater
 from .events import Event, Removed, Stored
 from .key_value.interface import Entry, KeyValueStore
 from .leadership import LEADER_KEY
@@ -34,7 +36,7 @@ EVENTS_AT_ONCE = 200
 """Decided about in one turn: their actions go out together, and then clients get theirs."""
 
 
-class PublishingConnections(Connections, Protocol):
+class PublishingConnections(Connections, Candidates, Protocol):
     def publish(self, change: MirrorChange) -> None:
         """To every SPU that is connected, after what `apply` was given before."""
 
@@ -57,6 +59,7 @@ class Workflow:
         logger: FilteringBoundLogger,
         guard: Entry | None = None,
         counts: "WorkflowCounts | None" = None,
+        election_wait_seconds: float = ELECTION_WAIT_RESPONSE_SECONDS,
     ) -> None:
         """`guard` is the entry by which this SC leads, where there may be others. `counts` go on from one time of
         leading to the next."""
@@ -77,6 +80,7 @@ class Workflow:
             self.local, self.observed, controllers_over(self.local, self.observed), self.mirror
         )
         self._broker_configs = broker_configs
+        self._election_wait_seconds = election_wait_seconds
         self._logger = logger
         self._stored_events = counts.reader.read_events
         """Of those that the reader reported, the ones that have been decided about."""
@@ -85,10 +89,14 @@ class Workflow:
         self, connections: PublishingConnections, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
         """Until cancelled; started when all that is in the store has been decided about. Raises LeadershipLost."""
+        elections = ElectionUpdater(
+            connections, self.local, self.connection_reader.read, self._election_wait_seconds, self._logger
+        )
         actions = ActionDispatcher(
             self.key_value_updater,
             ConnectionUpdater(connections, self._logger),
             self.provisioner_updater,
+            elections,
             self.reader.refused,
             self._logger,
         )
@@ -96,6 +104,7 @@ class Workflow:
             nursery.start_soon(self._decide, actions, connections)
             nursery.start_soon(self.key_value_updater.run)
             nursery.start_soon(self.provisioner_updater.run)
+            nursery.start_soon(elections.run)
             await nursery.start(self.reader.run)
             to_read = self.reader.counts.read_events
             await self.writes.until(lambda: self._stored_events >= to_read)

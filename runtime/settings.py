@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from .network import Address
 
 RECONCILIATION_SECONDS = 60.0
+ELECTION_WAIT_RESPONSE_SECONDS = 3.0
 
 
 class SettingsError(Exception):
@@ -40,6 +41,8 @@ class ScSettings:
     """How often everything is looked at again, and every SPU is told again what it should have."""
     broker: Mapping[str, str] = field(default_factory=dict)
     """Kafka's broker settings by their Kafka names: the cluster's defaults for what the SC decides."""
+    election_wait_response_seconds: float = ELECTION_WAIT_RESPONSE_SECONDS
+    """How long who was elected has to say that it leads, before another is."""
 
 
 @dataclass(frozen=True, slots=True)

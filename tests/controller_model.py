@@ -16,6 +16,8 @@ from tailrace.controller.actions import (
     Action,
     AddPartition,
     AddSpu,
+    AskLogEnd,
+    AwaitLeader,
     Delete,
     DeletePartition,
     DeleteSpu,
@@ -28,8 +30,10 @@ from tailrace.controller.actions import (
 from tailrace.controller.cluster_mirror import ClusterMirror
 from tailrace.controller.events import (
     Event,
+    LeaderSilent,
     LeasesUnknownOver,
     LiveReplicasReported,
+    LogEndsReported,
     ReconciliationDue,
     Removed,
     SpuConnected,
@@ -45,6 +49,7 @@ from tailrace.controller.objects import (
     Listener,
     Object,
     Partition,
+    PartitionResolution,
     ReplicaMap,
     Spu,
     SpuGroup,
@@ -88,8 +93,23 @@ def topic(
     return Topic(name, topic_id(number), TopicSpec(partitions, factor, chosen))
 
 
-def connected(spu: int, incarnation: str = "first") -> SpuConnected:
-    return SpuConnected(SpuId(spu), incarnation, True, (listener(spu),), address(spu))
+def connected(spu: int, incarnation: str = "first", store: str | None = None) -> SpuConnected:
+    """Unless it is said otherwise, a process that starts anew may have lost something."""
+    return SpuConnected(SpuId(spu), incarnation, store or incarnation, (listener(spu),), address(spu))
+
+
+def reported(partition: Partition, members: tuple[tuple[SpuId, str], ...] = ()) -> LiveReplicasReported:
+    """By the partition's leader."""
+    status = partition.status
+    return LiveReplicasReported(
+        status.leader,
+        status.incarnation,
+        partition.topic_id,
+        partition.number,
+        status.epoch,
+        status.live_version,
+        members,
+    )
 
 
 def lost(spu: int, incarnation: str = "first") -> SpuLost:
@@ -168,6 +188,14 @@ class ModelSc:
         self.kv = ModelStore()
         self.running: dict[int, str] = {}
         """The SPUs that live, and the incarnation of each."""
+        self.stores: dict[int, str] = {}
+        """The incarnation of each one's store."""
+        self.log_ends: dict[int, int] = {}
+        """How far the logs of each SPU go; 0 where it is not said."""
+        self.mute: set[int] = set()
+        """SPUs that do not say how far their logs go."""
+        self.mute_elected: set[int] = set()
+        """SPUs that do not say that they lead."""
         self.leading: dict[PartitionKey, LiveReplicasReported] = {}
         """What each leader last reported, and reports again to another SC."""
         self.provisioned: dict[int, SpuSpec] = {}
@@ -184,6 +212,8 @@ class ModelSc:
         """Nothing is reconciled before all that was in the store is known."""
         self.from_connections: deque[Event] = deque()
         self.writes: deque[Put | Delete] = deque()
+        self.questions: deque[AskLogEnd] = deque()
+        self.awaited: list[AwaitLeader] = []
         self.admitted: set[int] = set()
         self.told: dict[PartitionKey, Partition] = {}
         self.events.clear()
@@ -214,8 +244,9 @@ class ModelSc:
         """Somebody else writes the object just before us, so that our compare-and-set is lost."""
         self.write(self.kv.objects[key])
 
-    def start_spu(self, spu: int, incarnation: str = "first") -> None:
+    def start_spu(self, spu: int, incarnation: str = "first", store: str | None = None) -> None:
         self.running[spu] = incarnation
+        self.stores[spu] = store or incarnation
         self.from_connections.append(self._connected(spu))
 
     def stop_spu(self, spu: int) -> None:
@@ -240,7 +271,7 @@ class ModelSc:
         self.write(replace(found, spec=replace(found.spec, replicas=replicas)))
 
     def _connected(self, spu: int) -> SpuConnected:
-        return connected(spu, self.running[spu])
+        return connected(spu, self.running[spu], self.stores[spu])
 
     # what happens next
 
@@ -249,6 +280,7 @@ class ModelSc:
             (bool(self.from_store), self.deliver_from_store),
             (bool(self.from_connections), self.deliver_from_connections),
             (bool(self.writes), self.carry_out_a_write),
+            (bool(self.questions), self.answer_a_question),
         ]
         return [step for is_possible, step in steps if is_possible]
 
@@ -264,6 +296,22 @@ class ModelSc:
         event = self.kv.put(write.object) if isinstance(write, Put) else self.kv.delete(write.object)
         if event is not None:
             self.from_store.append(event)
+
+    def answer_a_question(self) -> None:
+        asked = self.questions.popleft()
+        key = (asked.topic_id, asked.number)
+        answers = self.running.get(asked.spu) == asked.incarnation and asked.spu not in self.mute
+        ends = {key: self.log_ends.get(asked.spu, 0)} if answers else {}
+        self.deliver(LogEndsReported(asked.spu, asked.incarnation, {key: asked.epoch}, ends))
+
+    def wait_for_leaders(self) -> None:
+        """Long enough: who was elected and has not reported has had its time."""
+        awaited, self.awaited = self.awaited, []
+        for each in awaited:
+            status = self.brain.store.partitions[each.topic_id, each.number].status
+            if (status.resolution, status.epoch) == (PartitionResolution.CANDIDATE_FOUND, each.epoch):
+                self.deliver(LeaderSilent(each.spu, each.incarnation, each.topic_id, each.number, each.epoch))
+        self.settle()
 
     def lose_a_write(self) -> None:
         self.writes.popleft()
@@ -297,6 +345,12 @@ class ModelSc:
         match action:
             case Put() | Delete():
                 self.writes.append(action)
+            case AskLogEnd():
+                if action not in self.questions:
+                    self.questions.append(action)
+            case AwaitLeader():
+                if action not in self.awaited:
+                    self.awaited.append(action)
             case AddSpu(spu):
                 assert spu.spec.id not in self.admitted
                 self.admitted.add(spu.spec.id)
@@ -328,12 +382,13 @@ class ModelSc:
         status = partition.status
         before = self.leading.get((partition.topic_id, partition.number))
         is_news = before is None or before.epoch < status.epoch
-        if is_news and self.running.get(status.leader) == status.incarnation:
-            self.report(partition, (status.leader,))
+        if is_news and self.running.get(status.leader) == status.incarnation and status.leader not in self.mute_elected:
+            self.report(partition, ())
 
     def report(self, partition: Partition, live: tuple[SpuId, ...]) -> None:
-        status = partition.status
-        report = LiveReplicasReported(status.leader, partition.topic_id, partition.number, status.epoch, live)
+        """The leader leads, and proposes these, each with its store as it is now; none: it announces itself."""
+        members = tuple((spu, self.stores.get(spu, "")) for spu in live)
+        report = reported(partition, members)
         self.leading[partition.topic_id, partition.number] = report
         self.from_connections.append(report)
 

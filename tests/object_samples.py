@@ -69,6 +69,7 @@ spus = st.builds(
         SpuStatus,
         st.sampled_from(SpuResolution),
         _texts,
+        _texts,
         st.lists(st.builds(Listener, _words, _hosts, _ports), max_size=2).map(tuple),
         st.none() | st.builds(Address, _hosts, _ports),
         _texts,
@@ -104,7 +105,8 @@ partitions = st.builds(
         _ids | st.just(SpuId(-1)),
         st.builds(Epoch, st.integers(-1, 2**31 - 1)),
         _texts,
-        st.lists(_ids, max_size=3, unique=True).map(tuple),
+        st.dictionaries(_ids, _texts, max_size=3),
+        st.integers(0, 2**31 - 1),
         _texts,
     ),
 )

@@ -149,7 +149,14 @@ class ObedientSpu:
     async def _stay(self) -> None:
         listeners = [RegisteredListener("PUBLIC", f"spu-{self.id}", 9005)]
         request = RegisterSpuRequest(
-            self.id, self.incarnation, True, "1.0", listeners, private_host=f"spu-{self.id}", private_port=9006
+            self.id,
+            self.incarnation,
+            self.incarnation,
+            True,
+            "1.0",
+            listeners,
+            private_host=f"spu-{self.id}",
+            private_port=9006,
         )
         try:
             answer: RegisterSpuResponse = await self.link.ask(request)
@@ -194,7 +201,7 @@ class ObedientSpu:
             for state in topic.partitions:
                 self.held[topic.topic_id, state.partition] = state
                 if state.leader == self.id:
-                    led.append(ReportedPartition(topic.topic_id, state.partition, state.epoch, state.live_replicas))
+                    led.append(ReportedPartition(topic.topic_id, state.partition, state.epoch))
         if led:
             self._nursery.start_soon(self._report, self.link, led)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import structlog
 import trio
+from controller_model import reported
 from spus import SteadyClock
 
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -15,7 +16,7 @@ from tailrace.controller.changes import Changes
 from tailrace.controller.cluster_mirror import MirrorChange
 from tailrace.controller.connection_documents import ConnectionRow
 from tailrace.controller.effects import Effects
-from tailrace.controller.events import Event, LiveReplicasReported, SpuConnected, SpuLost
+from tailrace.controller.events import Event, SpuConnected, SpuLost
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import KeyValueStore
 from tailrace.controller.key_value.memory import MemoryStore
@@ -64,6 +65,15 @@ class ObedientSpus:
             for spu in sorted(self.connected)
         ]
 
+    async def ask_spu(self, spu: SpuId, message: DescribeReplicasRequest) -> DescribeReplicasResponse:
+        return await self.describe(spu, message)
+
+    def is_connected(self, spu: SpuId, incarnation: str) -> bool:
+        return spu in self.connected and incarnation == f"incarnation-{spu}"
+
+    def is_carrying_out_specs(self, spu: SpuId) -> bool:
+        return False
+
     def publish(self, change: MirrorChange) -> None:
         self.published.append(change)
 
@@ -87,13 +97,8 @@ class ObedientSpus:
     def _report(self, partition: Partition) -> None:
         leader = partition.status.leader
         if leader in self.connected and leader not in self.silent:
-            self.reports.append(_report(partition))
+            self.reports.append(reported(partition))
             self.reporting.set()
-
-
-def _report(partition: Partition) -> LiveReplicasReported:
-    status = partition.status
-    return LiveReplicasReported(status.leader, partition.topic_id, partition.number, status.epoch, status.live_replicas)
 
 
 @dataclass
@@ -113,7 +118,7 @@ class RunningWorkflow:
                 SpuConnected(
                     SpuId(spu),
                     f"incarnation-{spu}",
-                    True,
+                    f"store-{spu}",
                     (Listener("PUBLIC", f"spu-{spu}", 9005),),
                     Address(f"spu-{spu}", 9006),
                 )

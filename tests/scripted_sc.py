@@ -80,7 +80,11 @@ class ScriptedSc:
                 topic.name,
                 partitions=[
                     apply_specs.PartitionState(
-                        each.partition, each.leader, each.epoch, each.replicas, each.live_replicas
+                        each.partition,
+                        each.leader,
+                        each.epoch,
+                        replicas=each.replicas,
+                        live_replicas=[apply_specs.LiveReplica(spu) for spu in each.live_replicas],
                     )
                     for each in topic.partitions
                 ],

@@ -56,6 +56,7 @@ class ScriptedSpu:
         request = RegisterSpuRequest(
             spu_id=self.id,
             incarnation=self.incarnation,
+            store_incarnation="store",
             stopped_cleanly=True,
             software_version="1.2.3",
             listeners=self.listeners,

@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from tailrace.broker import live_replicas_updater
 from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
 from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
@@ -25,14 +26,18 @@ TOPIC = TopicId(int=7)
 
 
 def _spec(partition: int, leader: SpuId = HERE, epoch: int = 0) -> PartitionSpec:
-    return PartitionSpec(TOPIC, "t", partition, leader, Epoch(epoch), (HERE, ELSEWHERE), (leader,))
+    return PartitionSpec(TOPIC, "t", partition, leader, Epoch(epoch), (HERE, ELSEWHERE), (leader,), version=8)
+
+
+def _proposal(version: int, members: int) -> ProposeLiveReplicas:
+    return ProposeLiveReplicas(Epoch(0), version, ((HERE, ""), (ELSEWHERE, "store"))[:members])
 
 
 @dataclass
 class _Spu:
     replicas: Replicas = field(default_factory=lambda: Replicas(HERE, Cluster()))
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
-    heard: list[list[tuple[int, int, list[int]]]] = field(default_factory=list)
+    heard: list[list[tuple[int, int, int, int]]] = field(default_factory=list)
     answer: ErrorCode = ErrorCode.NONE
 
     def __post_init__(self) -> None:
@@ -47,7 +52,9 @@ class _Spu:
 
     async def report(self, message: ReportLiveReplicasRequest) -> ReportLiveReplicasResponse:
         await trio.lowlevel.checkpoint()
-        self.heard.append([(each.partition, each.epoch, each.live_replicas) for each in message.partitions])
+        self.heard.append(
+            [(each.partition, each.epoch, each.version, len(each.members)) for each in message.partitions]
+        )
         return ReportLiveReplicasResponse(error_code=self.answer)
 
     @asynccontextmanager
@@ -66,19 +73,48 @@ async def test_what_it_leads_is_reported_and_nothing_twice() -> None:
     spu.add(_spec(1, leader=ELSEWHERE))
     async with spu.connected():
         spu.updater.on_changed()
-    assert spu.heard == [[(0, 0, [HERE])]]
+    assert spu.heard == [[(0, 0, 8, 0)]]
 
 
-async def test_an_election_and_another_live_replica_set_are_reported() -> None:
+async def test_an_election_is_announced_and_another_live_replica_set_is_not() -> None:
     spu = _Spu()
     first, second = spu.add(_spec(0)), spu.add(_spec(1, leader=ELSEWHERE))
     async with spu.connected():
         second.use_spec(_spec(1, epoch=4))
         spu.updater.on_changed()
         await trio.testing.wait_all_tasks_blocked()
-        first.use_spec(replace(first.spec, live_replicas=(HERE, ELSEWHERE)))
+        first.use_spec(replace(first.spec, live_replicas=(HERE, ELSEWHERE), version=9))
         spu.updater.on_changed()
-    assert spu.heard == [[(0, 0, [HERE])], [(1, 4, [HERE])], [(0, 0, [HERE, ELSEWHERE])]]
+    assert spu.heard == [[(0, 0, 8, 0)], [(1, 4, 8, 0)]]
+
+
+async def test_what_leaders_propose_goes_together_and_each_once() -> None:
+    spu = _Spu()
+    for number in range(3):
+        spu.add(_spec(number))
+    async with spu.connected():
+        spu.heard.clear()
+        for number in range(3):
+            spu.updater.propose((TOPIC, number), _proposal(8, 2))
+        spu.updater.propose((TOPIC, 0), _proposal(8, 1))
+        await trio.testing.wait_all_tasks_blocked()
+        spu.updater.on_changed()
+        await trio.testing.wait_all_tasks_blocked()
+        spu.updater.propose((TOPIC, 1), _proposal(8, 2))
+    assert spu.heard == [[(0, 0, 8, 1), (1, 0, 8, 2), (2, 0, 8, 2)], [(1, 0, 8, 2)]], "who proposes repeats it"
+
+
+async def test_a_new_connection_hears_what_is_unanswered() -> None:
+    spu = _Spu()
+    answered, refused, followed = (spu.add(_spec(number)) for number in range(3))
+    for number in range(4):
+        spu.updater.propose((TOPIC, number), _proposal(8, 2))
+    answered.use_spec(replace(answered.spec, version=9, live_replicas=(HERE, ELSEWHERE)))
+    followed.use_spec(_spec(2, leader=ELSEWHERE, epoch=1))
+    async with spu.connected():
+        pass
+    assert refused.spec.version == 8
+    assert spu.heard == [[(1, 0, 8, 2), (0, 0, 9, 0)]]
 
 
 async def test_a_new_connection_hears_everything_again() -> None:
@@ -87,7 +123,7 @@ async def test_a_new_connection_hears_everything_again() -> None:
     for _ in range(2):
         async with spu.connected():
             pass
-    assert spu.heard == [[(0, 0, [HERE])]] * 2
+    assert spu.heard == [[(0, 0, 8, 0)]] * 2
 
 
 async def test_who_serves_nobody_is_not_reported() -> None:

@@ -28,7 +28,7 @@ from tailrace.runtime.network import Address
 
 STANDBY = Address("sc-2", 9004)
 REGISTRATION = Registration(
-    SpuId(7), "first", True, (Endpoint("PUBLIC", "0.0.0.0", 9005),), Endpoint("PRIVATE", "spu-7", 9006)
+    SpuId(7), "first", "store", True, (Endpoint("PUBLIC", "0.0.0.0", 9005),), Endpoint("PRIVATE", "spu-7", 9006)
 )
 
 
@@ -89,7 +89,8 @@ async def test_it_says_who_it_is_and_is_reachable_where_the_controller_sees_it(a
         (heard,) = sc.heard_of(RegisterSpuRequest)
         seen = sc.connections[0].remote.host
     assert spu.receiver.reported == (Endpoint("PUBLIC", seen, 9005),)
-    assert (heard.spu_id, heard.incarnation, heard.stopped_cleanly) == (7, "first", True)
+    assert (heard.spu_id, heard.incarnation, heard.store_incarnation) == (7, "first", "store")
+    assert heard.stopped_cleanly
     assert heard.listeners == [RegisteredListener("PUBLIC", seen, 9005)]
     assert (heard.private_host, heard.private_port) == ("spu-7", 9006)
 

@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import pytest
 
 from tailrace.broker.held_specs import HeldSpecs, HeldTopic
-from tailrace.broker.spec_messages import held_specs, spu_spec, topic_spec
+from tailrace.broker.replication.messages import ProposeLiveReplicas
+from tailrace.broker.spec_messages import held_specs, reported_partition, spu_spec, topic_spec
 from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec, SpuSpec, TopicSpec
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
-from tailrace.protocol.internal import apply_metadata, apply_specs
+from tailrace.protocol.internal import apply_metadata, apply_specs, report_live_replicas
 
 TOPIC, OTHER = TopicId(int=7), TopicId(int=8)
 
@@ -13,6 +16,12 @@ TOPIC, OTHER = TopicId(int=7), TopicId(int=8)
 def _partition_spec(number: int, leader: int = 1) -> PartitionSpec:
     replicas = (SpuId(1), SpuId(2))
     return PartitionSpec(TOPIC, "t", number, SpuId(leader), Epoch(5), replicas, (SpuId(1),))
+
+
+def test_what_a_leader_proposes() -> None:
+    proposal = ProposeLiveReplicas(Epoch(5), 8, ((SpuId(1), ""), (SpuId(2), "store")))
+    members = [report_live_replicas.Member(1), report_live_replicas.Member(2, "store")]
+    assert reported_partition((TOPIC, 3), proposal) == report_live_replicas.ReportedPartition(TOPIC, 3, 5, 8, members)
 
 
 def test_what_an_spu_is_to_hold() -> None:
@@ -26,14 +35,19 @@ def test_what_an_spu_is_to_hold() -> None:
                 TOPIC,
                 "t",
                 configs=[apply_specs.Config("retention.ms", "1")],
-                partitions=[apply_specs.PartitionState(4, 1, 5, [1, 2], [1])],
+                partitions=[
+                    apply_specs.PartitionState(4, 1, 5, "first", [1, 2], [apply_specs.LiveReplica(1, "store")], 8)
+                ],
             )
         ],
         removed=[apply_specs.RemovedPartition(OTHER, 3)],
     )
+    held = replace(
+        _partition_spec(4), leader_incarnation="first", live_incarnations={SpuId(1): "store"}, version=8
+    )
     assert held_specs(message) == HeldSpecs(
         is_full=True,
-        topics=(HeldTopic(TOPIC, "t", {"retention.ms": "1"}, (_partition_spec(4),)),),
+        topics=(HeldTopic(TOPIC, "t", {"retention.ms": "1"}, (held,)),),
         removed=((OTHER, 3),),
         default_configs={"num.partitions": "3"},
         own_configs={"num.partitions": "4"},
@@ -49,6 +63,8 @@ def test_an_spu_as_clients_are_told_of_it() -> None:
     state = apply_metadata.SpuState(3, "r1", True, [apply_metadata.Endpoint("PUBLIC", "spu-3", 9005)])
     assert spu_spec(state) == SpuSpec(SpuId(3), "r1", (Endpoint("PUBLIC", "spu-3", 9005),), online=True)
     assert not spu_spec(apply_metadata.SpuState(3)).online
+    reachable = apply_metadata.SpuState(3, private_host="spu-3", private_port=9006)
+    assert spu_spec(reachable).private == Endpoint("PRIVATE", "spu-3", 9006)
 
 
 def test_a_topic_as_clients_are_told_of_it() -> None:

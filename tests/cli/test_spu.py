@@ -181,5 +181,5 @@ def test_an_spu_is_where_it_was_registered_unless_that_says_no_port_or_nobody_re
 ) -> None:
     at = PublicEndpoint(port, ("one.example",)), PrivateEndpoint(port, "one.example")
     reports = (Listener("PUBLIC", "10.0.0.1", 4711),), Address("10.0.0.1", 4712)
-    spu = Spu(SpuSpec(SpuId(1), spu_type, None, *at), SpuStatus(SpuResolution.ONLINE, "first", *reports))
+    spu = Spu(SpuSpec(SpuId(1), spu_type, None, *at), SpuStatus(SpuResolution.ONLINE, "first", "store", *reports))
     assert spu_table([spu]).split()[-2:] == [public, private]

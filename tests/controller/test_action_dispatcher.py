@@ -1,10 +1,13 @@
 import structlog
+import trio
 from structlog.testing import capture_logs
+from trio.testing import MockClock
 
 from tailrace.controller.action_dispatcher import ActionDispatcher
 from tailrace.controller.actions import (
     Action,
     AddSpu,
+    AskLogEnd,
     ConnectionAction,
     Delete,
     DeletePartition,
@@ -14,14 +17,32 @@ from tailrace.controller.actions import (
     Put,
     Terminate,
 )
+from tailrace.controller.election_updater import ElectionUpdater
+from tailrace.controller.events import Event, LogEndsReported
 from tailrace.controller.key_value.memory import MemoryStore
+from tailrace.controller.local_store import LocalStore
 from tailrace.controller.objects import Partition, PartitionSpec, Spu, SpuSpec, SpuType, Topic, TopicSpec
 from tailrace.controller.updaters import ConnectionUpdater, KvUpdater, NoProvisioner, ProvisionerUpdater, UpdaterCounts
-from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
+from tailrace.protocol.ids import NO_TOPIC_ID, Epoch, SpuId
+from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest, DescribeReplicasResponse
+from tailrace.server.private_link import LinkClosed
 
 LOGGER = structlog.get_logger()
+ASK = AskLogEnd(SpuId(1), "first", NO_TOPIC_ID, 0, Epoch(3))
 MANAGED = Spu(SpuSpec(SpuId(11), SpuType.MANAGED, group="main"), version=4)
 PARTITION = Partition("orders", NO_TOPIC_ID, 0, PartitionSpec(SpuId(1), (SpuId(1),)), version=3)
+
+
+class NobodyThere:
+    async def ask_spu(self, spu: SpuId, message: DescribeReplicasRequest) -> DescribeReplicasResponse:
+        await trio.lowlevel.checkpoint()
+        raise LinkClosed("it is gone")
+
+    def is_connected(self, spu: SpuId, incarnation: str) -> bool:
+        return False
+
+    def is_carrying_out_specs(self, spu: SpuId) -> bool:
+        return False
 
 
 class Taken:
@@ -31,14 +52,20 @@ class Taken:
         self.key_value: list[KvAction] = []
         self.connections: list[ConnectionAction] = []
         self.provisioner: list[ProvisionerAction] = []
+        self.events: list[Event] = []
         counts = UpdaterCounts()
         key_value = KvUpdater(MemoryStore(), counts, LOGGER)
         provisioner = ProvisionerUpdater(NoProvisioner(LOGGER), counts, LOGGER)
         self._key_value = key_value
         self._provisioner = provisioner
+        self.elections = ElectionUpdater(NobodyThere(), LocalStore(), self._hear, 3, LOGGER)
         self.dispatcher = ActionDispatcher(
-            key_value, ConnectionUpdater(self, LOGGER), provisioner, unreadable or {}, LOGGER
+            key_value, ConnectionUpdater(self, LOGGER), provisioner, self.elections, unreadable or {}, LOGGER
         )
+
+    async def _hear(self, event: Event) -> None:
+        self.events.append(event)
+        await trio.lowlevel.checkpoint()
 
     def apply(self, action: ConnectionAction) -> None:
         self.connections.append(action)
@@ -47,6 +74,14 @@ class Taken:
         self.dispatcher.dispatch(actions)
         self.key_value = list(self._key_value._waiting.values())
         self.provisioner = list(self._provisioner._waiting.values())
+
+
+async def test_what_an_election_needs_is_asked_for(autojump_clock: MockClock) -> None:
+    taken = Taken()
+    taken.dispatch(ASK)
+    with trio.move_on_after(2):
+        await taken.elections.run()
+    assert taken.events == [LogEndsReported(ASK.spu, "first", {(NO_TOPIC_ID, 0): ASK.epoch}, {})]
 
 
 def test_each_action_goes_to_the_updater_of_its_destination() -> None:

@@ -60,10 +60,10 @@ from tailrace.controller.private_server import PrivateServer
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest
-from tailrace.protocol.internal.apply_specs import Config, RemovedPartition
+from tailrace.protocol.internal.apply_specs import Config, PartitionState, RemovedPartition
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
-from tailrace.protocol.internal.report_live_replicas import ReportedPartition
+from tailrace.protocol.internal.report_live_replicas import Member, ReportedPartition
 from tailrace.runtime.network import Address
 from tailrace.server.private_link import LinkClosed
 
@@ -72,7 +72,7 @@ TOPIC = UUID(int=7)
 
 
 def spu(number: int, **spec: Any) -> Spu:
-    status = SpuStatus(SpuResolution.ONLINE, "first", (Listener("PUBLIC", f"spu-{number}", 9005),))
+    status = SpuStatus(SpuResolution.ONLINE, "first", "store", (Listener("PUBLIC", f"spu-{number}", 9005),))
     return Spu(SpuSpec(SpuId(number), **spec), status)
 
 
@@ -83,7 +83,7 @@ def partition(number: int, *replicas: int, leader: int | None = None, epoch: int
         TOPIC,
         number,
         PartitionSpec(SpuId(replicas[0]), tuple(map(SpuId, replicas))),
-        PartitionStatus(PartitionResolution.ONLINE, SpuId(first), Epoch(epoch), "first", (SpuId(first),)),
+        PartitionStatus(PartitionResolution.ONLINE, SpuId(first), Epoch(epoch), "first", {SpuId(first): "store"}),
     )
 
 
@@ -209,7 +209,7 @@ async def test_the_whole_sequence(autojump_clock: trio.testing.MockClock) -> Non
             SpuConnected(
                 SpuId(1),
                 "first",
-                True,
+                "store",
                 (Listener("PUBLIC", "spu.example", 9005),),
                 Address("spu.private.example", 9006),
             )
@@ -218,7 +218,7 @@ async def test_the_whole_sequence(autojump_clock: trio.testing.MockClock) -> Non
         assert (specs.is_full, specs.size_bytes) == (True, 500)
         (held,) = specs.topics
         assert (held.topic_id, held.name, held.configs) == (TOPIC, "orders", [Config("retention.ms", "5")])
-        assert [(p.partition, p.leader, p.epoch, p.replicas, p.live_replicas) for p in held.partitions] == [
+        assert [(p.partition, p.leader, p.epoch, p.replicas, _live(p)) for p in held.partitions] == [
             (0, 1, 3, [1, 2], [1]),
             (2, 3, 3, [3, 1], [3]),
         ]
@@ -588,21 +588,27 @@ async def test_leases_do_not_run_while_the_sc_stands_still(mock_clock: trio.test
         assert world.logs("sc_stalled")[0]["seconds"] == pytest.approx(98.5)
 
 
+def _live(partition: PartitionState) -> list[int]:
+    return [each.spu_id for each in partition.live_replicas]
+
+
 # what SPUs say and ask
 
 
-def _reported(number: int = 0, epoch: int = 3, live_replicas: tuple[int, ...] = (1,)) -> ReportedPartition:
-    return ReportedPartition(TOPIC, number, epoch, list(live_replicas))
+def _reported(number: int = 0, epoch: int = 3, members: tuple[int, ...] = (1,)) -> ReportedPartition:
+    return ReportedPartition(TOPIC, number, epoch, 5, [Member(spu, f"store of {spu}") for spu in members])
 
 
 async def test_live_replicas_reach_the_controllers(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1), partition(0, 1, 2), partition(1, 1)) as world:
         one = await world.registered(1)
-        assert await one.report(_reported(0, live_replicas=(1, 2)), _reported(1)) == 0
+        assert await one.report(_reported(0, members=(1, 2)), _reported(1, members=())) == 0
         await trio.testing.wait_all_tasks_blocked()
         assert world.happened[1:] == [
-            LiveReplicasReported(SpuId(1), TOPIC, 0, Epoch(3), (SpuId(1), SpuId(2))),
-            LiveReplicasReported(SpuId(1), TOPIC, 1, Epoch(3), (SpuId(1),)),
+            LiveReplicasReported(
+                SpuId(1), "first", TOPIC, 0, Epoch(3), 5, ((SpuId(1), "store of 1"), (SpuId(2), "store of 2"))
+            ),
+            LiveReplicasReported(SpuId(1), "first", TOPIC, 1, Epoch(3), 5, ()),
         ]
         assert world.metrics.live_replica_reports == 2
 
@@ -613,9 +619,8 @@ async def test_live_replicas_reach_the_controllers(autojump_clock: trio.testing.
         ("another epoch", _reported(epoch=2)),
         ("another leader", _reported(1)),
         ("no such partition", _reported(9)),
-        ("a replica that is none", _reported(live_replicas=(1, 3))),
-        ("without the leader itself", _reported(live_replicas=(2,))),
-        ("nobody", _reported(live_replicas=())),
+        ("a replica that is none", _reported(members=(1, 3))),
+        ("without the leader itself", _reported(members=(2,))),
     ],
 )
 async def test_a_report_by_who_does_not_lead_is_refused(

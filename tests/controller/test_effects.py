@@ -67,7 +67,7 @@ def topic(resolution: TopicResolution, rows: int = 2) -> Topic:
 
 
 def partition(number: int, resolution: PartitionResolution) -> Partition:
-    status = PartitionStatus(resolution, ONE, Epoch(0), "first", (ONE,))
+    status = PartitionStatus(resolution, ONE, Epoch(0), "first", {ONE: "store"})
     return Partition("orders", TOPIC, number, PartitionSpec(ONE, (ONE,)), status)
 
 

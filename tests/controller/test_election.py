@@ -1,11 +1,12 @@
-"""The rule by which a leader is elected."""
+"""The rules by which a leader is elected, and by which its live replicas are stored."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from controller_model import custom, topic_id
+from controller_model import custom, reported, topic_id
 
-from tailrace.controller.election import elected, has_leader, is_current, live_replicas
+from tailrace.controller.election import Decision, as_reported, decide, has_leader, is_current, is_sure
 from tailrace.controller.objects import (
     Partition,
     PartitionResolution,
@@ -15,71 +16,170 @@ from tailrace.controller.objects import (
     SpuResolution,
     SpuStatus,
 )
-from tailrace.controller.observed import LiveReplicasReport
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.controller.observed import Heard, SaidLogEnd
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
-ONLINE, OFFLINE, FOUND = PartitionResolution.ONLINE, PartitionResolution.OFFLINE, PartitionResolution.CANDIDATE_FOUND
+ELECTION, FOUND = PartitionResolution.ELECTION, PartitionResolution.CANDIDATE_FOUND
+ONLINE, OFFLINE = PartitionResolution.ONLINE, PartitionResolution.OFFLINE
+ONE, TWO, THREE, FOUR = map(SpuId, (1, 2, 3, 4))
 
 
-def spus(**incarnations: str) -> dict[SpuId, Spu]:
-    """Those given are online (`s1="a"`: SPU 1 in process a); of the others up to 4, 4 is not even registered."""
+def spus(**stores: str) -> dict[SpuId, Spu]:
+    """Those given are online (`s1="a"`: SPU 1 with store a, in the process "of a"); of the others up to 4, 4 is not
+    even registered."""
     found = {}
     for number in (1, 2, 3):
-        incarnation = incarnations.get(f"s{number}")
-        resolution = SpuResolution.OFFLINE if incarnation is None else SpuResolution.ONLINE
-        found[SpuId(number)] = replace(custom(number), status=SpuStatus(resolution, incarnation or "a"))
+        store = stores.get(f"s{number}", "a")
+        resolution = SpuResolution.ONLINE if f"s{number}" in stores else SpuResolution.OFFLINE
+        found[SpuId(number)] = replace(custom(number), status=SpuStatus(resolution, f"of {store}", store))
     return found
 
 
 def partition(*live: int, leader: int = 1, epoch: int = 5, resolution: PartitionResolution = ONLINE) -> Partition:
+    """With replicas on 1 to 4, led by 1, all live ones with store a."""
     replicas = tuple(map(SpuId, (1, 2, 3, 4)))
-    status = PartitionStatus(resolution, SpuId(leader), Epoch(epoch), "a", tuple(map(SpuId, live)))
+    live_replicas = dict.fromkeys(map(SpuId, live), "a")
+    status = PartitionStatus(resolution, SpuId(leader), Epoch(epoch), "of a", live_replicas, 7)
     return Partition("t", topic_id(1), 0, PartitionSpec(replicas[0], replicas), status)
 
 
-def report(**incarnations: str) -> LiveReplicasReport:
-    processes = {SpuId(int(name[1:])): incarnation for name, incarnation in incarnations.items()}
-    return LiveReplicasReport("a", Epoch(5), tuple(processes), processes)
+def ends(epoch: int = 5, **log_ends: int) -> Heard:
+    said = {SpuId(int(name[1:])): SaidLogEnd("of a", Epoch(epoch), end) for name, end in log_ends.items()}
+    return Heard(log_ends=said)
+
+
+def silent(*names: int, store: str = "a") -> Heard:
+    return Heard(silent=dict.fromkeys(map(SpuId, names), f"of {store}"))
+
+
+def elected(before: Partition, leader: int, online: Mapping[SpuId, Spu]) -> Decision:
+    """At the next epoch, with the live set that there was."""
+    incarnation = online[SpuId(leader)].status.incarnation
+    epoch = Epoch(before.status.epoch + 1)
+    return Decision(
+        replace(before.status, resolution=FOUND, leader=SpuId(leader), epoch=epoch, incarnation=incarnation, reason="")
+    )
+
+
+# the first leader
+
+
+def test_a_new_partition_is_offline_until_it_is_looked_at() -> None:
+    before = partition(leader=-1, epoch=-1, resolution=PartitionResolution.NONE)
+    after = decide(before, spus(s1="a"), Heard()).status
+    assert (after.resolution, after.reason) == (OFFLINE, "no leader has been elected yet")
+
+
+def test_the_first_leader_is_the_first_replica_that_is_online() -> None:
+    before = partition(leader=-1, epoch=-1, resolution=OFFLINE)
+    after = decide(before, spus(s2="b", s3="a"), Heard()).status
+    assert (after.resolution, after.leader, after.epoch) == (FOUND, TWO, 0)
+    assert after.live_replicas == {TWO: "b"}
+    assert decide(before, spus(), Heard()).status.reason == "none of its SPUs is online: 1, 2, 3, 4"
+
+
+# among sure ones
 
 
 @pytest.mark.parametrize(
-    ("live", "online", "leader", "live_after"),
+    ("live", "online", "leader"),
     [
-        ((1, 2, 3), {"s2": "a", "s3": "a"}, 2, (2, 3)),
-        ((1, 3), {"s2": "a", "s3": "a"}, 3, (3,)),
-        ((1, 2), {"s1": "a", "s2": "a"}, 1, (1, 2)),
-        ((1, 2), {"s1": "another", "s2": "a"}, 2, (2,)),
-        ((1,), {"s1": "another", "s2": "a"}, 1, (1,)),
-        ((1, 2), {"s1": "another"}, 1, (1,)),
+        ((1, 3), {"s2": "a", "s3": "a"}, 3),
+        ((1, 2), {"s1": "b", "s2": "a"}, 2),
+        ((1, 2, 3), {"s1": "b", "s2": "b", "s3": "a"}, 3),
+        ((1, 4), {"s1": "a", "s2": "a"}, 1),
+        ((1,), {"s1": "b", "s2": "a"}, 1),
     ],
 )
-def test_the_first_live_replica_that_is_there_leads(
-    live: tuple[int, ...], online: dict[str, str], leader: int, live_after: tuple[int, ...]
-) -> None:
-    found = spus(**online)
-    incarnation = found[SpuId(leader)].status.incarnation
-    expected = PartitionStatus(FOUND, SpuId(leader), Epoch(6), incarnation, tuple(map(SpuId, live_after)))
-    assert elected(partition(*live), found, None) == expected
+def test_a_lone_candidate_leads_without_being_asked(live: tuple[int, ...], online: dict[str, str], leader: int) -> None:
+    for resolution in (ELECTION, OFFLINE):
+        before, found = partition(*live, resolution=resolution), spus(**online)
+        assert decide(before, found, Heard()) == elected(before, leader, found)
+
+
+def test_several_are_asked_and_the_one_with_the_smallest_lag_leads() -> None:
+    before, found = partition(1, 2, 3), spus(s2="a", s3="a")
+    asking = decide(before, found, Heard())
+    assert asking == Decision(replace(before.status, resolution=ELECTION), (TWO, THREE))
+    during = replace(before, status=asking.status)
+    assert decide(during, found, ends(s2=4)) == Decision(asking.status, (THREE,))
+    assert decide(during, found, ends(s2=4, s3=5)) == elected(during, 3, found)
+    assert decide(during, found, ends(s2=5, s3=5)) == elected(during, 2, found)
+    assert decide(during, found, ends(s2=5, s3=5)).status.live_replicas == before.status.live_replicas
+
+
+def test_the_status_is_election_before_there_is_a_candidate() -> None:
+    """Even if all is known already: people and other SPUs see that there is an election."""
+    before = partition(1, 2, 3)
+    assert decide(before, spus(s2="a", s3="a"), ends(s2=4, s3=5)).status.resolution is ELECTION
+
+
+def test_what_was_said_in_another_election_or_by_another_process_does_not_count() -> None:
+    before = partition(1, 2, 3, resolution=ELECTION)
+    assert decide(before, spus(s2="a", s3="a"), ends(epoch=4, s2=4, s3=5)).asks == (TWO, THREE)
+    again = spus(s2="a", s3="a")
+    again[THREE] = replace(again[THREE], status=replace(again[THREE].status, incarnation="cleanly restarted"))
+    assert decide(before, again, ends(s2=4, s3=5)).asks == (THREE,)
 
 
 def test_none_leads_that_was_not_live() -> None:
     before = partition(1, 4)
     reason = "none of its live replicas is online: 1, 4"
-    assert elected(before, spus(s2="a", s3="a"), None) == replace(before.status, resolution=OFFLINE, reason=reason)
+    after = Decision(replace(before.status, resolution=OFFLINE, reason=reason))
+    assert decide(before, spus(s2="a", s3="a"), Heard()) == after
 
 
-def test_a_replica_that_started_anew_since_the_last_report_leads_only_if_all_did() -> None:
+# who does not respond
+
+
+def test_a_candidate_that_does_not_respond_is_followed_by_the_next_until_none_is_left() -> None:
+    before, found = partition(1, 2, 3, leader=2, resolution=FOUND), spus(s1="a", s2="a", s3="a")
+    assert decide(before, found, Heard()) == Decision(before.status), "it still has time"
+    assert decide(before, found, silent(2)).asks == (ONE, THREE)
+    assert decide(before, found, silent(2, 3)) == elected(before, 1, found)
+    nobody = decide(before, found, silent(2, 3, 1)).status
+    assert (nobody.resolution, nobody.epoch) == (OFFLINE, 5)
+    assert nobody.reason == "no live replica responds: 2, 1, 3"
+
+
+def test_silence_is_of_one_process_and_a_leader_that_has_reported_is_not_deposed_by_it() -> None:
+    before = partition(1, 2, resolution=OFFLINE)
+    assert decide(before, spus(s1="a"), silent(1, store="b")).status.resolution is FOUND
+    online = partition(1, 2)
+    assert decide(online, spus(s1="a", s2="a"), silent(1)) == Decision(online.status)
+    found = partition(1, 2, resolution=FOUND)
+    late = replace(silent(1), report=reported(found))
+    assert decide(found, spus(s1="a", s2="a"), late).status.resolution is ONLINE
+
+
+# when all stopped uncleanly
+
+
+def test_then_all_are_waited_for() -> None:
     before = partition(1, 2, 3)
-    assert elected(before, spus(s2="b", s3="a"), report(s1="a", s2="a", s3="a")).leader == 3
-    after = elected(before, spus(s2="b", s3="b"), report(s1="a", s2="a", s3="a"))
-    assert (after.leader, after.live_replicas) == (2, (2,))
+    after = decide(before, spus(s1="b", s3="b"), Heard()).status
+    assert (after.resolution, after.reason) == (
+        OFFLINE,
+        "its live replicas that are online stopped uncleanly: 1, 3; it waits for the others: 2",
+    )
+    sure = spus(s1="b", s2="a", s3="b")
+    assert decide(before, sure, Heard()) == elected(before, 2, sure), "unless one comes that has it all"
 
 
-def test_the_first_election_takes_any_replica_that_is_online() -> None:
-    before = partition(leader=-1, epoch=-1, resolution=OFFLINE)
-    after = elected(before, spus(s2="a", s3="a"), None)
-    assert (after.leader, after.epoch, after.live_replicas) == (2, 0, (2,))
-    assert elected(before, spus(), None).reason == "none of its SPUs is online: 1, 2, 3, 4"
+def test_then_only_the_one_with_the_most_may_lead() -> None:
+    before, found = partition(1, 2, resolution=ELECTION), spus(s1="b", s2="b")
+    assert decide(before, found, Heard()).asks == (ONE, TWO)
+    said = {spu: SaidLogEnd("of b", Epoch(5), end) for spu, end in ((ONE, 7), (TWO, 9))}
+    assert decide(before, found, Heard(log_ends={ONE: said[ONE]})).asks == (TWO,)
+    assert decide(before, found, Heard(log_ends=said)) == elected(before, 2, found)
+    after = decide(before, found, Heard(log_ends=said, silent={TWO: "of b"})).status
+    assert (after.resolution, after.reason) == (
+        OFFLINE,
+        "all live replicas stopped uncleanly, and not all respond: 2",
+    )
+
+
+# who leads, and who is sure
 
 
 def test_a_leader_is_there_in_the_process_that_was_elected() -> None:
@@ -88,28 +188,82 @@ def test_a_leader_is_there_in_the_process_that_was_elected() -> None:
     assert not has_leader(partition(1), spus(s1="another"))
     assert not has_leader(partition(1), spus())
     assert not has_leader(partition(1, resolution=OFFLINE), spus(s1="a"))
+    assert not has_leader(partition(1, resolution=ELECTION), spus(s1="a"))
     assert not has_leader(partition(4, leader=4), spus(s1="a"))
 
 
+def test_sure_is_who_is_online_with_the_store_that_had_all() -> None:
+    live = {ONE: "a", TWO: "a", FOUR: "a"}
+    assert is_sure(ONE, live, spus(s1="a"))
+    for spu, found in ((ONE, spus(s1="b")), (ONE, spus()), (FOUR, spus()), (THREE, spus(s3="a"))):
+        assert not is_sure(spu, live, found)
+
+
+# what leaders report
+
+
 def test_a_report_is_current_from_that_process_at_that_epoch() -> None:
-    assert is_current(report(s1="a"), partition(1))
-    assert not is_current(None, partition(1))
-    assert not is_current(report(s1="a"), partition(1, epoch=6))
-    assert not is_current(replace(report(s1="a"), incarnation="another"), partition(1))
+    said = reported(partition(1))
+    assert is_current(said, partition(1))
+    assert not is_current(said, partition(1, epoch=6))
+    assert not is_current(said, partition(1, leader=2))
+    assert not is_current(replace(said, incarnation="another"), partition(1))
+    found = partition(1, resolution=FOUND)
+    assert decide(found, spus(s1="a"), Heard(report=replace(said, epoch=Epoch(4)))).status.resolution is FOUND
+    assert decide(found, spus(s1="a"), Heard(report=said)).status.resolution is ONLINE
+
+
+def test_what_a_leader_proposes_is_stored_in_the_order_of_the_replicas() -> None:
+    before, found = partition(1, 2, resolution=FOUND), spus(s1="a", s3="b")
+    after = as_reported(before, found, reported(before, ((THREE, "b"), (TWO, ""), (ONE, ""))))
+    assert after == replace(
+        before.status, resolution=ONLINE, live_replicas={ONE: "a", TWO: "a", THREE: "b"}, live_version=8
+    )
+    assert list(after.live_replicas) == [1, 2, 3]
+    alone = as_reported(before, found, reported(before, ((ONE, ""),)))
+    assert (alone.live_replicas, alone.live_version) == ({ONE: "a"}, 8)
 
 
 @pytest.mark.parametrize(
-    ("reported", "expected"),
+    "members",
     [
-        (None, (1, 2)),
-        ({"s1": "a", "s2": "a", "s3": "a"}, (1, 2)),
-        ({"s2": "b", "s1": "a"}, (1,)),
-        ({}, (1,)),
-        ({"s4": "a"}, (1,)),
+        ((ONE, ""), (THREE, "a")),  # it has started anew since
+        ((ONE, ""), (THREE, "")),  # nothing is stored for it
+        ((ONE, ""), (FOUR, "a")),  # nobody knows it
+        ((ONE, ""), (SpuId(9), "a")),  # no replica
     ],
 )
-def test_the_leader_and_those_it_counts_are_live_if_they_are_there(
-    reported: dict[str, str] | None, expected: tuple[int, ...]
-) -> None:
-    now = None if reported is None else report(**reported)
-    assert live_replicas(partition(1, 2, 3), spus(s1="a", s2="a"), now) == expected
+def test_what_cannot_be_stored_raises_the_version_all_the_same(members: tuple[tuple[SpuId, str], ...]) -> None:
+    before = partition(1, 2, resolution=FOUND)
+    after = as_reported(before, spus(s1="a", s2="a", s3="b"), reported(before, members))
+    assert after == replace(before.status, resolution=ONLINE, live_version=8)
+
+
+def test_a_member_stays_as_it_is_stored_whatever_happened_to_it() -> None:
+    before = partition(1, 2)
+    for online in (spus(s1="a"), spus(s1="a", s2="b")):
+        after = as_reported(before, online, reported(before, ((ONE, ""), (TWO, "a"))))
+        assert (after.live_replicas, after.live_version) == (before.status.live_replicas, 8)
+
+
+def test_a_proposal_from_another_version_changes_nothing() -> None:
+    before = partition(1, 2, resolution=FOUND)
+    for version in (6, 8):
+        said = replace(reported(before, ((ONE, ""),)), version=version)
+        assert as_reported(before, spus(s1="a"), said) == replace(before.status, resolution=ONLINE)
+
+
+def test_who_leads_has_it_all_with_the_store_that_it_has_now() -> None:
+    before, found = partition(1, 2, resolution=FOUND), spus(s1="b", s2="b")
+    before = replace(before, status=replace(before.status, incarnation="of b"))
+    after = as_reported(before, found, reported(before))
+    expected = replace(before.status, resolution=ONLINE, live_replicas={ONE: "b", TWO: "a"}, live_version=8)
+    assert after == expected
+    assert as_reported(replace(before, status=after), found, reported(before)) == after, "an announcement counts once"
+
+
+def test_what_is_undecided_is_decided_and_what_is_decided_stays() -> None:
+    """Whoever decides again, without news, asks for the same."""
+    for before in (partition(1, 2), partition(1, 2, resolution=FOUND), partition(1, epoch=int(NO_EPOCH))):
+        status = decide(before, spus(s1="a", s2="a"), Heard()).status
+        assert decide(replace(before, status=status), spus(s1="a", s2="a"), Heard()).status == status

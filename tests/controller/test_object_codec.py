@@ -73,7 +73,7 @@ def test_the_bytes_of_a_partition_are_these() -> None:
     assert encode(PARTITION) == (
         b'{"format":1,"kind":"partition","topic":"orders","topicId":"0f0e0d0c-0b0a-0908-0706-050403020100","partition":3,'
         b'"spec":{"initialLeader":101,"replicas":[101,102]},'
-        b'"status":{"resolution":"","leader":-1,"epoch":-1,"lrs":[]},"crc32c":"6299f3bd"}'
+        b'"status":{"resolution":"","leader":-1,"epoch":-1,"lrs":[],"lrsIncarnations":[],"lrsVersion":0},"crc32c":"d172ff3c"}'
     )
 
 

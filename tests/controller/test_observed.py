@@ -2,15 +2,16 @@
 
 from controller_model import connected, lost, storage, topic_id
 
-from tailrace.controller.events import LeasesUnknownOver, LiveReplicasReported
-from tailrace.controller.observed import LiveReplicasReport, Observed
+from tailrace.controller.events import LeaderSilent, LeasesUnknownOver, LiveReplicasReported, LogEndsReported
+from tailrace.controller.observed import Heard, Observed, SaidLogEnd
 from tailrace.protocol.ids import Epoch, SpuId
 
-ONE, TWO, THREE = SpuId(1), SpuId(2), SpuId(3)
+ONE = SpuId(1)
+KEY = (topic_id(1), 0)
 
 
-def report(spu: SpuId, epoch: int, *live: SpuId) -> LiveReplicasReported:
-    return LiveReplicasReported(spu, topic_id(1), 0, Epoch(epoch), live)
+def report(spu: SpuId, epoch: int, *members: tuple[SpuId, str]) -> LiveReplicasReported:
+    return LiveReplicasReported(spu, "first", *KEY, Epoch(epoch), 0, members)
 
 
 def test_who_is_connected_and_why_others_are_not() -> None:
@@ -52,41 +53,58 @@ def test_the_loss_of_another_process_changes_nothing() -> None:
     assert observed.lost == {}
 
 
-def test_a_report_is_kept_with_the_processes_that_it_speaks_of() -> None:
-    observed = Observed()
-    observed.apply(connected(1, "x"))
-    observed.apply(connected(2, "y"))
-    observed.apply(report(ONE, 3, ONE, TWO, THREE))
-    found = observed.report(ONE, topic_id(1), 0)
-    assert found == LiveReplicasReport("x", Epoch(3), (ONE, TWO, THREE), {ONE: "x", TWO: "y"})
-    observed.apply(lost(1, "x"))
-    assert observed.report(ONE, topic_id(1), 0) == found, "it may come back as the same process"
-    assert observed.report(TWO, topic_id(1), 0) is None
-    assert observed.report(ONE, topic_id(1), 1) is None
-
-
 def test_the_newest_epoch_counts_and_within_it_the_last_word() -> None:
     observed = Observed()
     observed.apply(connected(1))
-    for epoch, live in ((3, (ONE, TWO)), (3, (ONE,)), (2, (ONE, THREE))):
-        observed.apply(report(ONE, epoch, *live))
-    found = observed.report(ONE, topic_id(1), 0)
-    assert found is not None
-    assert (found.epoch, found.live_replicas) == (3, (ONE,))
+    last = report(ONE, 3, (ONE, "x"))
+    for said in (report(ONE, 3), last, report(ONE, 2)):
+        observed.apply(said)
+    assert observed.heard(KEY).report == last
+    observed.apply(lost(1))
+    assert observed.heard(KEY).report == last, "it may come back as the same process"
+    assert observed.heard((topic_id(1), 1)).report is None
 
 
 def test_who_is_not_connected_reports_nothing() -> None:
     observed = Observed()
-    observed.apply(report(ONE, 0, ONE))
-    assert observed.report(ONE, topic_id(1), 0) is None
+    observed.apply(report(ONE, 0))
+    observed.apply(connected(1, "second"))
+    observed.apply(report(ONE, 0))
+    assert observed.heard(KEY) == Heard()
+
+
+def test_log_ends_are_kept_for_the_election_and_whoever_says_none_is_silent() -> None:
+    observed = Observed()
+    other = (topic_id(1), 1)
+    observed.apply(LogEndsReported(ONE, "x", {KEY: Epoch(4), other: Epoch(5)}, {KEY: 17}))
+    assert observed.heard(KEY) == Heard(log_ends={ONE: SaidLogEnd("x", Epoch(4), 17)})
+    assert observed.heard(other) == Heard(silent={ONE: "x"})
+    observed.forget_election(KEY)
+    assert observed.heard(KEY) == Heard()
+
+
+def test_who_was_silent_is_so_until_it_speaks_or_may_try_again() -> None:
+    observed = Observed()
+    observed.apply(connected(1))
+    silent = LeaderSilent(ONE, "first", *KEY, Epoch(0))
+    observed.apply(silent)
+    assert observed.heard(KEY).silent == {ONE: "first"}
+    observed.apply(report(ONE, 0))
+    assert not observed.heard(KEY).silent
+    observed.apply(silent)
+    observed.forget_silence(KEY)
+    assert not observed.heard(KEY).silent
 
 
 def test_what_was_said_of_a_partition_that_is_gone_is_forgotten() -> None:
     observed = Observed()
     observed.apply(connected(1))
-    observed.apply(report(ONE, 0, ONE))
-    observed.forget(topic_id(1), 0, (TWO, ONE))
-    assert observed.report(ONE, topic_id(1), 0) is None
+    observed.apply(report(ONE, 0))
+    observed.forget(KEY)
+    assert observed.heard(KEY) == Heard()
+    observed.forget(KEY)
+    observed.forget_election(KEY)
+    observed.forget_silence(KEY)
 
 
 def test_the_first_lease_ends_once() -> None:

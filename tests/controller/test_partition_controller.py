@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from controller_model import Brain, ModelSc, connected, custom, lost, model, topic, topic_id
+from controller_model import Brain, ModelSc, connected, custom, lost, model, reported, topic, topic_id
 
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
-from tailrace.controller.events import LiveReplicasReported, ReconciliationDue, Stored
-from tailrace.controller.objects import Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
+from tailrace.controller.events import ReconciliationDue, Stored
+from tailrace.controller.objects import NO_LEADER, Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
+from tailrace.controller.observed import Heard
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 ONE, TWO, THREE = SpuId(1), SpuId(2), SpuId(3)
@@ -25,7 +26,12 @@ def set_live(sc: ModelSc, *live: int) -> None:
     live_replicas = tuple(map(SpuId, live))
     sc.report(sc.partition(1), live_replicas)
     sc.settle()
-    assert sc.partition(1).status.live_replicas == live_replicas
+    assert tuple(sc.partition(1).status.live_replicas) == live_replicas
+
+
+def led(sc: ModelSc) -> tuple[PartitionResolution, int, int, tuple[int, ...]]:
+    status = sc.partition(1).status
+    return status.resolution, status.leader, status.epoch, tuple(status.live_replicas)
 
 
 def test_a_new_partition_goes_offline_then_to_its_candidate_then_online() -> None:
@@ -37,7 +43,8 @@ def test_a_new_partition_goes_offline_then_to_its_candidate_then_online() -> Non
         (PartitionResolution.CANDIDATE_FOUND, 2, 0),
         (PartitionResolution.ONLINE, 2, 0),
     ]
-    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, TWO, Epoch(0), "first", (TWO,))
+    status = PartitionStatus(PartitionResolution.ONLINE, TWO, Epoch(0), "first", {TWO: "first"})
+    assert sc.partition(1).status == status
 
 
 def test_the_connections_are_told_of_what_concerns_spus_and_no_more() -> None:
@@ -52,7 +59,7 @@ def test_the_first_leader_is_the_first_replica_that_is_online() -> None:
     sc.write(custom(1))
     sc.write(topic("t", 1, 3, {0: (1, 3, 2)}))
     sc.settle()
-    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, THREE, Epoch(0), "first", (THREE,))
+    assert led(sc) == (PartitionResolution.ONLINE, THREE, 0, (THREE,))
 
 
 def test_a_partition_without_an_online_replica_says_so_and_is_led_when_one_comes() -> None:
@@ -66,7 +73,7 @@ def test_a_partition_without_an_online_replica_says_so_and_is_led_when_one_comes
     assert status.reason == "none of its SPUs is online: 1, 2"
     sc.start_spu(2)
     sc.settle()
-    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, TWO, Epoch(0), "first", (TWO,))
+    assert led(sc) == (PartitionResolution.ONLINE, TWO, 0, (TWO,))
 
 
 def test_a_lost_leader_is_followed_by_a_live_replica_at_the_next_epoch() -> None:
@@ -74,7 +81,93 @@ def test_a_lost_leader_is_followed_by_a_live_replica_at_the_next_epoch() -> None
     set_live(sc, 1, 3)
     sc.stop_spu(1)
     sc.settle()
-    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, THREE, Epoch(1), "first", (THREE,))
+    assert led(sc) == (PartitionResolution.ONLINE, THREE, 1, (ONE, THREE)), "the new leader says who is live"
+
+
+def test_the_live_replica_with_the_smallest_lag_is_elected() -> None:
+    sc = with_topic({0: (1, 2, 3)})
+    set_live(sc, 1, 2, 3)
+    sc.log_ends = {2: 7, 3: 8}
+    sc.kv.history.clear()
+    sc.stop_spu(1)
+    sc.settle()
+    assert led(sc) == (PartitionResolution.ONLINE, THREE, 1, (ONE, TWO, THREE))
+    assert [(each.status.resolution, each.status.leads) for each in sc.kv.history_of(Partition)] == [
+        (PartitionResolution.ELECTION, NO_LEADER),
+        (PartitionResolution.CANDIDATE_FOUND, THREE),
+        (PartitionResolution.ONLINE, THREE),
+    ]
+
+
+def test_a_candidate_that_does_not_respond_is_followed_by_the_next() -> None:
+    sc = with_topic({0: (1, 2, 3)})
+    set_live(sc, 1, 2, 3)
+    sc.log_ends = {2: 7, 3: 8}
+    sc.mute_elected = {3}
+    sc.stop_spu(1)
+    sc.settle()
+    assert led(sc)[:3] == (PartitionResolution.CANDIDATE_FOUND, THREE, 1)
+    sc.wait_for_leaders()
+    assert led(sc)[:3] == (PartitionResolution.ONLINE, TWO, 2)
+
+
+def test_when_none_responds_it_is_offline_until_one_returns_or_speaks_or_all_is_looked_at_again() -> None:
+    def all_silent() -> ModelSc:
+        sc = with_topic({0: (1, 2, 3)})
+        set_live(sc, 1, 2, 3)
+        sc.mute_elected = {2, 3}
+        sc.stop_spu(1)
+        sc.settle()
+        for _ in range(2):
+            sc.wait_for_leaders()
+        status = sc.partition(1).status
+        assert (status.resolution, status.epoch) == (PartitionResolution.OFFLINE, 2)
+        assert status.reason == "no live replica responds: 3, 2"
+        sc.wait_for_leaders()
+        assert sc.partition(1).status == status, "nothing is tried again without a reason"
+        sc.mute_elected.clear()
+        return sc
+
+    def returns(sc: ModelSc) -> None:
+        sc.start_spu(1, "second")
+
+    def connects_again(sc: ModelSc) -> None:
+        sc.from_connections.append(connected(3))
+
+    def speaks_late(sc: ModelSc) -> None:
+        sc.report(sc.partition(1), ())
+
+    for reason in (returns, connects_again, speaks_late, ModelSc.reconcile):
+        sc = all_silent()
+        reason(sc)
+        sc.settle()
+        assert led(sc)[0] is PartitionResolution.ONLINE, reason
+        assert led(sc)[2] == 3
+
+
+def test_when_all_stopped_uncleanly_the_one_with_the_most_leads_once_all_are_back() -> None:
+    sc = with_topic({0: (1, 2)})
+    set_live(sc, 1, 2)
+    for spu in (2, 1):
+        sc.stop_spu(spu)
+    sc.start_spu(1, "second")
+    sc.settle()
+    assert led(sc)[0] is PartitionResolution.OFFLINE
+    sc.log_ends = {1: 7, 2: 9}
+    sc.start_spu(2, "second")
+    sc.settle()
+    assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
+    assert sc.partition(1).status.live_replicas == {ONE: "first", TWO: "second"}
+
+
+def test_a_process_that_starts_anew_with_the_store_it_had_may_lead_at_once() -> None:
+    sc = with_topic({0: (1, 2)})
+    set_live(sc, 1, 2)
+    for spu in (2, 1):
+        sc.stop_spu(spu)
+    sc.start_spu(2, "second", store="first")
+    sc.settle()
+    assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
 
 
 def test_spus_are_told_that_a_partition_has_no_leader_any_more() -> None:
@@ -92,7 +185,7 @@ def test_a_replica_that_is_not_live_is_not_elected() -> None:
     sc.settle()
     status = sc.partition(1).status
     assert (status.resolution, status.leader, status.epoch) == (PartitionResolution.OFFLINE, 1, 0)
-    assert status.live_replicas == (ONE,)
+    assert tuple(status.live_replicas) == (ONE,)
     assert status.reason == "none of its live replicas is online: 1"
 
 
@@ -103,15 +196,17 @@ def test_the_last_live_replica_leads_again_when_it_returns() -> None:
         sc.settle()
         sc.start_spu(1, incarnation)
         sc.settle()
-        expected = PartitionStatus(PartitionResolution.ONLINE, ONE, Epoch(1), incarnation, (ONE,))
-        assert sc.partition(1).status == expected
+        status = sc.partition(1).status
+        assert (status.resolution, status.leader, status.epoch) == (PartitionResolution.ONLINE, ONE, 1)
+        assert (status.incarnation, status.live_replicas) == (incarnation, {ONE: incarnation})
 
 
 def test_an_spu_that_was_never_missed_is_elected_anew_when_its_process_is_another() -> None:
     sc = with_topic({0: (1, 2)})
     sc.start_spu(1, "second")
     sc.settle()
-    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, ONE, Epoch(1), "second", (ONE,))
+    assert led(sc) == (PartitionResolution.ONLINE, ONE, 1, (ONE,))
+    assert sc.partition(1).status.incarnation == "second"
 
 
 def test_a_live_replica_takes_over_from_a_leader_whose_process_has_started_anew() -> None:
@@ -119,44 +214,39 @@ def test_a_live_replica_takes_over_from_a_leader_whose_process_has_started_anew(
     set_live(sc, 1, 2)
     sc.start_spu(1, "second")
     sc.settle()
-    assert sc.partition(1).status == PartitionStatus(PartitionResolution.ONLINE, TWO, Epoch(1), "first", (TWO,))
+    assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
 
 
-def test_a_follower_that_goes_or_starts_anew_is_not_live_until_the_leader_says_so_again() -> None:
+def test_a_follower_that_goes_or_starts_anew_is_taken_out_by_nobody_but_the_leader() -> None:
     changes: list[Callable[[ModelSc], None]] = [lambda sc: sc.stop_spu(2), lambda sc: sc.start_spu(2, "second")]
     for change in changes:
         sc = with_topic({0: (1, 2)})
         set_live(sc, 1, 2)
+        before = sc.partition(1).status
         change(sc)
         sc.settle()
-        status = sc.partition(1).status
-        assert (status.leader, status.epoch, status.live_replicas) == (1, 0, (1,))
+        assert sc.partition(1).status == before
         sc.start_spu(2, "second")
         sc.settle()
-        assert sc.partition(1).status.live_replicas == (1,), "what the leader said of the process before counts no more"
+        assert sc.partition(1).status == before
         set_live(sc, 1, 2)
+        assert sc.partition(1).status.live_replicas == {ONE: "first", TWO: "second"}, "it has caught up again"
 
 
 def test_reports_of_others_and_of_other_epochs_change_nothing() -> None:
     sc = with_topic({0: (1, 2, 3)})
-    both = (ONE, TWO)
+    good = replace(reported(sc.partition(1)), members=((ONE, ""), (TWO, "first")))
     for report in (
-        LiveReplicasReported(TWO, topic_id(1), 0, Epoch(0), both),
-        LiveReplicasReported(ONE, topic_id(1), 0, Epoch(1), both),
-        LiveReplicasReported(ONE, topic_id(1), 0, NO_EPOCH, both),
-        LiveReplicasReported(ONE, topic_id(1), 7, Epoch(0), both),
-        LiveReplicasReported(ONE, topic_id(2), 0, Epoch(0), both),
-        LiveReplicasReported(SpuId(9), topic_id(1), 0, Epoch(0), both),
+        replace(good, spu=TWO),
+        replace(good, incarnation="another"),
+        replace(good, epoch=Epoch(1)),
+        replace(good, epoch=NO_EPOCH),
+        replace(good, number=7),
+        replace(good, topic_id=topic_id(2)),
+        replace(good, spu=SpuId(9)),
+        replace(good, version=3),
     ):
         assert sc.deliver(report) == [], report
-
-
-def test_a_report_names_replicas_that_are_there_and_always_its_leader() -> None:
-    sc = with_topic({0: (1, 2)}, 1, 2, 3)
-    sc.stop_spu(2)
-    sc.settle()
-    for live in ((ONE, THREE, TWO), (), (TWO,)):
-        assert sc.deliver(LiveReplicasReported(ONE, topic_id(1), 0, Epoch(0), live)) == [], live
 
 
 def test_a_report_that_came_before_its_epoch_was_read_counts_when_it_is() -> None:
@@ -166,9 +256,9 @@ def test_a_report_that_came_before_its_epoch_was_read_counts_when_it_is() -> Non
     online = next(each.object for each in puts if isinstance(each, Put))
     assert isinstance(online, Spu)
     brain.on(Stored(replace(online, version=2)), Stored(replace(topic("t"), version=3)))
-    brain.on(LiveReplicasReported(ONE, topic_id(1), 0, Epoch(4), (ONE,)))
-    found = PartitionStatus(PartitionResolution.CANDIDATE_FOUND, ONE, Epoch(4), "first", (ONE,))
+    found = PartitionStatus(PartitionResolution.CANDIDATE_FOUND, ONE, Epoch(4), "first", {ONE: "first"})
     partition = Partition("t", topic_id(1), 0, PartitionSpec(ONE, (ONE,)), found, version=5)
+    brain.on(reported(partition))
     actions = brain.on(Stored(partition))
     assert actions == [
         AddPartition(partition),
@@ -217,7 +307,7 @@ def test_a_removed_partition_is_deleted_from_the_connections() -> None:
     sc = with_topic({0: (1, 2)})
     sc.remove(sc.partition(1))
     assert sc.brain.on(sc.from_store.popleft()) == [DeletePartition(topic_id(1), 0)]
-    assert sc.brain.observed.report(ONE, topic_id(1), 0) is None, "nobody keeps what was said of it"
+    assert sc.brain.observed.heard((topic_id(1), 0)) == Heard(), "nobody keeps what was said of it"
 
 
 def test_nothing_is_left_to_do_at_rest() -> None:

@@ -13,7 +13,7 @@ def stored(spu: Spu, version: int) -> Stored:
     return Stored(replace(spu, version=version))
 
 
-ONLINE = SpuStatus(SpuResolution.ONLINE, "first", (listener(1),), address(1))
+ONLINE = SpuStatus(SpuResolution.ONLINE, "first", "first", (listener(1),), address(1))
 
 
 def test_a_registered_spu_may_connect_its_changes_are_told_and_its_end() -> None:
@@ -32,7 +32,7 @@ def test_an_spu_is_online_from_its_connection_to_its_loss() -> None:
     assert sc.spu(1).status == replace(ONLINE, resolution=SpuResolution.OFFLINE, reason="its lease has run out")
     sc.start_spu(1, "second")
     sc.settle()
-    assert sc.spu(1).status == replace(ONLINE, incarnation="second")
+    assert sc.spu(1).status == replace(ONLINE, incarnation="second", store_incarnation="second")
 
 
 def test_an_spu_whose_storage_is_full_is_online_and_says_why_it_takes_no_more() -> None:

@@ -133,7 +133,7 @@ async def test_more_than_can_travel_costs_the_stream_alone(monkeypatch: pytest.M
 async def test_a_process_leads_only_what_it_was_elected_for_itself(elected: str, leader: SpuId) -> None:
     """What the process before it had in its page cache may be lost: in that epoch nothing more is to be written."""
     async with _world() as world:
-        status = PartitionStatus(PartitionResolution.ONLINE, ONE, Epoch(5), elected, (ONE,))
+        status = PartitionStatus(PartitionResolution.ONLINE, ONE, Epoch(5), elected, {ONE: "store"})
         world.cache.put_partition(Partition("t", TopicId(int=7), 0, PartitionSpec(ONE, (ONE, TWO)), status))
         world.accept()
         await trio.testing.wait_all_tasks_blocked()

@@ -468,7 +468,7 @@ async def test_our_own_programs_may_ask_with_more_elements_than_a_stranger() -> 
         heard.append(message)
         return ReportLiveReplicasResponse()
 
-    report = ReportLiveReplicasRequest([ReportedPartition(live_replicas=[1] * (ELEMENTS_MAX + 1))])
+    report = ReportLiveReplicasRequest([ReportedPartition()] * (ELEMENTS_MAX + 1))
     async with _world(sc=hear, buffer_bytes=1 << 20) as world:
         await world.spu.ask(report)
     assert heard == [report]

@@ -1,0 +1,204 @@
+"""Carries out what elections need of the outside: asks candidates for their log ends, and waits for who was elected.
+
+All is asked of an SPU in one message, however many partitions are without a leader. An SPU that is still carrying out
+its specs, as one does that has just started, is given more time: it would be a bad reason for another leader.
+"""
+
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import Protocol
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.internal.describe_replicas import (
+    DescribedTopic,
+    DescribeReplicasRequest,
+    DescribeReplicasResponse,
+)
+from tailrace.server.private_link import LinkClosed
+
+from .actions import AskLogEnd, AwaitLeader, ElectionAction
+from .events import Event, LeaderSilent, LogEndsReported
+from .local_store import LocalStore, PartitionKey
+from .objects import PartitionResolution
+
+ANSWER_SECONDS_MAX = 1.0
+ASK_AGAIN_SECONDS = 0.05
+"""A replica that an SPU does not know yet is about to be opened."""
+BUSY_TIMES_MAX = 20
+"""So many times the usual time is given to an SPU that is carrying out specs all the while."""
+
+
+class Candidates(Protocol):
+    async def ask_spu(self, spu: SpuId, message: DescribeReplicasRequest) -> DescribeReplicasResponse:
+        """Raises LinkClosed."""
+
+    def is_connected(self, spu: SpuId, incarnation: str) -> bool:
+        """Whether that process is."""
+
+    def is_carrying_out_specs(self, spu: SpuId) -> bool: ...
+
+
+@dataclass(slots=True)
+class _Question:
+    action: AskLogEnd
+    asked_at: float
+
+
+@dataclass(order=True, slots=True)
+class _Deadline:
+    at: float
+    place: int
+    """Keeps equal ones in order."""
+    action: AwaitLeader = field(compare=False)
+    times: int = field(default=1, compare=False)
+
+
+class ElectionUpdater:
+    def __init__(
+        self,
+        candidates: Candidates,
+        local: LocalStore,
+        events: Callable[[Event], Awaitable[None]],
+        wait_seconds: float,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        self._candidates = candidates
+        self._local = local
+        self._events = events
+        self._wait_seconds = wait_seconds
+        self._logger = logger
+        self._questions: dict[SpuId, dict[PartitionKey, _Question]] = {}
+        self._asking: set[SpuId] = set()
+        self._awaited: dict[PartitionKey, AwaitLeader] = {}
+        self._deadlines: list[_Deadline] = []
+        self._deadlines_made = 0
+        self._wake = trio.Event()
+
+    # what happened
+
+    def take(self, action: ElectionAction) -> None:
+        """What is under way already is decided about again and again; it is done once."""
+        key = (action.topic_id, action.number)
+        if isinstance(action, AskLogEnd):
+            questions = self._questions.setdefault(action.spu, {})
+            if key in questions and questions[key].action == action:
+                return
+            questions[key] = _Question(action, trio.current_time())
+        elif self._awaited.get(key) != action:
+            self._awaited[key] = action
+            self._await(action, times=1)
+        else:
+            return
+        self._wake.set()
+
+    # life
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                for spu in [spu for spu in self._questions if spu not in self._asking]:
+                    self._asking.add(spu)
+                    nursery.start_soon(self._ask, spu)
+                await self._report_silent()
+                with trio.move_on_at(self._deadlines[0].at if self._deadlines else math.inf):
+                    await self._wake.wait()
+                self._wake = trio.Event()
+
+    async def _ask(self, spu: SpuId) -> None:
+        """All that there is to ask one SPU, until it has been answered, or not in time."""
+        questions = self._questions[spu]
+        while questions:
+            asked = dict(questions)
+            answered = await self._answer(spu, asked)
+            now = trio.current_time()
+            done = {key: each for key, each in asked.items() if key in answered or self._is_over(each, now)}
+            for key, question in done.items():
+                if questions[key] is question:
+                    del questions[key]
+            await self._report(spu, done, {key: end for key, end in answered.items() if end is not None})
+            if len(done) < len(asked):
+                await trio.sleep(ASK_AGAIN_SECONDS)
+        del self._questions[spu]
+        self._asking.remove(spu)
+
+    async def _answer(self, spu: SpuId, asked: dict[PartitionKey, _Question]) -> dict[PartitionKey, int | None]:
+        """By partition; None where the SPU cannot read what it has."""
+        numbers: dict[TopicId, list[int]] = {}
+        for topic_id, number in asked:
+            numbers.setdefault(topic_id, []).append(number)
+        topics = [DescribedTopic(topic_id, each) for topic_id, each in numbers.items()]
+        try:
+            with trio.fail_after(ANSWER_SECONDS_MAX):
+                answer = await self._candidates.ask_spu(spu, DescribeReplicasRequest(topics))
+        except (LinkClosed, KafkaError, trio.TooSlowError):
+            return {}
+        ends = {
+            (each.topic_id, each.partition): None if each.error_message else each.log_end for each in answer.replicas
+        }
+        return {
+            key: ends[key]
+            for key, question in asked.items()
+            if key in ends and self._candidates.is_connected(spu, question.action.incarnation)
+        }
+
+    def _is_over(self, question: _Question, now: float) -> bool:
+        seconds = ANSWER_SECONDS_MAX
+        if self._candidates.is_carrying_out_specs(question.action.spu):
+            seconds *= BUSY_TIMES_MAX
+        return now >= question.asked_at + seconds
+
+    async def _report(self, spu: SpuId, done: dict[PartitionKey, _Question], log_ends: dict[PartitionKey, int]) -> None:
+        for incarnation in dict.fromkeys(question.action.incarnation for question in done.values()):
+            asked = {
+                key: question.action.epoch
+                for key, question in done.items()
+                if question.action.incarnation == incarnation
+            }
+            ends = {key: log_ends[key] for key in asked if key in log_ends}
+            if len(ends) < len(asked):
+                self._logger.warning("candidate_without_log_end", spu=spu, partitions=len(asked) - len(ends))
+            await self._events(LogEndsReported(spu, incarnation, asked, ends))
+
+    # waiting for who was elected
+
+    def _await(self, action: AwaitLeader, times: int) -> None:
+        self._deadlines_made += 1
+        at = trio.current_time() + self._wait_seconds
+        heappush(self._deadlines, _Deadline(at, self._deadlines_made, action, times))
+
+    async def _report_silent(self) -> None:
+        """Those whose time is over."""
+        now = trio.current_time()
+        while self._deadlines and self._deadlines[0].at <= now:
+            deadline = heappop(self._deadlines)
+            action = deadline.action
+            key = (action.topic_id, action.number)
+            if self._awaited.get(key) != action:
+                continue
+            if not self._is_awaited(action):
+                del self._awaited[key]
+            elif deadline.times < BUSY_TIMES_MAX and self._candidates.is_carrying_out_specs(action.spu):
+                self._await(action, deadline.times + 1)
+            else:
+                del self._awaited[key]
+                self._logger.warning(
+                    "leader_silent", spu=action.spu, topic_id=str(action.topic_id), partition=action.number
+                )
+                await self._events(
+                    LeaderSilent(action.spu, action.incarnation, action.topic_id, action.number, action.epoch)
+                )
+
+    def _is_awaited(self, action: AwaitLeader) -> bool:
+        partition = self._local.partitions.get((action.topic_id, action.number))
+        return (
+            partition is not None
+            and partition.status.resolution is PartitionResolution.CANDIDATE_FOUND
+            and partition.status.epoch == action.epoch
+        )
