@@ -47,7 +47,7 @@ class PartitionSpec:
     """The preferred leader first."""
     live_replicas: tuple[SpuId, ...]
     leader_incarnation: str = ""
-    """Of the process that the epoch was given to. This and what follows is known only to those that hold the partition."""
+    """Of the process that the epoch was given to. Only those that hold the partition know this and what follows."""
     live_incarnations: Mapping[SpuId, str] = field(default_factory=lambda: NOBODY)
     """Of the live replicas: each one's store as it was when it was known to have caught up."""
     version: int = 0
