@@ -12,6 +12,7 @@ from tailrace.server.metrics import ServerMetrics, counters
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+    from .peer_gauges import PeerGauges
     from .replica_counts import ReplicaCounts
 
 
@@ -41,6 +42,7 @@ class Gauges:
         used_bytes: int = 0,
         size_bytes: int | None = None,
         counts: "ReplicaCounts | None" = None,
+        peers: Iterable["PeerGauges"] = (),
     ) -> None:
         self.partitions = list(partitions)
         self.unsynced_seconds_max = unsynced_seconds_max
@@ -48,6 +50,7 @@ class Gauges:
         self.size_bytes = size_bytes
         """How much may be stored; None: as much as the disk takes."""
         self.counts = counts
+        self.peers = list(peers)
 
 
 class PartitionGauges:
@@ -117,6 +120,12 @@ _PARTITION_GAUGES = (
     ("size_bytes", "tailrace_log_size_bytes", "Size of the log's segments."),
     ("unsynced_records", "tailrace_log_unsynced_records", "Records a power failure may take: not on the disk yet."),
 )
+_PEER_COUNTERS = (
+    ("sent_messages", "tailrace_replicated_out_messages", "Messages with record batches sent to another SPU."),
+    ("sent_bytes", "tailrace_replicated_out_bytes", "Bytes of record batches sent to another SPU."),
+    ("received_messages", "tailrace_replicated_in_messages", "Messages with record batches received from another SPU."),
+    ("received_bytes", "tailrace_replicated_in_bytes", "Bytes of record batches received from another SPU."),
+)
 
 
 def _families(metrics: BrokerMetrics, gauges: Gauges) -> Iterator["Metric"]:
@@ -144,3 +153,27 @@ def _families(metrics: BrokerMetrics, gauges: Gauges) -> Iterator["Metric"]:
         for partition in gauges.partitions:
             family.add_metric([partition.topic, str(partition.partition)], getattr(partition, attribute))
         yield family
+    yield from _peer_families(gauges.peers)
+
+
+def _peer_families(peers: list["PeerGauges"]) -> Iterator["Metric"]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    for attribute, name, text in _PEER_COUNTERS:
+        counter = CounterMetricFamily(name, text, labels=["spu"])
+        for peer in peers:
+            counter.add_metric([str(peer.spu)], getattr(peer.traffic, attribute))
+        yield counter
+    ages = GaugeMetricFamily(
+        "tailrace_peer_link_age_seconds",
+        "Age of a link to another SPU, which leads or follows on it.",
+        labels=["spu", "role"],
+    )
+    links = 0
+    for peer in peers:
+        for role, seconds in (("leader", peer.seconds_as_leader), ("follower", peer.seconds_as_follower)):
+            if seconds is not None:
+                links += 1
+                ages.add_metric([str(peer.spu), role], seconds)
+    yield ages
+    yield GaugeMetricFamily("tailrace_peer_links", "Links to other SPUs.", value=links)

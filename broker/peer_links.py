@@ -4,18 +4,24 @@ A follower's SPU dials the leader's, once for all replicas that it follows there
 what waits on it is lost then: those who use it say it again. So nobody waits for an answer, and nothing is promised.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
+import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.chance import Chance
-from tailrace.runtime.network import Listener, Network
+from tailrace.runtime.network import Connection, Listener, Network
+from tailrace.server.inbox import SHARED_BYTES
 from tailrace.storage.checkpoints import ReplicaKey
 
+from .peer_acceptor import PeerAcceptor
+from .peer_dialler import PeerDialler
+from .peer_gauges import PeerGauges, PeerTraffic
+from .peer_link import PeerLink
 from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
 from .replication.messages import Hello
 
@@ -41,16 +47,6 @@ class PeerSink(Protocol):
         """Nothing more has arrived for now; what was told meanwhile is sent after this."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerGauges:
-    """Of one link, at a scrape."""
-
-    spu: SpuId
-    is_leader: bool
-    """Whether this SPU leads on it, and the other one follows."""
-    age_seconds: float
-
-
 class PeerLinks:
     def __init__(
         self,
@@ -61,9 +57,23 @@ class PeerLinks:
         logger: FilteringBoundLogger,
     ) -> None:
         """The cluster says its id, who belongs to it, and where the private ports are."""
+        self._logger = logger
+        self._dialler = PeerDialler(identity, cluster, network, chance, partial(self._use, to_leader=True), logger)
+        self._acceptor = PeerAcceptor(identity, cluster, partial(self._use, to_leader=False), logger)
+        self._sink: PeerSink | None = None
+        self._leaders: dict[SpuId, PeerLink] = {}
+        self._followers: dict[SpuId, PeerLink] = {}
+        self._untold: list[PeerLink] = []
+        """Links with something that waits for the next `flush`."""
+        self._shared = memoryview(bytearray(SHARED_BYTES))
+        self._traffic: dict[SpuId, PeerTraffic] = {}
 
     async def run(self, sink: PeerSink, listener: Listener) -> None:
         """Dials and accepts, until cancelled."""
+        self._sink = sink
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._dialler.run)
+            await self._acceptor.serve(listener)
 
     # what is told
 
@@ -71,33 +81,114 @@ class PeerLinks:
         self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
         """Tells it on the link which that SPU has dialled, if there is one. It leaves with the next `flush`."""
+        self._tell(self._followers.get(spu), key, message, records)
 
     def to_leader(
         self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
         """Tells it on the link which this SPU has dialled, if there is one. It leaves with the next `flush`."""
+        self._tell(self._leaders.get(spu), key, message, records)
+
+    def _tell(
+        self, link: PeerLink | None, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None
+    ) -> None:
+        if link is None:
+            return
+        link.tell(key, message, records)
+        if not link.has_untold:
+            link.has_untold = True
+            self._untold.append(link)
 
     def flush(self) -> None:
-        """Sends what was told, as far as the connections take it. Called by whoever ends a turn; after `end_turn` it
-        happens by itself."""
+        """Sends what was told, as far as the connections take it.
+
+        Whoever ends a turn calls this; after the sink's `end_turn` it happens by itself.
+        """
+        untold = self._untold
+        while untold:
+            untold.pop().flush()
 
     def forget(self, key: ReplicaKey) -> None:
-        """Drops all that waits to be sent for that replica: its role has changed."""
+        """Drops all that waits for that replica, to be sent or to be taken: its role has changed."""
+        for link in self._links():
+            link.forget(key)
 
     def take_hellos(self, key: ReplicaKey) -> Sequence[Hello]:
         """The newest Hello of each SPU that is linked and said one: it may have come before its leader was ready."""
-        raise NotImplementedError
+        hellos = (link.hellos.pop(key, None) for link in self._followers.values())
+        return [hello for hello in hellos if hello is not None]
 
     # who is dialled
 
     def follow(self, spu: SpuId) -> None:
-        """One more replica follows that SPU: there shall be a link to it."""
+        """One replica more follows that SPU: there shall be a link to it."""
+        self._dialler.follow(spu)
 
     def unfollow(self, spu: SpuId) -> None:
         """One replica fewer; the link ends with the last one."""
+        self._dialler.unfollow(spu)
 
     def is_linked(self, spu: SpuId, *, from_leader: bool) -> bool:
-        raise NotImplementedError
+        return spu in (self._leaders if from_leader else self._followers)
+
+    # what is
 
     def gauges(self, now: float) -> list[PeerGauges]:
-        raise NotImplementedError
+        """Of each SPU to which there was ever a link."""
+
+        def age_seconds(link: PeerLink | None) -> float | None:
+            return None if link is None else now - link.since
+
+        return [
+            PeerGauges(spu, traffic, age_seconds(self._leaders.get(spu)), age_seconds(self._followers.get(spu)))
+            for spu, traffic in self._traffic.items()
+        ]
+
+    def _links(self) -> Iterator[PeerLink]:
+        yield from self._leaders.values()
+        yield from self._followers.values()
+
+    # one link
+
+    async def _use(self, connection: Connection, peer: PeerIdentity, *, to_leader: bool) -> None:
+        """Until it ends; it takes the place of an earlier one."""
+        links = self._leaders if to_leader else self._followers
+        try:
+            while (earlier := links.get(peer.spu)) is not None:
+                earlier.close("it has connected anew")
+                await earlier.ended.wait()
+        except BaseException:
+            connection.close()
+            raise
+        link = links[peer.spu] = PeerLink(
+            connection,
+            peer,
+            to_leader=to_leader,
+            receiver=self,
+            shared=self._shared,
+            traffic=self._traffic.setdefault(peer.spu, PeerTraffic()),
+            logger=self._logger,
+        )
+        assert self._sink is not None
+        self._logger.info("peer_linked", spu=peer.spu, peer=str(connection.remote), leader=to_leader)
+        self._sink.on_linked(peer.spu, to_leader)
+        self.flush()
+        try:
+            await link.run()
+        finally:
+            del links[peer.spu]
+            self._logger.info("peer_unlinked", spu=peer.spu, leader=to_leader, reason=link.closed_because)
+            self._sink.on_unlinked(peer.spu, to_leader)
+            self.flush()
+
+    def on_message(
+        self, link: PeerLink, key: ReplicaKey, message: PeerMessage, batches: ReceivedBatches | None
+    ) -> None:
+        assert self._sink is not None
+        peer = link.peer
+        self._sink.on_message(peer.spu, peer.incarnation, link.to_leader, key, message, batches)
+
+    def end_turn(self) -> None:
+        assert self._sink is not None
+        self._sink.end_turn()
+        self.flush()

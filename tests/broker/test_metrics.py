@@ -3,7 +3,9 @@ from math import inf
 from prometheus_client.parser import text_string_to_metric_families
 
 from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, render
+from tailrace.broker.peer_gauges import PeerGauges, PeerTraffic
 from tailrace.broker.replica_counts import ReplicaCounts
+from tailrace.protocol.ids import SpuId
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
 
@@ -54,6 +56,21 @@ def test_how_replicas_stand_is_scraped() -> None:
     assert scraped[_plain("tailrace_under_min_insync_partitions")] == 6
     assert scraped[_plain("tailrace_offline_replicas")] == 5
     assert scraped[_plain("tailrace_follower_lag_records")] == 4
+
+
+def test_links_to_other_spus_are_scraped() -> None:
+    peers = [
+        PeerGauges(SpuId(2), PeerTraffic(1, 200, 3, 400), None, 5.5),
+        PeerGauges(SpuId(3), PeerTraffic(), 6.5, 7.5),
+        PeerGauges(SpuId(4), PeerTraffic(), None, None),
+    ]
+    scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, peers=peers))
+    assert scraped[_plain("tailrace_peer_links")] == 3
+    assert scraped[_plain("tailrace_peer_link_age_seconds", spu="2", role="follower")] == 5.5
+    assert scraped[_plain("tailrace_peer_link_age_seconds", spu="3", role="leader")] == 6.5
+    assert _plain("tailrace_peer_link_age_seconds", spu="2", role="leader") not in scraped
+    names = ("out_messages", "out_bytes", "in_messages", "in_bytes")
+    assert [scraped[_plain(f"tailrace_replicated_{name}_total", spu="2")] for name in names] == [1, 200, 3, 400]
 
 
 def test_every_counter_is_scraped_before_anything_has_happened() -> None:

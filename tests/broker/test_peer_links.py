@@ -1,18 +1,257 @@
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import UUID
 
+import pytest
 import structlog
+import trio
+from batch_samples import make_batch
+from peers import KEY, Spu, append, append_reply, cluster_of, identity, private_address, put_spu
 from simulation.network import MemoryNetwork
 
+from tailrace.broker.peer_gauges import PeerTraffic
+from tailrace.broker.peer_introduction import introduce
 from tailrace.broker.peer_links import PeerLinks
-from tailrace.broker.peer_messages import PeerIdentity
-from tailrace.broker.replication.messages import Fenced
+from tailrace.broker.peer_messages import PeerMessage
+from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.messages import Append, Fenced, Hello
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.record_batch import read_header
 from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.file_range import FileRange
+from tailrace.runtime.files import RealFiles
+from tailrace.runtime.network import Address, TcpNetwork
+from tailrace.storage.checkpoints import ReplicaKey
+
+LEADER, FOLLOWER = SpuId(1), SpuId(2)
+OTHER = (UUID(int=8), 3)
 
 
-def test_what_is_told_to_nobody_is_lost() -> None:
-    identity = PeerIdentity(SpuId(1), "store", "process")
-    links = PeerLinks(identity, Cluster(), MemoryNetwork(), RandomChance(1), structlog.get_logger())
-    links.to_follower(SpuId(2), (UUID(int=1), 0), Fenced(Epoch(3)))
+@asynccontextmanager
+async def _spus(*ids: int, network: MemoryNetwork | None = None) -> AsyncIterator[list[Spu]]:
+    network = network or MemoryNetwork()
+    cluster = cluster_of(*ids)
+    spus = [Spu(spu, network, cluster) for spu in ids]
+    async with trio.open_nursery() as nursery:
+        for spu in spus:
+            nursery.start_soon(spu.run, await network.listen(private_address(spu.id)))
+        yield spus
+        nursery.cancel_scope.cancel()
+
+
+async def _linked(leader: Spu, follower: Spu) -> None:
+    follower.links.follow(leader.id)
+    await follower.until(lambda: follower.links.is_linked(leader.id, from_leader=True))
+    await leader.until(lambda: leader.links.is_linked(follower.id, from_leader=False))
+
+
+async def test_a_follower_and_its_leader_tell_each_other(autojump_clock: object) -> None:
+    async with _spus(1, 2) as (leader, follower):
+        await _linked(leader, follower)
+        leader.links.to_follower(FOLLOWER, KEY, append(0))
+        leader.links.flush()
+        follower.links.to_leader(LEADER, OTHER, append_reply(2, 5))
+        follower.links.flush()
+        await follower.until_heard(1)
+        await leader.until_heard(1)
+        assert follower.heard == [(LEADER, KEY, append(0))]
+        assert leader.heard == [(FOLLOWER, OTHER, append_reply(2, 5))]
+        assert (leader.incarnations, follower.incarnations) == (["store-2"], ["store-1"])
+        assert leader.linked == [("linked", FOLLOWER, False)]
+        assert follower.linked == [("linked", LEADER, True)]
+
+
+async def test_two_spus_that_follow_each_other_have_two_links(autojump_clock: object) -> None:
+    async with _spus(1, 2) as (one, two):
+        await _linked(one, two)
+        await _linked(two, one)
+        one.links.to_follower(two.id, KEY, append(1))
+        one.links.to_leader(two.id, OTHER, append_reply(1, 2))
+        one.links.flush()
+        await two.until_heard(2)
+        assert sorted(two.heard, key=str) == sorted(
+            [(one.id, KEY, append(1)), (one.id, OTHER, append_reply(1, 2))], key=str
+        )
+        (gauges,) = one.links.gauges(trio.current_time())
+        assert (gauges.seconds_as_leader, gauges.seconds_as_follower) == (0, 0)
+
+
+async def test_answers_to_a_turn_leave_without_being_flushed(autojump_clock: object) -> None:
+    async with _spus(1, 2) as (leader, follower):
+        await _linked(leader, follower)
+
+        def answer(spu: SpuId, key: ReplicaKey, message: PeerMessage) -> None:
+            follower.links.to_leader(spu, key, append_reply(2, 9))
+
+        follower.answer = answer
+        leader.links.to_follower(FOLLOWER, KEY, append(0))
+        leader.links.flush()
+        await leader.until_heard(1)
+        assert leader.messages == [append_reply(2, 9)]
+
+
+async def test_hellos_wait_for_their_leader(autojump_clock: object) -> None:
+    async with _spus(1, 2, 3) as (leader, *followers):
+        for follower in followers:
+            await _linked(leader, follower)
+            follower.links.to_leader(LEADER, KEY, Hello(Epoch(4), follower.id, ""))
+            follower.links.to_leader(LEADER, OTHER, Hello(Epoch(5), follower.id, ""))
+            follower.links.flush()
+        await leader.until_heard(4)
+        hellos = sorted(leader.links.take_hellos(KEY), key=lambda hello: hello.spu)
+        assert hellos == [Hello(Epoch(4), SpuId(2), "store-2"), Hello(Epoch(4), SpuId(3), "store-3")]
+        assert leader.links.take_hellos(KEY) == []
+        followers[0].links.unfollow(LEADER)
+        await leader.until(lambda: not leader.links.is_linked(SpuId(2), from_leader=False))
+        assert [hello.spu for hello in leader.links.take_hellos(OTHER)] == [3]
+
+
+async def test_what_is_told_to_nobody_is_lost(autojump_clock: object) -> None:
+    async with _spus(1, 2) as (leader, follower):
+        leader.links.to_follower(FOLLOWER, KEY, append(0))
+        leader.links.flush()
+        await _linked(leader, follower)
+        leader.links.to_follower(FOLLOWER, KEY, append(1))
+        leader.links.flush()
+        await follower.until_heard(1)
+        assert follower.messages == [append(1)]
+
+
+async def test_both_sides_notice_the_end_and_link_again(autojump_clock: object) -> None:
+    async with _spus(1, 2) as (leader, follower):
+        await _linked(leader, follower)
+        follower.links.unfollow(LEADER)
+        follower.links.follow(LEADER)
+        await leader.until(lambda: len(leader.linked) == 3)
+        await follower.until(lambda: len(follower.linked) == 3)
+        assert leader.linked == [("linked", 2, False), ("unlinked", 2, False), ("linked", 2, False)]
+        assert follower.linked == [("linked", 1, True), ("unlinked", 1, True), ("linked", 1, True)]
+
+
+async def test_a_second_connection_of_an_spu_takes_the_place_of_the_first(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with _spus(1, 2, network=network) as (leader, follower):
+        await _linked(leader, follower)
+        again = await network.connect(private_address(1))
+        await introduce(again, identity(2), leader.cluster, LEADER)
+        await leader.until(lambda: len(leader.linked) == 3)
+        assert leader.linked == [("linked", 2, False), ("unlinked", 2, False), ("linked", 2, False)]
+
+
+async def test_an_spu_whose_host_died_without_a_word_is_missed(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with _spus(1, 3, network=network) as (leader, _):
+        put_spu(leader.cluster, 2, None)
+        silent = await network.connect(private_address(1))
+        await introduce(silent, identity(2), leader.cluster, LEADER)
+        started = trio.current_time()
+        await leader.until(lambda: ("unlinked", SpuId(2), False) in leader.linked)
+        assert 2 <= trio.current_time() - started <= 2.5
+
+
+async def test_what_was_forgotten_is_neither_sent_nor_taken(autojump_clock: object) -> None:
+    async with _spus(1, 2) as (leader, follower):
+        await _linked(leader, follower)
+        follower.links.to_leader(LEADER, KEY, Hello(Epoch(4), FOLLOWER, ""))
+        follower.links.flush()
+        await leader.until_heard(1)
+        leader.links.to_follower(FOLLOWER, KEY, append(0))
+        leader.links.forget(KEY)
+        assert leader.links.take_hellos(KEY) == []
+        leader.links.to_follower(FOLLOWER, OTHER, append(1))
+        leader.links.flush()
+        await follower.until_heard(1)
+        assert follower.messages == [append(1)]
+
+
+async def test_traffic_and_ages_are_told(autojump_clock: object) -> None:
+    async with _spus(1, 2) as (leader, follower):
+        await _linked(leader, follower)
+        batch = make_batch(0, size=300)
+        leader.links.to_follower(FOLLOWER, KEY, _append_of(batch), bytes(batch))
+        leader.links.flush()
+        await follower.until_heard(1)
+        await trio.sleep(10)
+        (at_leader,) = leader.links.gauges(trio.current_time())
+        assert (at_leader.spu, at_leader.traffic) == (FOLLOWER, PeerTraffic(sent_messages=1, sent_bytes=300))
+        assert (at_leader.seconds_as_leader, at_leader.seconds_as_follower) == (None, pytest.approx(10))
+        follower.links.unfollow(LEADER)
+        await follower.until(lambda: not follower.links.is_linked(LEADER, from_leader=True))
+        (at_follower,) = follower.links.gauges(trio.current_time())
+        assert at_follower.traffic == PeerTraffic(received_messages=1, received_bytes=300)
+        assert (at_follower.seconds_as_leader, at_follower.seconds_as_follower) == (None, None)
+
+
+def test_telling_before_anything_runs_is_harmless() -> None:
+    links = PeerLinks(identity(1), Cluster(), MemoryNetwork(), RandomChance(1), structlog.get_logger())
+    links.to_follower(FOLLOWER, KEY, Fenced(Epoch(3)))
+    links.forget(KEY)
     links.flush()
+    assert (links.take_hellos(KEY), links.gauges(0)) == ([], [])
+
+
+# real sockets
+
+
+def _append_of(batch: bytes | bytearray) -> Append:
+    header = read_header(batch)
+    entry = Entry(header.base_offset, header.next_offset, Epoch(0), header.crc, size=len(batch))
+    return append(header.base_offset, (entry,))
+
+
+@asynccontextmanager
+async def _real_spus() -> AsyncIterator[list[Spu]]:
+    network, cluster = TcpNetwork(), Cluster()
+    cluster.identify("real", LEADER)
+    spus = [Spu(spu, network, cluster) for spu in (LEADER, FOLLOWER)]
+    async with trio.open_nursery() as nursery, AsyncExitStack() as listening:
+        for spu in spus:
+            listener = await network.listen(Address("127.0.0.1", 0))
+            listening.callback(listener.close)
+            put_spu(cluster, spu.id, listener.address)
+            nursery.start_soon(spu.run, listener)
+        await _linked(*spus)
+        yield spus
+        nursery.cancel_scope.cancel()
+
+
+async def test_batches_of_any_size_go_through_real_sockets(tmp_path: object) -> None:
+    file = RealFiles().open(f"{tmp_path}/log", create=True)
+    batches = [bytes(make_batch(base, size=size)) for base, size in enumerate((100, 5000, 200_000, 3_000_000, 61))]
+    async with _real_spus() as (leader, follower):
+        position = 0
+        for batch in batches:
+            file.append(batch)
+            ranges = [FileRange(file, position, len(batch))]
+            position += len(batch)
+            leader.links.to_follower(FOLLOWER, KEY, _append_of(batch), lambda ranges=ranges: ranges)  # type: ignore[misc]
+        leader.links.flush()
+        await follower.until_heard(len(batches))
+        assert follower.messages == list(map(_append_of, batches))
+        assert follower.batches == batches
+
+
+async def test_many_replicas_share_a_real_connection() -> None:
+    keys = [(UUID(int=number), 0) for number in range(200)]
+    batch = bytes(make_batch(0, size=2000))
+    async with _real_spus() as (leader, follower):
+
+        def answer(spu: SpuId, key: ReplicaKey, message: PeerMessage) -> None:
+            follower.links.to_leader(spu, key, append_reply(2, 1))
+
+        follower.answer = answer
+        for key in keys:
+            for _ in range(5):
+                leader.links.to_follower(FOLLOWER, key, _append_of(batch), batch)
+        leader.links.flush()
+        await follower.until_heard(5 * len(keys))
+        await leader.until(lambda: {key for _, key, _ in leader.heard} == set(keys))
+        assert [key for _, key, _ in follower.heard[: len(keys)]] == keys, "each has had its turn"
+
+
+async def test_a_real_connection_that_ends_is_noticed_by_both() -> None:
+    async with _real_spus() as (leader, follower):
+        follower.links.unfollow(LEADER)
+        await leader.until(lambda: not leader.links.is_linked(FOLLOWER, from_leader=False))
+        assert not follower.links.is_linked(LEADER, from_leader=True)

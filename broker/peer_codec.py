@@ -1,0 +1,291 @@
+"""The replication core's messages as SPUs write them to each other, and back.
+
+What a follower is does not travel with each message: it said so once, when it introduced itself. Entries do not travel
+beside the batches either: they are what the headers of the batches say, each checked before anybody believes it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tailrace.protocol.control_batches import ControlKind, control_kind
+from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
+from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.internal.append_message import AppendMessage
+from tailrace.protocol.internal.append_reply_message import AppendReplyMessage
+from tailrace.protocol.internal.fenced_message import FencedMessage
+from tailrace.protocol.internal.fetch_entries_message import FetchEntriesMessage
+from tailrace.protocol.internal.fetched_entries_message import FetchedEntriesMessage
+from tailrace.protocol.internal.hello_message import HelloMessage
+from tailrace.protocol.internal.seal_message import EpochBeginning, SealMessage
+from tailrace.protocol.internal.seal_reply_message import DescribedEntry, SealReplyMessage
+from tailrace.protocol.internal_apis import PEER_APIS, InternalApiKey
+from tailrace.protocol.primitives import Part
+from tailrace.protocol.record_batch import crc_of, read_header
+from tailrace.storage.checkpoints import ReplicaKey
+
+from .peer_frames import frame, read_body, read_key
+from .peer_messages import FetchedEntries, FetchEntries, PeerIdentity, PeerMessage, ReceivedBatches
+from .replication.entries import Entry, EntryKind, EpochStart
+from .replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
+
+_NOTHING = -1
+_KINDS = {None: EntryKind.EVENT, ControlKind.HOLE: EntryKind.HOLE, ControlKind.BRIDGE: EntryKind.BRIDGE}
+_KIND_NUMBERS: Mapping[int, EntryKind] = {kind.value: kind for kind in EntryKind}
+
+Told = tuple[ReplicaKey, PeerMessage, ReceivedBatches | None]
+
+
+# From the core to the wire
+
+
+def encode(key: ReplicaKey, message: PeerMessage, records: Part | None = None) -> list[Part]:
+    """The frame; `records` stands in it as it was given."""
+    return frame(_TO_WIRE[type(message)](key, message, records))
+
+
+def _append_to_wire(key: ReplicaKey, message: Append, records: Part | None) -> AppendMessage:
+    return AppendMessage(
+        key[0],
+        key[1],
+        message.epoch,
+        message.base,
+        message.high_watermark,
+        message.log_end,
+        message.log_start,
+        list(message.live_replicas),
+        records,
+    )
+
+
+def _append_reply_to_wire(key: ReplicaKey, message: AppendReply, records: Part | None) -> AppendReplyMessage:
+    return AppendReplyMessage(
+        key[0],
+        key[1],
+        message.epoch,
+        message.matched_end,
+        message.log_end,
+        message.high_watermark,
+        message.missed,
+    )
+
+
+def _seal_reply_to_wire(key: ReplicaKey, message: SealReply, records: Part | None) -> SealReplyMessage:
+    return SealReplyMessage(
+        key[0],
+        key[1],
+        message.epoch,
+        message.high_watermark,
+        message.log_start,
+        message.log_end,
+        message.in_doubt,
+        [
+            DescribedEntry(entry.base, entry.end, entry.epoch, entry.kind.value, entry.content, entry.size)
+            for entry in message.entries
+        ],
+    )
+
+
+def _seal_to_wire(key: ReplicaKey, message: Seal, records: Part | None) -> SealMessage:
+    entries_from = _NOTHING if message.entries_from is None else message.entries_from
+    epochs = [EpochBeginning(epoch, start) for epoch, start in message.epochs]
+    return SealMessage(key[0], key[1], message.epoch, entries_from, message.log_end, epochs)
+
+
+def _hello_to_wire(key: ReplicaKey, message: Hello, records: Part | None) -> HelloMessage:
+    return HelloMessage(key[0], key[1], message.epoch)
+
+
+def _fenced_to_wire(key: ReplicaKey, message: Fenced, records: Part | None) -> FencedMessage:
+    return FencedMessage(key[0], key[1], message.promised)
+
+
+def _fetch_to_wire(key: ReplicaKey, message: FetchEntries, records: Part | None) -> FetchEntriesMessage:
+    return FetchEntriesMessage(key[0], key[1], message.epoch, message.start, message.end)
+
+
+def _fetched_to_wire(key: ReplicaKey, message: FetchedEntries, records: Part | None) -> FetchedEntriesMessage:
+    return FetchedEntriesMessage(key[0], key[1], message.epoch, message.start, records)
+
+
+_TO_WIRE: Mapping[type[PeerMessage], Callable[[ReplicaKey, Any, Part | None], Any]] = {
+    Append: _append_to_wire,
+    AppendReply: _append_reply_to_wire,
+    SealReply: _seal_reply_to_wire,
+    Seal: _seal_to_wire,
+    Hello: _hello_to_wire,
+    Fenced: _fenced_to_wire,
+    FetchEntries: _fetch_to_wire,
+    FetchedEntries: _fetched_to_wire,
+}
+
+
+# From the wire to the core
+
+
+def decode_told(received: memoryview, peer: PeerIdentity, *, from_leader: bool) -> Told | None:
+    """What a frame (without its size) says, about which replica; None: nothing, its sender is just there.
+
+    Raises RemoteProtocolError, also for what a leader says and a follower does not, or the other way round.
+    """
+    key = read_key(received)
+    expected = (_FROM_LEADER if from_leader else _FROM_FOLLOWER).get(key)
+    if expected is None:
+        if key is InternalApiKey.PING:
+            return None
+        raise RemoteProtocolError(f"{PEER_APIS[key].name}, which this side does not expect")
+    cls, from_wire = expected
+    wire = read_body(cls, received)
+    message, batches = from_wire(wire, peer)
+    return (wire.topic_id, wire.partition), message, batches
+
+
+FromWire = Callable[[Any, PeerIdentity], tuple[PeerMessage, ReceivedBatches | None]]
+
+
+def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBatches | None]:
+    epoch, base, log_end = wire.epoch, wire.base, wire.log_end
+    _check_none_is_negative("Append", epoch, base, wire.high_watermark, log_end, wire.log_start)
+    batches = None
+    entries: tuple[Entry, ...] = ()
+    if wire.records:
+        entries, batches = _batches(wire.records, epoch, base, log_end)
+    live_replicas = frozenset(map(SpuId, wire.live_replicas))
+    message = Append(Epoch(epoch), base, entries, wire.high_watermark, log_end, wire.log_start, live_replicas)
+    return message, batches
+
+
+def _append_reply(wire: AppendReplyMessage, peer: PeerIdentity) -> tuple[AppendReply, None]:
+    _check_none_is_negative("AppendReply", wire.epoch, wire.matched_end, wire.log_end, wire.high_watermark)
+    return (
+        AppendReply(
+            Epoch(wire.epoch),
+            peer.spu,
+            peer.incarnation,
+            wire.matched_end,
+            wire.log_end,
+            wire.high_watermark,
+            wire.missed,
+        ),
+        None,
+    )
+
+
+def _seal_reply(wire: SealReplyMessage, peer: PeerIdentity) -> tuple[SealReply, None]:
+    _check_none_is_negative("SealReply", wire.epoch, wire.high_watermark, wire.log_start, wire.log_end)
+    entries = tuple(_described(entry) for entry in wire.entries)
+    _check_order(entries, wire.log_end)
+    reply = SealReply(
+        Epoch(wire.epoch),
+        peer.spu,
+        peer.incarnation,
+        wire.high_watermark,
+        wire.log_end,
+        wire.in_doubt,
+        entries,
+        wire.log_start,
+    )
+    return reply, None
+
+
+def _seal(wire: SealMessage, peer: PeerIdentity) -> tuple[Seal, None]:
+    _check_none_is_negative("Seal", wire.epoch, wire.log_end)
+    epochs = tuple(EpochStart(Epoch(beginning.epoch), beginning.start) for beginning in wire.epochs)
+    entries_from = None if wire.entries_from < 0 else wire.entries_from
+    return Seal(Epoch(wire.epoch), entries_from, wire.log_end, epochs), None
+
+
+def _hello(wire: HelloMessage, peer: PeerIdentity) -> tuple[Hello, None]:
+    _check_none_is_negative("Hello", wire.epoch)
+    return Hello(Epoch(wire.epoch), peer.spu, peer.incarnation), None
+
+
+def _fenced(wire: FencedMessage, peer: PeerIdentity) -> tuple[Fenced, None]:
+    _check_none_is_negative("Fenced", wire.promised)
+    return Fenced(Epoch(wire.promised)), None
+
+
+def _fetch(wire: FetchEntriesMessage, peer: PeerIdentity) -> tuple[FetchEntries, None]:
+    _check_none_is_negative("FetchEntries", wire.epoch, wire.start, wire.end - wire.start)
+    return FetchEntries(Epoch(wire.epoch), wire.start, wire.end), None
+
+
+def _fetched(wire: FetchedEntriesMessage, peer: PeerIdentity) -> tuple[FetchedEntries, ReceivedBatches | None]:
+    _check_none_is_negative("FetchedEntries", wire.epoch, wire.start)
+    batches = _batches(wire.records, wire.epoch, wire.start, None)[1] if wire.records else None
+    return FetchedEntries(Epoch(wire.epoch), wire.start), batches
+
+
+_FROM_LEADER: Mapping[InternalApiKey, tuple[type[Any], FromWire]] = {
+    InternalApiKey.SEAL: (SealMessage, _seal),
+    InternalApiKey.APPEND: (AppendMessage, _append),
+    InternalApiKey.FENCED: (FencedMessage, _fenced),
+    InternalApiKey.FETCH_ENTRIES: (FetchEntriesMessage, _fetch),
+}
+_FROM_FOLLOWER: Mapping[InternalApiKey, tuple[type[Any], FromWire]] = {
+    InternalApiKey.HELLO: (HelloMessage, _hello),
+    InternalApiKey.SEAL_REPLY: (SealReplyMessage, _seal_reply),
+    InternalApiKey.APPEND_REPLY: (AppendReplyMessage, _append_reply),
+    InternalApiKey.FENCED: (FencedMessage, _fenced),
+    InternalApiKey.FETCHED_ENTRIES: (FetchedEntriesMessage, _fetched),
+}
+
+
+# What may be believed
+
+
+def _batches(records: Any, epoch: int, start: int, log_end: int | None) -> tuple[tuple[Entry, ...], ReceivedBatches]:
+    """The batches, and what they are: whole, in order, beyond `start`, of this epoch or an earlier one."""
+    assert isinstance(records, memoryview), "it was decoded"
+    position, stop = 0, len(records)
+    entries = []
+    headers = []
+    previous_end = 0
+    end = start
+    while position < stop:
+        try:
+            header = read_header(records, position)
+        except KafkaError as reason:
+            raise RemoteProtocolError(str(reason)) from None
+        size = header.batch_length + 12
+        base = header.base_offset
+        end = base + header.last_offset_delta + 1
+        if position + size > stop:
+            raise RemoteProtocolError(f"the batch at offset {base} is cut short")
+        if crc_of(records, position, size) != header.crc:
+            raise RemoteProtocolError(f"the batch at offset {base} does not have its checksum")
+        if not previous_end <= base < end > start:
+            raise RemoteProtocolError(
+                f"a batch from {base} to {end} is out of place: before it all is known to {start}"
+            )
+        if not 0 <= header.leader_epoch <= epoch:
+            raise RemoteProtocolError(f"the batch at offset {base} is of epoch {header.leader_epoch}, told in {epoch}")
+        kind = _KINDS[control_kind(header, records, position)] if header.is_control else EntryKind.EVENT
+        entries.append(Entry(base, end, Epoch(header.leader_epoch), header.crc, kind, size))
+        headers.append(header)
+        previous_end = end
+        position += size
+    if log_end is not None and end > log_end:
+        raise RemoteProtocolError(f"batches up to {end} of a log that ends at {log_end}")
+    return tuple(entries), ReceivedBatches(records, headers)
+
+
+def _described(wire: DescribedEntry) -> Entry:
+    kind = _KIND_NUMBERS.get(wire.kind)
+    if kind is None:
+        raise RemoteProtocolError(f"an entry of kind {wire.kind}, which there is not")
+    return Entry(wire.base, wire.end, Epoch(wire.epoch), wire.content, kind, wire.size)
+
+
+def _check_order(entries: Sequence[Entry], log_end: int) -> None:
+    end = 0
+    for entry in entries:
+        if not end <= entry.base < entry.end <= log_end or entry.size <= 0:
+            raise RemoteProtocolError(
+                f"an entry from {entry.base} to {entry.end} of {entry.size} bytes is out of place"
+            )
+        end = entry.end
+
+
+def _check_none_is_negative(name: str, *numbers: int) -> None:
+    if min(numbers) < 0:
+        raise RemoteProtocolError(f"{name} names the number {min(numbers)}")

@@ -1,0 +1,24 @@
+"""What is counted of the links to one other SPU, and read off them at a scrape."""
+
+from dataclasses import dataclass
+
+from tailrace.protocol.ids import SpuId
+
+
+@dataclass(slots=True)
+class PeerTraffic:
+    """Batches that went to one SPU, or came from it, since this one started."""
+
+    sent_messages: int = 0
+    sent_bytes: int = 0
+    received_messages: int = 0
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PeerGauges:
+    spu: SpuId
+    traffic: PeerTraffic
+    seconds_as_leader: float | None
+    """For how long there has been a link on which that SPU leads and this one follows; None: there is none."""
+    seconds_as_follower: float | None

@@ -1,0 +1,265 @@
+"""One connection between the SPUs of a follower and of a leader, seen from either side.
+
+A turn takes all frames that have arrived, one after the other, and then sends what was told meanwhile with one call:
+this is the way of every replicated batch. Nothing is promised; a link that is in doubt ends, and another one is made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
+from tailrace.protocol.internal.ping_message import PingMessage
+from tailrace.protocol.primitives import Part
+from tailrace.runtime.files import Buffer
+from tailrace.runtime.network import Connection
+from tailrace.server.inbox import Inbox
+from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox
+from tailrace.storage.checkpoints import ReplicaKey
+
+from .peer_codec import decode_told, encode
+from .peer_frames import FRAME_BYTES_MAX, frame
+from .peer_gauges import PeerTraffic
+from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
+from .peer_queue import PeerQueue
+from .replication.messages import Hello
+
+TICK_SECONDS = 0.5
+"""A side that had nothing to say for so long says that it is there."""
+SILENT_TICKS_MAX = 4
+"""After so many without a byte the other side is taken for dead. Counted, so that a process which stood still itself
+does not take its own silence for that of all others."""
+GATHERED_BYTES_MAX = 256 * 1024
+"""So much is read from logs before it is sent."""
+SENT_PER_TURN_BYTES_MAX = 1024 * 1024
+"""The others' turn comes after this, also when the connection would take more."""
+HELLOS_KEPT_MAX = 100_000
+
+
+class LinkReceiver(Protocol):
+    def on_message(
+        self, link: "PeerLink", key: ReplicaKey, message: PeerMessage, batches: ReceivedBatches | None
+    ) -> None: ...
+
+    def end_turn(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Frame:
+    """Complete from the start, unlike a client's response."""
+
+    parts: Sequence[Part]
+
+
+class PeerLink:
+    def __init__(
+        self,
+        connection: Connection,
+        peer: PeerIdentity,
+        *,
+        to_leader: bool,
+        receiver: LinkReceiver,
+        shared: memoryview,
+        traffic: PeerTraffic,
+        logger: FilteringBoundLogger,
+    ) -> None:
+        """`to_leader`: this side dialled, as the follower. All links receive into the shared buffer."""
+        self.peer = peer
+        self.to_leader = to_leader
+        self.since = trio.current_time()
+        self.hellos: dict[ReplicaKey, Hello] = {}
+        """The newest of each replica, for a leader that is not ready yet."""
+        self.ended = trio.Event()
+        self.closed_because: str | None = None
+        self.has_untold = False
+        """Something waits for the next `flush`."""
+        self._connection = connection
+        self._receiver = receiver
+        self._inbox = Inbox(shared, FRAME_BYTES_MAX)
+        self._outbox = Outbox()
+        self._queue = PeerQueue()
+        self._traffic = traffic
+        self._logger = logger.bind(spu=peer.spu, peer=str(connection.remote))
+        self._running = trio.CancelScope()
+        self._unsent = trio.Event()
+        """The connection takes no more, or has taken its share of this turn."""
+        self._was_heard = True
+        self._has_spoken = True
+
+    async def run(self) -> None:
+        """Until the peer goes, falls silent or breaks the protocol, or the link is closed."""
+        try:
+            with self._running:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._send_rest)
+                    nursery.start_soon(self._watch)
+                    await self._receive()
+        finally:
+            self.close("the link was given up")
+            self._connection.close()
+            self.ended.set()
+
+    def close(self, reason: str) -> None:
+        """Ends `run` at once. Safe to call from anywhere; the first reason is the one that counts."""
+        if self.closed_because is None:
+            self.closed_because = reason
+        self._running.cancel()
+
+    def tell(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None) -> None:
+        self._queue.add(key, message, records)
+
+    def forget(self, key: ReplicaKey) -> None:
+        self._queue.forget(key)
+        self.hellos.pop(key, None)
+
+    # what arrives
+
+    async def _receive(self) -> None:
+        while self.closed_because is None:
+            room = self._inbox.room()
+            try:
+                count = self._connection.receive_into(room)
+                if count is None:
+                    await self._connection.wait_readable()
+                    continue
+            except OSError as error:
+                self.close(str(error))
+                return
+            if count == 0:
+                self.close("the other side closed the connection")
+                return
+            self._was_heard = True
+            self._inbox.received(count)
+            self._take_turn()
+            if count == len(room):
+                await trio.lowlevel.checkpoint()
+            elif self.closed_because is None:
+                try:
+                    await self._connection.wait_readable()
+                except OSError as error:
+                    self.close(str(error))
+
+    def _take_turn(self) -> None:
+        inbox = self._inbox
+        try:
+            while (received := inbox.next_request()) is not None:
+                told = decode_told(received, self.peer, from_leader=self.to_leader)
+                if told is not None:
+                    self._take(*told)
+        except RemoteProtocolError as reason:
+            self._logger.warning("private_request_refused", reason=str(reason))
+            self.close(str(reason))
+        self._receiver.end_turn()
+        inbox.end_turn()
+
+    def _take(self, key: ReplicaKey, message: PeerMessage, batches: ReceivedBatches | None) -> None:
+        if batches is not None:
+            self._traffic.received_messages += 1
+            self._traffic.received_bytes += len(batches.data)
+        elif type(message) is Hello and (key in self.hellos or len(self.hellos) < HELLOS_KEPT_MAX):
+            self.hellos[key] = message
+        self._receiver.on_message(self, key, message, batches)
+
+    # what is sent
+
+    def flush(self) -> None:
+        """Sends what was told, as far as the connection takes it; the rest follows by itself."""
+        self.has_untold = False
+        if self._unsent.is_set() or self.closed_because is not None:
+            return
+        try:
+            sent_before = self._outbox.sent_bytes
+            while self._gather():
+                if (
+                    not self._outbox.send(self._connection)
+                    or self._outbox.sent_bytes - sent_before >= SENT_PER_TURN_BYTES_MAX
+                ):
+                    self._unsent.set()
+                    break
+            if self._outbox.sent_bytes > sent_before:
+                self._has_spoken = True
+        except OSError as error:
+            self.close(str(error))
+
+    def _gather(self) -> bool:
+        """Makes frames of what waits, a certain amount at a time; says whether there is anything to send."""
+        gathered = 0
+        while self._queue and gathered < GATHERED_BYTES_MAX:
+            key, message, records = self._queue.take()
+            parts = self._frame(key, message, records)
+            if parts is not None:
+                gathered += sum(map(len, parts))
+                self._outbox.expect(_Frame(parts))
+        return self._outbox.collect()
+
+    def _frame(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> list[Part] | None:
+        """None if the log does not have any more what was to be sent: then nobody waits for it either."""
+        if records is None:
+            return encode(key, message)
+        try:
+            stretch = _Stretch.of(records)
+        except (OSError, KafkaError) as error:
+            self._logger.warning("records_not_sent", topic_id=str(key[0]), partition=key[1], reason=str(error))
+            return None
+        if stretch.size == 0:
+            return None
+        self._traffic.sent_messages += 1
+        self._traffic.sent_bytes += stretch.size
+        parts: list[Part] = []
+        for part in encode(key, message, stretch):
+            if part is stretch:
+                parts += stretch.parts
+            else:
+                parts.append(part)
+        return parts
+
+    async def _send_rest(self) -> None:
+        while True:
+            await self._unsent.wait()
+            try:
+                await self._connection.wait_writable()
+            except OSError as error:
+                self.close(str(error))
+                return
+            self._unsent = trio.Event()
+            self.flush()
+
+    # life
+
+    async def _watch(self) -> None:
+        silent_ticks = 0
+        while True:
+            await trio.sleep(TICK_SECONDS)
+            silent_ticks = 0 if self._was_heard else silent_ticks + 1
+            if silent_ticks >= SILENT_TICKS_MAX:
+                self.close(f"nothing was heard for {silent_ticks * TICK_SECONDS:g} s")
+                return
+            self._was_heard = False
+            if not self._has_spoken and not self._unsent.is_set():
+                self._outbox.expect(_Frame(frame(PingMessage())))
+            self._has_spoken = False
+            self.flush()
+
+
+class _Stretch:
+    """Batches of one message; the parts are in memory where they are small, else stretches of files."""
+
+    __slots__ = ("parts", "size")
+
+    def __init__(self, parts: Sequence[Part], size: int) -> None:
+        self.parts = parts
+        self.size = size
+
+    @classmethod
+    def of(cls, records: RecordsToSend) -> "_Stretch":
+        if isinstance(records, Buffer):
+            return cls((records,), len(records))
+        ranges = records()
+        size = sum(each.count for each in ranges)
+        return cls([each.read() for each in ranges] if size < SENDFILE_BYTES_MIN else ranges, size)
+
+    def __len__(self) -> int:
+        return self.size

@@ -1,0 +1,184 @@
+from random import Random
+from uuid import UUID
+
+import pytest
+from batch_samples import make_batch
+from peers import KEY, append, append_reply, identity
+
+from tailrace.broker.peer_codec import decode_told, encode
+from tailrace.broker.peer_frames import frame
+from tailrace.broker.peer_messages import FetchedEntries, FetchEntries, PeerMessage
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.messages import Append, Fenced, Hello, Seal, SealReply
+from tailrace.protocol.control_batches import bridge, hole
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.internal.ping_message import PingMessage
+from tailrace.protocol.record_batch import read_header
+
+FOLLOWER = identity(2)
+EPOCH = Epoch(4)
+
+
+def _frame(message: PeerMessage, records: bytes | bytearray | None = None) -> memoryview:
+    parts: list[bytes] = encode(KEY, message, records)  # type: ignore[assignment]
+    return memoryview(b"".join(parts))[4:]
+
+
+def _entry(batch: bytes | bytearray, kind: EntryKind = EntryKind.EVENT) -> Entry:
+    header = read_header(batch)
+    return Entry(header.base_offset, header.next_offset, Epoch(header.leader_epoch), header.crc, kind, size=len(batch))
+
+
+FROM_FOLLOWER: list[PeerMessage] = [
+    Hello(EPOCH, FOLLOWER.spu, FOLLOWER.incarnation),
+    append_reply(2, 9, missed=True),
+    SealReply(
+        EPOCH, FOLLOWER.spu, FOLLOWER.incarnation, 5, 100, True,
+        (
+            Entry(5, 9, Epoch(3), 0xFFFF_FFFF, EntryKind.EVENT, 77),
+            Entry(20, 30, EPOCH, 1, EntryKind.HOLE, 80),
+            Entry(30, 31, EPOCH, 2, EntryKind.BRIDGE, 81),
+        ),
+    ),
+    Fenced(EPOCH),
+]  # fmt: skip
+FROM_LEADER: list[PeerMessage] = [
+    append(9),
+    Seal(EPOCH, None),
+    Seal(EPOCH, 0),
+    Fenced(EPOCH),
+    FetchEntries(EPOCH, 3, 8),
+]
+
+
+def _name(message: PeerMessage) -> str:
+    return type(message).__name__
+
+
+@pytest.mark.parametrize("message", FROM_FOLLOWER, ids=_name)
+def test_what_a_follower_says_is_heard_as_it_was_said(message: PeerMessage) -> None:
+    assert decode_told(_frame(message), FOLLOWER, from_leader=False) == (KEY, message, None)
+
+
+@pytest.mark.parametrize("message", FROM_LEADER, ids=_name)
+def test_what_a_leader_says_is_heard_as_it_was_said(message: PeerMessage) -> None:
+    assert decode_told(_frame(message), identity(1), from_leader=True) == (KEY, message, None)
+
+
+@pytest.mark.parametrize("message", [message for message in FROM_FOLLOWER if type(message) is not Fenced], ids=_name)
+def test_a_leader_does_not_say_what_a_follower_says(message: PeerMessage) -> None:
+    with pytest.raises(RemoteProtocolError, match="does not expect"):
+        decode_told(_frame(message), FOLLOWER, from_leader=True)
+
+
+@pytest.mark.parametrize("message", [message for message in FROM_LEADER if type(message) is not Fenced], ids=_name)
+def test_a_follower_does_not_say_what_a_leader_says(message: PeerMessage) -> None:
+    with pytest.raises(RemoteProtocolError, match="does not expect"):
+        decode_told(_frame(message), FOLLOWER, from_leader=False)
+
+
+def test_that_a_peer_is_there_says_nothing_more() -> None:
+    parts: list[bytes] = frame(PingMessage())  # type: ignore[assignment]
+    assert decode_told(memoryview(b"".join(parts))[4:], FOLLOWER, from_leader=False) is None
+
+
+# records
+
+
+def test_entries_are_what_the_batches_say() -> None:
+    batches = [
+        make_batch(0, 3, size=100, epoch=2),
+        hole(5, 9, 4),  # compaction may have taken what was between
+        bridge(9, 4),
+        make_batch(10, 1, size=5000, epoch=4),
+    ]
+    kinds = [EntryKind.EVENT, EntryKind.HOLE, EntryKind.BRIDGE, EntryKind.EVENT]
+    entries = tuple(map(_entry, batches, kinds))
+    told = append(2, entries, epoch=4, log_end=11)
+    records = b"".join(batches)
+    key, message, received = decode_told(_frame(told, records), identity(1), from_leader=True) or (None, None, None)
+    assert (key, message) == (KEY, told)
+    assert received is not None
+    assert (received.data, received.headers) == (records, [read_header(batch) for batch in batches])
+
+
+def test_fetched_batches_are_checked_as_well() -> None:
+    batch = make_batch(7, 2, epoch=3)
+    told = FetchedEntries(EPOCH, 7)
+    _, message, received = decode_told(_frame(told, batch), FOLLOWER, from_leader=False) or (None, None, None)
+    assert message == told
+    assert received is not None
+    assert received.data == batch
+    batch[-1] ^= 1
+    with pytest.raises(RemoteProtocolError, match="checksum"):
+        decode_told(_frame(told, batch), FOLLOWER, from_leader=False)
+
+
+def _refused(told: Append, records: bytes | bytearray) -> str:
+    with pytest.raises(RemoteProtocolError) as refused:
+        decode_told(_frame(told, records), identity(1), from_leader=True)
+    return str(refused.value)
+
+
+def test_bad_batches_are_refused() -> None:
+    good = make_batch(5, 2, epoch=1)
+    told = append(5, (_entry(good),), log_end=7)
+    flipped = bytearray(good)
+    flipped[80] ^= 1
+    assert "checksum" in _refused(told, flipped)
+    assert "cut short" in _refused(told, good[:-1])
+    assert "cut short" in _refused(told, good + good[:20])
+    assert "out of place" in _refused(told, good + good)
+    assert "out of place" in _refused(append(7), good)
+    assert "log that ends at 6" in _refused(append(5, log_end=6), good)
+    assert "epoch 1, told in 0" in _refused(append(5, epoch=0), good)
+    assert "magic" in _refused(told, good[:16] + b"\x01" + good[17:])
+
+
+def test_impossible_numbers_are_refused() -> None:
+    with pytest.raises(RemoteProtocolError, match="-1"):
+        decode_told(_frame(append(-1)), identity(1), from_leader=True)
+    with pytest.raises(RemoteProtocolError, match="-5"):
+        decode_told(_frame(append_reply(2, -5)), FOLLOWER, from_leader=False)
+    with pytest.raises(RemoteProtocolError, match="-2"):
+        decode_told(_frame(FetchEntries(EPOCH, 5, 3)), identity(1), from_leader=True)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        (Entry(5, 5, EPOCH),),
+        (Entry(5, 7, EPOCH), Entry(6, 8, EPOCH)),
+        (Entry(5, 101, EPOCH),),
+        (Entry(5, 6, EPOCH, size=0),),
+    ],
+)
+def test_descriptions_out_of_place_are_refused(entries: tuple[Entry, ...]) -> None:
+    reply = SealReply(EPOCH, FOLLOWER.spu, FOLLOWER.incarnation, 5, 100, False, entries)
+    with pytest.raises(RemoteProtocolError, match="out of place"):
+        decode_told(_frame(reply), FOLLOWER, from_leader=False)
+
+
+def test_noise_is_refused_and_nothing_else() -> None:
+    random = Random(1)
+    frames = [bytes(_frame(message)) for message in FROM_FOLLOWER]
+    frames.append(bytes(_frame(FetchedEntries(EPOCH, 0), make_batch(0, 3))))
+    for _ in range(2000):
+        noisy = bytearray(random.choice(frames))
+        for _ in range(random.randrange(1, 4)):
+            noisy[random.randrange(4, len(noisy))] = random.randrange(256)
+        cut = memoryview(noisy)[: random.randrange(4, len(noisy) + 1)]
+        try:
+            told = decode_told(cut, FOLLOWER, from_leader=False)
+        except RemoteProtocolError:
+            continue
+        assert told is not None
+        (topic_id, partition), _, _ = told
+        assert isinstance(topic_id, UUID)
+        assert isinstance(partition, int)
+
+
+def test_who_follows_is_known_from_the_introduction() -> None:
+    told = decode_told(_frame(Hello(EPOCH, SpuId(99), "somebody else")), FOLLOWER, from_leader=False)
+    assert told == (KEY, Hello(EPOCH, FOLLOWER.spu, FOLLOWER.incarnation), None)
