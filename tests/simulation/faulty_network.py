@@ -9,7 +9,7 @@ import errno
 import math
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
@@ -197,7 +197,7 @@ class SimulatedConnection:
         elif self.peer.is_closed:
             self._hear_reset()
         else:
-            self._network.internet.note(data)
+            self._network.internet.note(self, data)
             self._outgoing.put(data)
 
     def send_file(self, file: File, position: int, count: int) -> int:
@@ -319,8 +319,11 @@ class Internet:
         self.digest = 0
         """Of everything that was ever sent: two runs with the same one had the same history."""
 
-    def note(self, sent: bytes) -> None:
-        self.digest = zlib.crc32(sent, self.digest)
+        self.on_sent: Callable[[SimulatedConnection, bytes], None] = lambda connection, data: None
+
+    def note(self, connection: SimulatedConnection, data: bytes) -> None:
+        self.digest = zlib.crc32(data, self.digest)
+        self.on_sent(connection, data)
 
     def process_on(self, host: str) -> "ProcessNetwork":
         return ProcessNetwork(self, host)

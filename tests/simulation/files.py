@@ -223,6 +223,11 @@ class SimulatedFiles:
     def boot_id(self) -> str:
         return f"boot-{self.boots}"
 
+    def synced_content(self, path: str) -> bytes:
+        """What the disk is sure to have of that file; nothing if its name is not there."""
+        node = self._synced_names.get(path)
+        return b"" if node is None else node.synced
+
     # below the calls
 
     def do(self, node: Node, operation: Write | Truncate) -> None:
@@ -322,7 +327,9 @@ def _after_crash(node: Node, keep: Keep) -> Node:
             if number == len(kept) - 1:
                 operation = Write(operation.position, operation.data[: keep.randint(0, len(operation.data))])
             elif keep.random() < 0.05:
-                operation = Write(operation.position, bytes(len(operation.data)))
+                # Where the file grew there are zeros then, and elsewhere what was there before.
+                grown = operation.data[max(0, len(content) - operation.position) :]
+                operation = Write(operation.position + len(operation.data) - len(grown), bytes(len(grown)))
         _apply_write(content, operation)
     return Node(node.is_directory, content, bytes(content))
 

@@ -15,8 +15,10 @@ from tailrace.controller.object_codec import decode
 from tailrace.controller.objects import Partition, PartitionResolution
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.record_batch import iterate
+from tailrace.storage.layout import store_path
+from tailrace.storage.promises import Promises
 
-from .world import World
+from .world import DATA_DIRECTORY, Machine, World
 
 Key = tuple[UUID, int]
 
@@ -68,14 +70,16 @@ class Invariants:
         """By partition."""
         return {key: set(map(int, found.status.live_replicas)) for key, found in self._stored.items()}
 
-    def has_caught_up(self, spu: int) -> bool:
-        """Whether it has, in each partition, all that it lost when its machine stopped."""
-        process = self._world.running_spus().get(spu)
-        if process is None:
+    def has_caught_up(self, spu: int, before: str, *, by_live_set: bool) -> bool:
+        """Whether it has, in each partition, all that it may have lost when its machine stopped in that incarnation."""
+        machine = self._world.spus[spu]
+        incarnation = store_incarnation(machine)
+        if incarnation == before:
             return False
-        incarnation = getattr(process, "store_incarnation", None)
-        live = [found.status.live_replicas.get(SpuId(spu)) for found in self._stored.values()]
-        return incarnation is not None and all(each == incarnation for each in live)
+        if by_live_set:
+            return all(found.status.live_replicas.get(SpuId(spu)) == incarnation for found in self._stored.values())
+        promises = Promises(machine.files.after_kill(), DATA_DIRECTORY)
+        return not any(promises.is_in_doubt((found.topic_id, found.number)) for found in self._stored.values())
 
     def unsettled(self, replicas: int) -> str | None:
         """Why this is not a cluster in which all is well; it should have so many replicas."""
@@ -157,6 +161,11 @@ class Invariants:
         _hold(status.epoch >= before, f"the stored epoch of {name} fell from {before} to {status.epoch}")
         self._stored[name] = partition
         self.elections += status.epoch != before
+
+
+def store_incarnation(machine: Machine) -> str:
+    path = store_path(DATA_DIRECTORY)
+    return machine.files.read(path).split()[2].decode() if machine.files.exists(path) else "none"
 
 
 def entries_of(replica: Replica, start: int, end: int) -> Iterator[Entry]:

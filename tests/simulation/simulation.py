@@ -14,8 +14,9 @@ from .consumer import Consumer
 from .determinism import random_of, run_seeded
 from .faults import FaultContext, carry_out
 from .history import PartitionHistory
-from .invariants import InvariantError, Invariants, entries_of
+from .invariants import InvariantError, Invariants, entries_of, store_incarnation
 from .partition_client import PartitionClient, RetryError, ask
+from .peer_watch import PeerWatch
 from .producer import Producer
 from .scenario import FAULTS_END, Scenario
 from .world import World, silent_logger
@@ -67,8 +68,10 @@ class _Run:
         self.scenario = scenario
         self.outcome = outcome
         self.logger = logger
-        self.damaged: set[int] = set()
-        """SPUs that have lost what was not synced, and have not caught up since."""
+        self.damaged: dict[int, str] = {}
+        """SPUs that have lost what was not synced, and have not caught up since: their store incarnations before."""
+        self.broken: list[str] = []
+        """Sentences about what was seen where nothing can be raised."""
 
     async def run(self) -> None:
         scenario = self.scenario
@@ -84,7 +87,10 @@ class _Run:
             )
             self.invariants = Invariants(self.world)
             self.histories = [PartitionHistory(number) for number in range(scenario.partitions)]
-            self.faults = FaultContext(self.world, self._may_lose_power, self.damaged.add)
+            machines = {machine.host: machine for machine in self.world.spus.values()}
+            self.peers = PeerWatch(machines, self.broken.append)
+            self.world.internet.on_sent = self.peers.on_sent
+            self.faults = FaultContext(self.world, self._may_lose_power, self._on_power_lost)
             await self.world.register()
             self.world.start_everything()
             nursery.start_soon(self._look)
@@ -157,6 +163,8 @@ class _Run:
         while True:
             await self.invariants.check()
             self._check_crashed()
+            if self.broken:
+                raise InvariantError(self.broken[0])
             self._forget_damage()
             await trio.sleep(LOOK_SECONDS)
 
@@ -168,13 +176,19 @@ class _Run:
         """Whether somebody else is sure to have what this one may lose: more than that, no policy promises."""
         if self.scenario.is_synced_before_acknowledging:
             return True
-        damaged = self.damaged | {spu}
+        damaged = {*self.damaged, spu}
         if self.scenario.policy != "live":
             return len(damaged) < _writes(self.scenario)
         return all(live - damaged for live in self.invariants.stored_live().values())
 
+    def _on_power_lost(self, spu: int) -> None:
+        self.damaged[spu] = store_incarnation(self.world.spus[spu])
+
     def _forget_damage(self) -> None:
-        self.damaged -= {spu for spu in self.damaged if self.invariants.has_caught_up(spu)}
+        by_live_set = self.scenario.policy == "live"
+        for spu, before in list(self.damaged.items()):
+            if self.invariants.has_caught_up(spu, before, by_live_set=by_live_set):
+                del self.damaged[spu]
 
     # the end
 

@@ -34,6 +34,7 @@ from .faulty_network import Internet, ProcessNetwork
 from .files import Keep, SimulatedFiles
 from .store_access import StoreAccess
 
+DATA_DIRECTORY = "/data/spu"
 EPOCH_MS = 1_700_000_000_000
 RESTART_SECONDS = 0.5
 """A supervisor starts a process again that gave up by itself."""
@@ -178,7 +179,7 @@ class World:
         network = self.internet.process_on(machine.host)
         settings = SpuSettings(
             number,
-            "/data/spu",
+            DATA_DIRECTORY,
             (ListenerSettings("PUBLIC", spu_address(number)),),
             broker=self._broker,
             controllers=tuple(self._sc_private(each) for each in self.scs),

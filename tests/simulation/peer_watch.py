@@ -1,0 +1,76 @@
+"""Looks at what SPUs write to each other: whoever speaks in an epoch has promised it, on the disk, before.
+
+It reads the wire and the disk, not the objects that should have done it: what was only meant to be synced is not found
+there.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from uuid import UUID
+
+from tailrace.protocol.internal_apis import InternalApiKey
+from tailrace.storage.layout import promises_path
+from tailrace.storage.promises import read_records
+
+from .faulty_network import SimulatedConnection
+from .world import DATA_DIRECTORY, Machine
+
+PEER_PORT = 9006
+_SIZE = Struct(">i")
+_START = Struct(">hh16sii")
+"""Of each message about a replica: API, version, topic id, partition, epoch."""
+_SPEAKING_IN_AN_EPOCH = frozenset(
+    {InternalApiKey.SEAL, InternalApiKey.SEAL_REPLY, InternalApiKey.APPEND, InternalApiKey.APPEND_REPLY}
+)
+_PROMISED = 1
+
+Key = tuple[UUID, int]
+
+
+class PeerWatch:
+    def __init__(self, machines: dict[str, Machine], on_broken: Callable[[str], None]) -> None:
+        """By host; `on_broken` is told a sentence."""
+        self._machines = machines
+        self._on_broken = on_broken
+        self._unfinished: dict[SimulatedConnection, bytearray] = {}
+        self._promises: dict[str, tuple[bytes, dict[Key, int]]] = {}
+        """By host: what was on the disk when it was last looked at, and what it says."""
+        self.messages = 0
+
+    def on_sent(self, connection: SimulatedConnection, data: bytes) -> None:
+        if PEER_PORT not in (connection.local.port, connection.remote.port):
+            return
+        pending = self._unfinished.setdefault(connection, bytearray())
+        pending += data
+        position = 0
+        while len(pending) - position >= _SIZE.size:
+            (size,) = _SIZE.unpack_from(pending, position)
+            end = position + _SIZE.size + size
+            if len(pending) < end:
+                break
+            if size >= _START.size:
+                self._look(connection.local.host, bytes(pending[position + _SIZE.size : end]))
+            position = end
+        del pending[:position]
+
+    def _look(self, host: str, message: bytes) -> None:
+        api, _, topic_id, partition, epoch = _START.unpack_from(message)
+        if api not in _SPEAKING_IN_AN_EPOCH:
+            return
+        self.messages += 1
+        promised = self._promised(host).get((UUID(bytes=topic_id), partition), -1)
+        if promised < epoch:
+            name = InternalApiKey(api).name
+            self._on_broken(f"{host} sent {name} of epoch {epoch}, and has promised {promised} on its disk")
+
+    def _promised(self, host: str) -> dict[Key, int]:
+        """As another process would find it after a power failure now."""
+        content = self._machines[host].files.synced_content(promises_path(DATA_DIRECTORY))
+        known = self._promises.get(host)
+        if known is None or known[0] is not content:
+            promised: dict[Key, int] = {}
+            for kind, key, epoch in read_records(content):
+                if kind == _PROMISED:
+                    promised[key] = max(epoch, promised.get(key, -1))
+            known = self._promises[host] = content, promised
+        return known[1]
