@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Protocol
 
-from tailrace.protocol.control_batches import CONTROL_BATCH_BYTES_MAX, ControlKind, control_kind
+from tailrace.protocol.control_batches import CONTROL_BATCH_BYTES_MAX, ControlKind, bridge_epoch, control_kind
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
 
@@ -39,6 +39,12 @@ def walk(
 def kind_at(file: Readable, position: int, header: BatchHeader) -> ControlKind | None:
     """What recovery wrote there; None for the batches of producers and transactions, for which nothing is read."""
     return control_kind(header, file.read_at(position, CONTROL_BATCH_BYTES_MAX)) if header.is_control else None
+
+
+def bridge_epoch_at(file: Readable, position: int, header: BatchHeader) -> int | None:
+    """The epoch that begins with the bridge there; None where there is none."""
+    batch = file.read_at(position, CONTROL_BATCH_BYTES_MAX)
+    return bridge_epoch(batch) if control_kind(header, batch) is ControlKind.BRIDGE else None
 
 
 def walk_whole(file: Readable, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:

@@ -1,4 +1,8 @@
-"""Which leader epoch began at which offset: tells two replicas where their logs went different ways (KIP-101)."""
+"""Which leader epoch began at which offset: tells two replicas where their logs went different ways (KIP-101).
+
+Recovery stamps a new leader's epoch on batches that a consumer may have read under an older one. For clients they stay
+what they were (KIP-320): an epoch begins with its bridge, if it has one, and not with the first batch that it stamped.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
@@ -18,6 +22,15 @@ _by_epoch = attrgetter("epoch")
 _by_start = attrgetter("start")
 
 
+class EpochMark(NamedTuple):
+    """What a log, or its manifest, tells of an epoch."""
+
+    epoch: int
+    start: int
+    is_bridge: bool
+    """The epoch began here, whatever is stamped before; otherwise that is only the first batch of it that was seen."""
+
+
 class LeaderEpochs:
     """Epochs and starts both rise; an epoch that appended nothing has no entry."""
 
@@ -27,6 +40,20 @@ class LeaderEpochs:
         self._starts: list[EpochStart] = []
         for epoch, start in starts:
             self.begin(epoch, start)
+
+    @classmethod
+    def of_marks(cls, marks: Iterable[EpochMark]) -> "LeaderEpochs":
+        """In whatever order they were found."""
+        marks = sorted(marks, key=_by_start)
+        bridges = [mark for mark in marks if mark.is_bridge]
+        starts = [EpochStart(bridge.epoch, bridge.start) for bridge in bridges]
+        for mark in marks:
+            epoch, start = mark.epoch, mark.start
+            for bridge in bridges:
+                if start <= bridge.start and epoch >= bridge.epoch:
+                    start = bridge.start + (epoch > bridge.epoch)
+            starts.append(EpochStart(epoch, start))
+        return cls(sorted(starts, key=_by_start))
 
     def __iter__(self) -> Iterator[EpochStart]:
         return iter(self._starts)
@@ -43,6 +70,18 @@ class LeaderEpochs:
             self._starts.pop()
         if not self._starts or self._starts[-1].epoch < epoch:
             self._starts.append(EpochStart(epoch, start))
+
+    def begin_with_bridge(self, epoch: int, start: int) -> None:
+        """What lies before belongs to older epochs, whoever has stamped it since. A newer one begins behind it."""
+        before = [each for each in self._starts if each.epoch < epoch and each.start < start]
+        newer = [each for each in self._starts if each.epoch > epoch]
+        self._starts = [*before, EpochStart(epoch, start)]
+        for each in newer:
+            self.begin(each.epoch, max(each.start, start + 1))
+
+    def between(self, start: int, end: int) -> tuple[EpochStart, ...]:
+        """Those that began there."""
+        return tuple(each for each in self._starts if start <= each.start < end)
 
     def at(self, offset: int) -> int:
         """The epoch of the record at the offset; NO_EPOCH where nothing is known."""

@@ -7,13 +7,15 @@ may have dropped what it could not write, so a second one could succeed without 
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from operator import attrgetter
 
 import trio
 
-from tailrace.protocol.control_batches import ControlKind
-from tailrace.protocol.record_batch import BatchHeader
+from tailrace.protocol.control_batches import ControlKind, bridge_epoch, control_kind
+from tailrace.protocol.ids import NO_EPOCH
+from tailrace.protocol.record_batch import CONTROL, BatchHeader
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, File, Files
 
@@ -50,6 +52,7 @@ Segment = SealedSegment | OpenSegment
 class Log:
     __slots__ = (
         "_changed_since_close",
+        "_closed",
         "_compactions",
         "_cuts",
         "_directories_to_sync",
@@ -114,6 +117,8 @@ class Log:
         """What is known of idempotent producers; the broker asks before it appends."""
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions
+        self._closed = opened.manifest.closed
+        """What the manifest says of the open segment as it was at the last clean close: true until that is changed."""
         self.log_start = opened.log_start
         self.log_end = self._open.end
         """Exclusive: the offset that comes next."""
@@ -197,6 +202,10 @@ class Log:
         if header.leader_epoch != self._latest_epoch:
             self._latest_epoch = header.leader_epoch
             self.epochs.begin(header.leader_epoch, header.base_offset)
+        if header.attributes & CONTROL and control_kind(header, batch) is ControlKind.BRIDGE:
+            self.epochs.begin_with_bridge(bridge_epoch(batch), header.base_offset)
+            self._latest_epoch = self.epochs.latest
+            self._open.is_over = True
         if header.producer_id >= 0 and header.base_sequence >= 0:
             self.producers.on_appended(header)
         size = header.batch_length + 12
@@ -323,7 +332,7 @@ class Log:
         self.unsynced_bytes -= unsynced_bytes
         self._unnoted_bytes += unsynced_bytes
         if sealed or self._unnoted_bytes >= _FLUSHED_LINE_BYTES:
-            lines = [manifest.sealed_line(segment.facts) for segment in sealed]
+            lines = [manifest.sealed_line(self._with_epochs(segment.facts)) for segment in sealed]
             self._manifest.append([*lines, manifest.flushed_line(end)])
             self._unnoted_bytes = 0
             for segment in sealed:
@@ -349,6 +358,9 @@ class Log:
         async with self._lock:
             try:
                 if clean and self._failure is None and self._changed_since_close:
+                    if self._open.is_over:
+                        # As an open one it would not be known to end with a bridge.
+                        self._roll()
                     await self._sync()
                     await self._note_clean_close()
             finally:
@@ -358,7 +370,7 @@ class Log:
                 self._open.close()
 
     async def _note_clean_close(self) -> None:
-        facts = self._open.facts(self._snapshots.write(self.log_end, self.producers))
+        facts = self._with_epochs(self._open.facts(self._snapshots.write(self.log_end, self.producers)))
         if self._manifest.wants_replacement:
             await self._manifest.replace(self._manifest_content(closed=facts))
         else:
@@ -372,11 +384,18 @@ class Log:
             self._fail(f"{self._directory}: sync failed: {error}")
             raise
 
+    def _with_epochs(self, facts: SegmentFacts) -> SegmentFacts:
+        """As the manifest has them: with what the segment alone would not tell of the leader epochs in it."""
+        starts = self.epochs.between(facts.base, facts.end)
+        known_at_base = self.epochs.at(facts.base)
+        is_plain = all(start.epoch == facts.epoch for start in starts) and known_at_base in (facts.epoch, NO_EPOCH)
+        return replace(facts, epoch_starts=None if is_plain else starts)
+
     def _manifest_content(self, closed: SegmentFacts | None = None) -> Manifest:
         return Manifest(
             log_start=self.log_start,
             epochs=list(self.epochs),
-            sealed={segment.base: segment.facts for segment in self._sealed if segment.is_synced},
+            sealed={segment.base: self._with_epochs(segment.facts) for segment in self._sealed if segment.is_synced},
             closed=closed,
             flushed_end=self.synced_end,
             compactions=self._compactions,
@@ -388,6 +407,35 @@ class Log:
     def _check(self) -> None:
         if self._failure is not None:
             raise OSError(self._failure)
+
+    # being stamped
+
+    async def restamp(self, base: int, end: int, epoch: int) -> None:
+        """The batches that begin in [base, end) get this leader epoch, in place. Nobody appends meanwhile.
+
+        The content stays what it was, and for clients the epochs begin where they did: see `LeaderEpochs`.
+        """
+        async with self._lock:
+            self._check()
+            first = max(0, bisect_right(self._sealed, base, key=_by_base) - 1)
+            touched: list[Segment] = [each for each in self._sealed[first:] if each.base < end and each.end > base]
+            if self._open.base < end:
+                touched.append(self._open)
+            await self._disown(touched, base)
+            for segment in touched:
+                self.unsynced_bytes += 4 * segment.restamp(base, end, epoch)
+            self._changed_since_close = True
+
+    async def _disown(self, segments: Sequence[Segment], base: int) -> None:
+        """Before a byte changes the manifest stops to speak of these segments, and of those that follow them."""
+        names_closed = self._closed is not None and base < self._closed.end
+        first_base = segments[0].base if segments else self.log_end
+        followers = [segment for segment in self._sealed if segment.base >= first_base]
+        was_named = any(segment.is_synced for segment in followers)
+        for segment in followers:
+            segment.is_synced = False
+        if was_named or names_closed:
+            await self._replace_manifest()
 
     # growing shorter
 
@@ -474,7 +522,7 @@ class Log:
     async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment) -> bool:
         """The new one takes the place of these; False when some have gone meanwhile. Nothing stops it halfway."""
         async with self._lock:
-            if self._failure is not None or any(segment.is_closed for segment in old):
+            if self._failure is not None or any(segment.is_closed or not segment.is_synced for segment in old):
                 return False
             with trio.CancelScope(shield=True):
                 try:
@@ -575,8 +623,13 @@ class Log:
         self._sealed = self._sealed[:kept]
         self.synced_end = synced_end
         self._compactions = cut_history(self._compactions, synced_end)
+        await self._replace_manifest()
+
+    async def _replace_manifest(self) -> None:
+        """It says what is true now, and nothing of how the log was closed once."""
+        self._closed = None
         try:
-            with trio.CancelScope(shield=True):  # half a cut would leave a log that agrees with nothing
+            with trio.CancelScope(shield=True):  # half a change would leave a log that agrees with nothing
                 await self._manifest.replace(self._manifest_content())
                 await self._sync_directories()
         except OSError as error:

@@ -297,4 +297,5 @@ class SegmentRewrite:
             time_index_checksum=crc32c.crc32c(entries.times.tobytes()),
             last_indexed_position=entries.last_position,
             producers_checksum=last.facts.producers_checksum,
+            epoch_starts=last.facts.epoch_starts,
         )

@@ -9,7 +9,7 @@ from tailrace.runtime.files import Files
 
 from .index_entries import IndexEntries
 from .layout import CLEANED_SUFFIX, Kind, file_name, parse_file_name
-from .leader_epochs import EpochStart, LeaderEpochs
+from .leader_epochs import EpochMark, LeaderEpochs
 from .log_config import LogConfig
 from .manifest import Manifest, SegmentFacts, start_line
 from .manifest_file import ManifestFile
@@ -20,7 +20,7 @@ from .producer_state import ProducerStates
 from .sealed_segment import SealedSegment
 from .segment_index import SegmentIndex
 from .segment_reader import SegmentReader
-from .segment_recovery import LogDamagedError, RecoveryReport, recover
+from .segment_recovery import LogDamagedError, RecoveredSegment, RecoveryReport, recover
 from .segment_summary import SegmentSummary
 
 
@@ -78,8 +78,8 @@ class SegmentMaker:
         summary.max_timestamp = facts.max_timestamp
         return OpenSegment(summary, reader)
 
-    def recovered_segment(self, base: int, size: int, *, trusted_end: int) -> tuple[OpenSegment, str | None]:
-        """Scans the first `size` bytes, and cuts the file after what survives; says why, if that is less."""
+    def recovered_segment(self, base: int, size: int, *, trusted_end: int) -> tuple[OpenSegment, RecoveredSegment]:
+        """Scans the first `size` bytes, and cuts the file after what survives."""
         reader = self.reader(base, create=True)
         file = reader.log.get()
         recovered = recover(file, size, base, trusted_end=trusted_end, interval_bytes=self.config.index_interval_bytes)
@@ -93,7 +93,7 @@ class SegmentMaker:
         if summary.size < file.size():
             file.truncate(summary.size)
         reader.index.replace(recovered.entries)
-        return OpenSegment(summary, reader), recovered.cut_reason
+        return OpenSegment(summary, reader, is_over=recovered.ends_with_bridge), recovered
 
     def remove(self, base: int) -> None:
         for kind in (Kind.LOG, Kind.INDEX, Kind.TIME_INDEX):
@@ -104,6 +104,12 @@ def _trust_index(reader: SegmentReader, facts: SegmentFacts) -> None:
     reader.index.trust(
         facts.index_entries, facts.index_checksum, facts.time_index_checksum, facts.last_indexed_position
     )
+
+
+def _marks_of(facts: SegmentFacts) -> list[EpochMark]:
+    if facts.epoch_starts is not None:
+        return [EpochMark(*start, is_bridge=True) for start in facts.epoch_starts]
+    return [EpochMark(facts.epoch, facts.base, is_bridge=False)] if facts.size else []
 
 
 class Opening:
@@ -136,6 +142,7 @@ class Opening:
         )
         # Where nothing is, nothing has to be recovered.
         self._report.was_clean = clean or (loaded is None and not self._bases)
+        self._marks = [EpochMark(*start, is_bridge=False) for start in self.manifest.epochs]
         self._end: int | None = None
         """Where the next segment has to begin; None: anywhere, if not after the log start."""
         open_segment = self._open_segments(clean=clean)
@@ -215,6 +222,7 @@ class Opening:
             self._drop([facts.base], "its records were deleted")
         else:
             self.sealed.append(self._maker.sealed_segment(facts, is_synced=True))
+            self._marks += _marks_of(facts)
         self._end = self._end_above_start(facts.end)
 
     def _end_above_start(self, end: int) -> int | None:
@@ -232,16 +240,18 @@ class Opening:
         closed = self.manifest.closed
         # Step 5: as it was left at a clean close.
         if clean and is_last and closed is not None and (closed.base, closed.size) == (base, size):
+            self._marks += _marks_of(closed)
             return self._maker.open_segment(closed), False
         # Step 6.
         self._report.was_clean = False
-        segment, reason = self._maker.recovered_segment(base, size, trusted_end=self.flushed_end)
+        segment, recovered = self._maker.recovered_segment(base, size, trusted_end=self.flushed_end)
+        self._marks += recovered.marks
         self._report.indexes_rebuilt += 1
-        if reason is None:
+        if recovered.cut_reason is None:
             return segment, False
         cut_bytes = size - segment.size
         self._report.cut_bytes += cut_bytes
-        self._report.events.append(f"{path}: {cut_bytes} bytes cut at position {segment.size}: {reason}")
+        self._report.events.append(f"{path}: {cut_bytes} bytes cut at position {segment.size}: {recovered.cut_reason}")
         return segment, True
 
     def _require(self, offset: int, sentence: str) -> None:
@@ -261,11 +271,7 @@ class Opening:
             self._maker.remove(base)
 
     def _leader_epochs(self) -> LeaderEpochs:
-        starts = list(self.manifest.epochs)
-        starts += [EpochStart(segment.facts.epoch, segment.base) for segment in self.sealed if segment.facts.size]
-        if not self.open_segment.is_empty:
-            starts.append(EpochStart(self.open_segment.epoch, self.open_segment.base))
-        epochs = LeaderEpochs(sorted(starts))
+        epochs = LeaderEpochs.of_marks(self._marks)
         if self.open_segment.end > self.log_start:
             epochs.cut_end(self.open_segment.end)
         epochs.cut_start(self.log_start)

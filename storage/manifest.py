@@ -41,9 +41,11 @@ class SegmentFacts:
     """Of the batch that got the last index entry."""
     producers_checksum: int = 0
     """Of the `.producers` file at its end; 0: no producer had a state, and there is no file."""
+    epoch_starts: tuple[EpochStart, ...] | None = None
+    """The epochs that began in it, where recovery has left its traces; None: its own, with it or in one before it."""
 
 
-_FACT_FIELDS = tuple(each.name for each in fields(SegmentFacts))
+_FACT_FIELDS = tuple(each.name for each in fields(SegmentFacts) if each.name != "epoch_starts")
 
 
 @dataclass(slots=True)
@@ -93,7 +95,10 @@ def closed_line(facts: SegmentFacts) -> bytes:
 
 
 def _values(facts: SegmentFacts) -> dict[str, Any]:
-    return {name: getattr(facts, name) for name in _FACT_FIELDS}
+    values = {name: getattr(facts, name) for name in _FACT_FIELDS}
+    if facts.epoch_starts is not None:
+        values["epoch_starts"] = facts.epoch_starts
+    return values
 
 
 def flushed_line(end: int) -> bytes:
@@ -145,9 +150,9 @@ def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:
     elif kind == "epoch":
         manifest.epochs.append(EpochStart(fact["epoch"], fact["start"]))
     elif kind == "sealed":
-        manifest.sealed[fact["base"]] = SegmentFacts(**{name: fact[name] for name in _FACT_FIELDS})
+        manifest.sealed[fact["base"]] = _facts(fact)
     elif kind == "closed":
-        manifest.closed = SegmentFacts(**{name: fact[name] for name in _FACT_FIELDS})
+        manifest.closed = _facts(fact)
     elif kind == "flushed":
         manifest.flushed_end = fact["offset"]
     elif kind == "compacted":
@@ -155,3 +160,11 @@ def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:
     else:
         return False
     return True
+
+
+def _facts(fact: dict[str, Any]) -> SegmentFacts:
+    starts = fact.get("epoch_starts")
+    return SegmentFacts(
+        **{name: fact[name] for name in _FACT_FIELDS},
+        epoch_starts=tuple(EpochStart(*start) for start in starts) if starts is not None else None,
+    )

@@ -15,6 +15,7 @@ from . import offset_index
 from .log_config import LogConfig
 from .manifest import SegmentFacts
 from .offset_index import ENTRY_BYTES, RELATIVE_OFFSET_MAX
+from .restamping import restamp
 from .sealed_segment import SealedSegment
 from .segment_reader import SegmentReader
 from .segment_summary import SegmentSummary
@@ -24,13 +25,15 @@ _RECENT_MAX = 256
 
 
 class OpenSegment:
-    __slots__ = ("_last", "_recent", "reader", "summary")
+    __slots__ = ("_last", "_recent", "is_over", "reader", "summary")
 
-    def __init__(self, summary: SegmentSummary, reader: SegmentReader) -> None:
+    def __init__(self, summary: SegmentSummary, reader: SegmentReader, *, is_over: bool = False) -> None:
         self.summary = summary
         self.reader = reader
         self._recent = array("Q")
         """Entries as in the index, but for every one of the last batches: where nearly all reads begin and end."""
+        self.is_over = is_over
+        """A bridge ends it: nothing more may be appended."""
         self._last: BatchHeader | None = None
         """Of the last batch, if it was appended here: a leader asks for it again and again."""
 
@@ -53,7 +56,8 @@ class OpenSegment:
         summary, index = self.summary, self.reader.index
         position = summary.size
         return position == 0 or (
-            position + header.batch_length + 12 <= config.segment_bytes_max
+            not self.is_over
+            and position + header.batch_length + 12 <= config.segment_bytes_max
             and header.leader_epoch == summary.epoch
             and (
                 header.max_timestamp - summary.first_timestamp <= config.segment_age_ms_max
@@ -70,6 +74,8 @@ class OpenSegment:
         epoch = summary.epoch if position else headers[first].leader_epoch
         entries_left = config.index_bytes_max // ENTRY_BYTES - len(index)
         count = 0
+        if self.is_over:
+            return 0
         for header in islice(headers, first, None):
             if position and not (
                 position + header.batch_length + 12 <= config.segment_bytes_max
@@ -127,6 +133,15 @@ class OpenSegment:
             del recent[: _RECENT_MAX // 2]
         summary.add(batch, header)
         self._last = header
+
+    def restamp(self, base: int, end: int, epoch: int) -> int:
+        """Returns how many batches now have another epoch."""
+        summary = self.summary
+        stamped = restamp(self.reader, summary.size, base, end, epoch)
+        summary.checksum ^= stamped.checksum_change
+        summary.epoch = stamped.last_epoch if stamped.last_epoch is not None else summary.epoch
+        self._last = None
+        return stamped.count
 
     async def sync(self) -> None:
         await self.reader.log.get().sync()

@@ -116,7 +116,7 @@ class ReplicaVerification:
     def _check_segments(self) -> Iterator[Finding]:
         known, trusted_end = self._manifest, self._trusted_end()
         epoch: int = NO_EPOCH
-        was_sealed = False
+        was_sealed = was_stamped = False
         for base, name in self._logs.items():
             if self._end is not None and base < self._end:
                 if was_sealed or base >= trusted_end:
@@ -137,14 +137,17 @@ class ReplicaVerification:
             self.segment_count += 1
             self._end = segment.end
             if segment.epoch != NO_EPOCH and not segment.is_damaged:
-                yield from self._check_epoch(name, segment.epoch, segment.end, epoch)
-                epoch = segment.epoch
+                is_stamped = facts is None or facts.epoch_starts is not None
+                if segment.epoch < epoch:
+                    sentence = f"is of leader epoch {segment.epoch}, after one of epoch {epoch}"
+                    # Recovery may have stamped the one before, and a crash stopped it there.
+                    yield Finding(self._path(name), None, sentence, is_damage=not (is_stamped or was_stamped))
+                yield from self._check_epoch(name, segment.epoch, segment.end)
+                epoch, was_stamped = segment.epoch, is_stamped
             if segment.end <= known.log_start and base != max(self._logs):
                 yield self._note(name, "holds deleted records only and will be removed")
 
-    def _check_epoch(self, name: str, epoch: int, end: int, epoch_before: int) -> Iterator[Finding]:
-        if epoch < epoch_before:
-            yield self._damage(name, f"is of leader epoch {epoch}, after one of epoch {epoch_before}")
+    def _check_epoch(self, name: str, epoch: int, end: int) -> Iterator[Finding]:
         for start in self._manifest.epochs:
             # A newer epoch there is right: the history is not written anew when a crash has shortened the log.
             if start.start < end and epoch < start.epoch:

@@ -1,12 +1,14 @@
-"""A segment that never changes again: it can be read and removed, and nothing can be appended to it."""
+"""A segment that is over: it can be read and removed, and stamped by recovery; nothing can be appended to it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.file_range import FileRange
 
 from .manifest import SegmentFacts
+from .restamping import restamp
 from .segment_reader import SegmentReader
 from .time_index import NO_TIMESTAMP
 
@@ -50,6 +52,14 @@ class SealedSegment:
 
     def headers(self, start: int, end: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
         return self.reader.headers(self.position_of(start), self.facts.size, end)
+
+    def restamp(self, base: int, end: int, epoch: int) -> int:
+        """The one change to a sealed segment: batches in it get another leader epoch. Returns how many."""
+        facts = self.facts
+        stamped = restamp(self.reader, facts.size, base, end, epoch)
+        last_epoch = stamped.last_epoch if stamped.last_epoch is not None else facts.epoch
+        self.facts = replace(facts, checksum=facts.checksum ^ stamped.checksum_change, epoch=last_epoch)
+        return stamped.count
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:
         if self.facts.max_timestamp < timestamp_ms:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header
 
-from .batch_walk import FAR_BYTES, Readable
+from .batch_walk import FAR_BYTES, Readable, bridge_epoch_at
 from .index_entries import IndexEntries
+from .leader_epochs import EpochMark
 from .segment_summary import SegmentSummary
 
 
@@ -36,12 +37,19 @@ class RecoveredSegment:
     entries: IndexEntries
     cut_reason: str | None
     """Why what lies beyond cannot be believed; None when all of the segment survives."""
+    marks: list[EpochMark]
+    """What it tells of leader epochs."""
+
+    @property
+    def ends_with_bridge(self) -> bool:
+        return bool(self.marks) and self.marks[-1].is_bridge and self.marks[-1].start == self.summary.end - 1
 
 
 def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_bytes: int) -> RecoveredSegment:
     """Below offset `trusted_end` everything has once been synced: headers are read, but no checksum is computed."""
     summary = SegmentSummary(base)
     entries = IndexEntries(interval_bytes)
+    marks: list[EpochMark] = []
     chunk, chunk_position = memoryview(b""), 0
     reason = None
     while (position := summary.size) < size:
@@ -64,8 +72,12 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
         if (reason := summary.refuses(header)) is not None:
             break
         entries.on_batch(header.base_offset - base, position, summary.max_timestamp)
+        if header.leader_epoch != summary.epoch:
+            marks.append(EpochMark(header.leader_epoch, header.base_offset, is_bridge=False))
+        if header.is_control and (epoch := bridge_epoch_at(file, position, header)) is not None:
+            marks.append(EpochMark(epoch, header.base_offset, is_bridge=True))
         summary.add(chunk[within : within + HEADER_SIZE], header)
-    return RecoveredSegment(summary, entries, reason)
+    return RecoveredSegment(summary, entries, reason, marks)
 
 
 def _read(file: Readable, position: int, count: int) -> memoryview:

@@ -18,7 +18,7 @@ class SegmentSummary:
         self.end = base
         """Exclusive."""
         self.epoch: int = NO_EPOCH
-        """The one leader epoch of all its batches; NO_EPOCH while it has none."""
+        """The leader epoch of its last batch, and of all others, unless recovery has stamped some; NO_EPOCH without."""
         self.size = 0
         self.checksum = 0
         """CRC-32C of the first 21 bytes of every batch, one after the other.
@@ -31,8 +31,7 @@ class SegmentSummary:
 
     def add(self, batch: Buffer, header: BatchHeader) -> None:
         """The next batch, or at least its header's bytes."""
-        if self.size == 0:
-            self.epoch = header.leader_epoch
+        self.epoch = header.leader_epoch
         if self.first_timestamp == NO_TIMESTAMP:
             self.first_timestamp = header.max_timestamp
         self.checksum = crc32c.crc32c(batch[:CRC_START], self.checksum)
@@ -48,6 +47,4 @@ class SegmentSummary:
             return f"offset {header.base_offset} comes after offset {self.end - 1}"
         if header.last_offset - self.base > RELATIVE_OFFSET_MAX:
             return f"offset {header.last_offset} is too far from the segment's base"
-        if self.size and header.leader_epoch != self.epoch:
-            return f"leader epoch {header.leader_epoch} in a segment of epoch {self.epoch}"
         return None

@@ -61,6 +61,8 @@ class SegmentVerification:
         self._on_bytes = on_bytes
         self._summary = SegmentSummary(claim.base)
         self._batch_after_gap: ScannedBatch | None = None
+        self._other_epoch: tuple[int, str] | None = None
+        """The first batch with another leader epoch than the segment's: wrong, if anything turns out to be."""
         self._covered_bytes = claim.facts.size if claim.facts is not None else 0
         self._was_compared = self._covered_bytes == 0
 
@@ -101,6 +103,11 @@ class SegmentVerification:
                     " which is right if they were compacted",
                     is_damage=False,
                 )
+            elif batch.header.leader_epoch < self._summary.epoch and batch.position >= self._covered_bytes:
+                sentence = f"leader epoch {batch.header.leader_epoch} follows {self._summary.epoch}"
+                yield Finding(
+                    self._path, batch.position, f"{sentence}, as after a recovery that a crash stopped", is_damage=False
+                )
             self._add(batch, index)
             if self._summary.size == self._covered_bytes:
                 yield from self._compare()
@@ -127,12 +134,19 @@ class SegmentVerification:
         return self._claim.is_sealed or size == self._covered_bytes
 
     def _refuses(self, batch: ScannedBatch) -> str | None:
-        header, facts, summary = batch.header, self._claim.facts, self._summary
+        header, facts = batch.header, self._claim.facts
+        if (
+            self._other_epoch is None
+            and facts is not None
+            and (facts.epoch_starts is None and header.leader_epoch != facts.epoch)
+        ):
+            self._other_epoch = (
+                batch.position,
+                f"leader epoch {header.leader_epoch} in a segment of epoch {facts.epoch}",
+            )
         if not batch.checksum_matches:
             return f"the checksum of the batch at offset {header.base_offset} does not match"
-        if facts is not None and batch.position < self._covered_bytes and header.leader_epoch != facts.epoch:
-            return f"leader epoch {header.leader_epoch} in a segment of epoch {facts.epoch}"
-        return summary.refuses(header)
+        return self._summary.refuses(header)
 
     def _place(self, batch: ScannedBatch, reason: str) -> tuple[int, str]:
         """Which of two batches is wrong when the second seems to come before the first: perhaps the first leaps."""
@@ -159,6 +173,9 @@ class SegmentVerification:
             return
         for name in ("end", "epoch", "checksum", "first_timestamp", "max_timestamp"):
             found, stated = getattr(summary, name), getattr(facts, name)
+            if found != stated and self._other_epoch is not None and name in ("epoch", "checksum"):
+                yield self._damage(*self._other_epoch)
+                return
             if found != stated:
                 leaping = self._batch_after_gap
                 yield self._damage(

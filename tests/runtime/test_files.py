@@ -176,6 +176,10 @@ def test_there_is_room_on_the_volume(files: Files, directory: str) -> None:
     assert 0 < usable <= total
 
 
+def test_the_machine_is_the_one_that_it_was(files: Files) -> None:
+    assert files.boot_id() == files.boot_id() != ""
+
+
 def test_a_closed_file_gives_an_error_and_not_another_files_bytes(tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"x")
     file = RealFiles().open(str(tmp_path / "log"))

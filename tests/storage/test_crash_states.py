@@ -9,9 +9,11 @@ import trio
 from batch_samples import header_of, make_batch
 from simulation.files import Keep, SimulatedFiles
 
+from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.record_batch import iterate
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.replica_verification import ReplicaVerification
 
 DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
 CONFIG = LogConfig(segment_bytes_max=1500, index_interval_bytes=200, retention_ms=100, flush_bytes=1)
@@ -26,6 +28,8 @@ class Expectation:
     start_max: int = 0
     appended: dict[int, list[bytes]] = field(default_factory=dict)
     """Every batch that was ever appended at a base offset; only the last of them is valid when it was synced."""
+    stamps: dict[int, list[int]] = field(default_factory=dict)
+    """The leader epochs that it may carry; once all is synced, that is the last of them."""
 
     def check(self, files: SimulatedFiles, *, clean: bool = False) -> Log:
         log = Log.open(files, DIRECTORY, CONFIG, clean=clean)
@@ -42,7 +46,10 @@ class Expectation:
                 assert header.base_offset <= position < header.next_offset
                 batch = data[within : within + header.size]
                 versions = self.appended[header.base_offset]
-                assert batch in (versions[-1:] if header.next_offset <= self.synced_end else versions)
+                is_synced = header.next_offset <= self.synced_end
+                assert without_epoch(batch) in (versions[-1:] if is_synced else versions)
+                stamps = self.stamps[header.base_offset]
+                assert header.leader_epoch in stamps or (len(stamps) > 1 and header.leader_epoch < max(stamps))
                 position = header.next_offset
         assert position == log.log_end
         size = sum(segment.size for segment in log.segments())
@@ -50,9 +57,16 @@ class Expectation:
         for before, after in pairwise(log.segments()):
             assert before.end == after.base
         files.on_operation = lambda: None
+        assert [start.epoch for start in log.epochs] == sorted({start.epoch for start in log.epochs})
+        for finding in ReplicaVerification(files, DIRECTORY).findings():
+            assert not finding.is_damage, finding
         batch = make_batch(log.log_end, epoch=log.epochs.latest + 1)
         log.append(batch, header_of(batch))
         return log
+
+
+def without_epoch(batch: bytes) -> bytes:
+    return batch[:12] + bytes(4) + batch[16:]
 
 
 class Workload:
@@ -60,7 +74,8 @@ class Workload:
         self.chance = Random(seed)
         self.files = SimulatedFiles()
         self.expected = Expectation()
-        self.epoch = 0
+        self.epoch = 254
+        """Soon it needs another byte."""
         self.ends: list[int] = []
         """Where the batches end that are in the log now."""
         self.crashes_in_recovery = crashes_in_recovery
@@ -88,7 +103,7 @@ class Workload:
         self.files.on_operation = self.crash
         log = Log.open(self.files, DIRECTORY, CONFIG, clean=False)
         actions = [self.append] * 4 + [self.sync] * 2
-        actions += [self.delete, self.retain, self.truncate, self.begin_epoch]
+        actions += [self.delete, self.retain, self.truncate, self.begin_epoch, self.recover]
         for _ in range(steps):
             if self.chance.random() < 0.1:
                 log = await self.reopen(log)
@@ -106,17 +121,38 @@ class Workload:
                 timestamp=self.chance.randint(0, 200),
                 epoch=self.epoch,
             )
-            self.expected.appended.setdefault(log.log_end, []).append(bytes(batch))
-            log.append(batch, header_of(batch))
-            self.ends.append(log.log_end)
+            self.put(log, batch)
+
+    def put(self, log: Log, batch: bytearray) -> None:
+        base = log.log_end
+        self.expected.appended.setdefault(base, []).append(without_epoch(bytes(batch)))
+        self.expected.stamps.setdefault(base, []).append(header_of(batch).leader_epoch)
+        log.append(batch, header_of(batch))
+        self.ends.append(log.log_end)
 
     async def sync(self, log: Log) -> None:
         await log.sync()
         self.expected.synced_end = log.synced_end
         assert log.synced_end == log.log_end
+        self.expected.stamps = {base: stamps[-1:] for base, stamps in self.expected.stamps.items()}
 
     async def begin_epoch(self, log: Log) -> None:
         self.epoch += 1
+
+    async def recover(self, log: Log) -> None:
+        """Stamps what a new leader would, and mostly ends it with a bridge."""
+        self.epoch += 1
+        bases = [base for base in sorted(self.expected.appended) if log.log_start <= base < log.log_end]
+        if not bases:
+            return
+        first = self.chance.choice(bases[-8:])
+        last = self.chance.choice([log.log_end, self.chance.choice(bases)])
+        for base in bases:
+            if first <= base < last:
+                self.expected.stamps[base].append(self.epoch)
+        await log.restamp(first, last, self.epoch)
+        if self.chance.random() < 0.7:
+            self.put(log, bridge(log.log_end, self.epoch))
 
     async def delete(self, log: Log) -> None:
         if self.chance.random() < 0.5:
@@ -146,6 +182,7 @@ class Workload:
         end = log.log_end
         await log.close()
         self.expected.synced_end = end
+        self.expected.stamps = {base: stamps[-1:] for base, stamps in self.expected.stamps.items()}
         self.files.on_operation = lambda: None
         self.expected.check(self.files.crash("synced"), clean=True)
         self.files.on_operation = self.crash

@@ -1,10 +1,12 @@
 """Where leader epochs began and ended."""
 
+from itertools import permutations
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.protocol.ids import NO_EPOCH
-from tailrace.storage.leader_epochs import EpochStart, LeaderEpochs
+from tailrace.storage.leader_epochs import EpochMark, EpochStart, LeaderEpochs
 
 
 def test_an_epoch_ends_where_the_next_one_begins() -> None:
@@ -49,6 +51,44 @@ def test_what_retention_leaves_of_an_epoch_begins_with_the_log() -> None:
     assert list(epochs) == [(2, 15), (5, 30)]
     epochs.cut_start(50)
     assert list(epochs) == [(5, 50)]
+
+
+def test_an_epoch_begins_with_its_bridge_and_not_with_what_it_stamped() -> None:
+    epochs = LeaderEpochs([EpochStart(1, 0), EpochStart(2, 40)])
+    epochs.begin_with_bridge(2, 50)
+    assert list(epochs) == [(1, 0), (2, 50)]
+    epochs.begin_with_bridge(2, 50)
+    assert list(epochs) == [(1, 0), (2, 50)]
+
+
+def test_a_bridge_that_was_stamped_anew_keeps_its_epoch() -> None:
+    epochs = LeaderEpochs([EpochStart(1, 0), EpochStart(2, 40), EpochStart(3, 45)])
+    epochs.begin_with_bridge(2, 50)
+    assert list(epochs) == [(1, 0), (2, 50), (3, 51)]
+    epochs.begin_with_bridge(3, 51)
+    assert list(epochs) == [(1, 0), (2, 50), (3, 51)]
+
+
+def test_marks_tell_the_same_in_any_order() -> None:
+    marks = [
+        EpochMark(1, 0, is_bridge=False),
+        EpochMark(2, 40, is_bridge=False),
+        EpochMark(1, 45, is_bridge=False),
+        EpochMark(3, 46, is_bridge=False),
+        EpochMark(2, 50, is_bridge=True),
+        EpochMark(3, 51, is_bridge=True),
+        EpochMark(3, 52, is_bridge=False),
+    ]
+    for order in permutations(marks):
+        assert list(LeaderEpochs.of_marks(order)) == [(1, 0), (2, 50), (3, 51)]
+    # The beginning was removed, and the manifest says which epoch the first record has.
+    assert list(LeaderEpochs.of_marks(marks[1:])) == [(1, 45), (2, 50), (3, 51)]
+
+
+def test_what_began_between_two_offsets() -> None:
+    epochs = LeaderEpochs([EpochStart(0, 0), EpochStart(2, 10), EpochStart(5, 30)])
+    assert epochs.between(0, 30) == ((0, 0), (2, 10))
+    assert epochs.between(11, 30) == ()
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=9), st.integers(0, 99))

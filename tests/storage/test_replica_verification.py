@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 from simulation.files import Keep, SimulatedFiles
 
+from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.record_batch import HEADER_SIZE, read_header, stamp_crc
 from tailrace.protocol.records import Record, build_batch
 from tailrace.storage.layout import replica_directory
@@ -146,6 +147,8 @@ async def test_whenever_a_broker_or_its_machine_stops_nothing_is_damaged() -> No
         append(log, 6, epoch=epoch)
         await log.sync()
         append(log, 2, epoch=epoch)
+        if epoch % 2 == 1:
+            await log.restamp(log.log_end - 9, log.log_end - epoch, epoch + 1)
         if epoch % 3 == 1:
             await log.truncate(log.log_end - 12)
         if epoch % 3 == 2:
@@ -184,8 +187,8 @@ async def test_what_was_flushed_is_no_torn_tail() -> None:
     assert torn.path.endswith(last_log(files))
 
 
-@pytest.mark.parametrize("epoch", [2, 4])
-async def test_flips_outside_the_checksum_before_anything_was_closed(epoch: int) -> None:
+@pytest.mark.parametrize(("epoch", "index", "sentence"), [(2, 1, "2 follows 3"), (4, 2, "3 follows 4")])
+async def test_an_epoch_that_falls_before_anything_was_closed(epoch: int, index: int, sentence: str) -> None:
     files = SimulatedFiles()
     files.make_directories(REPLICA)
     append(open_log(files), 3, epoch=3)
@@ -193,8 +196,42 @@ async def test_flips_outside_the_checksum_before_anything_was_closed(epoch: int)
     size = read_header(data).size
     data[size + 15] = epoch
     _, note = verify(files)
-    assert (note.position, note.is_damage) == (size, False)
-    assert f"leader epoch {epoch}" in note.sentence
+    assert (note.position, note.is_damage) == (index * size, False)
+    assert f"leader epoch {sentence}" in note.sentence
+
+
+async def test_what_recovery_has_stamped_is_whole() -> None:
+    files = await closed_log()
+    log = open_log(files, clean=True)
+    for epoch in (5, 6):
+        await log.restamp(log.log_end - 4, log.log_end, epoch)
+        assert damage(files) == []
+        batch = bridge(log.log_end, epoch)
+        log.append(batch, read_header(batch))
+        assert damage(files) == []
+        append(log, 4, epoch=epoch)
+        await log.sync()
+        assert damage(files) == []
+    await log.close()
+    assert verify(files) == []
+    for name in files.list(REPLICA):
+        if name.endswith(".log"):
+            content(files, name)[15] ^= 1
+            (finding,) = damage(files)
+            assert finding.path.endswith(name)
+            content(files, name)[15] ^= 1
+
+
+async def test_a_recovery_that_a_crash_has_stopped_between_two_segments_is_no_damage() -> None:
+    files = await closed_log()
+    log = open_log(files, clean=True)
+    append(log, 30, epoch=4)
+    *_, before_last, _ = log.segments()
+    await log.restamp(before_last.base, before_last.end, 9)
+    assert damage(files) == []
+    assert any("after one of epoch 9" in note.sentence for note in verify(files))
+    await log.close()
+    assert damage(files) == []
 
 
 async def test_records_that_are_gone() -> None:

@@ -6,7 +6,8 @@ import pytest
 from batch_samples import make_batch
 from simulation.files import SimulatedFiles
 
-from tailrace.protocol.record_batch import crc_of
+from tailrace.protocol.control_batches import bridge, hole
+from tailrace.protocol.record_batch import crc_of, stamp
 from tailrace.storage.segment_recovery import RecoveredSegment, recover
 
 BATCHES = [make_batch(10, 2, size=100, timestamp=5), make_batch(12, 1, size=200, timestamp=9), make_batch(13, size=150)]
@@ -55,10 +56,23 @@ def test_pages_that_never_reached_the_disk_are_no_batches(filler: int) -> None:
     assert found.summary.size == 300
 
 
-def test_offsets_that_go_back_and_other_epochs_are_cut_off() -> None:
+def test_offsets_that_go_back_are_cut_off_and_other_epochs_are_not() -> None:
     assert "comes after" in (_recover(WHOLE + make_batch(11)).cut_reason or "")
-    assert "epoch" in (_recover(WHOLE + make_batch(14, epoch=1)).cut_reason or "")
     assert _recover(WHOLE + make_batch(20)).cut_reason is None
+    stamped = _recover(WHOLE + make_batch(14, epoch=3) + make_batch(15, epoch=3) + make_batch(16, epoch=1))
+    assert (stamped.cut_reason, stamped.summary.epoch) == (None, 1)
+    assert stamped.marks == [(0, 10, False), (3, 14, False), (1, 16, False)]
+
+
+def test_a_bridge_is_seen_with_the_epoch_of_who_wrote_it() -> None:
+    later = bridge(14, 2)
+    stamp(later, 0, 14, 5)
+    found = _recover(WHOLE + later)
+    assert found.marks == [(0, 10, False), (5, 14, False), (2, 14, True)]
+    assert found.ends_with_bridge
+    assert not _recover(WHOLE + later + make_batch(15)).ends_with_bridge
+    assert not _recover(WHOLE + later[:-1]).ends_with_bridge
+    assert not _recover(WHOLE + hole(14, 20, 0)).ends_with_bridge
 
 
 def test_a_batch_before_offset_0_is_none() -> None:
