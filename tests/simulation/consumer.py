@@ -17,7 +17,7 @@ from tailrace.protocol.records import read_records
 
 from .client import WireClient
 from .history import PartitionHistory, Read
-from .partition_client import Leader, PartitionClient, RetryError, ask
+from .partition_client import Leader, PartitionClient, RetryError
 from .world import World
 
 FETCH_VERSION = 12
@@ -81,7 +81,9 @@ class Consumer:
             return
         partition = OffsetForLeaderPartition(self.client.partition, leader.epoch, self._last_epoch)
         request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(self.client.topic, [partition])])
-        response = await ask(client, ApiKey.OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, request)
+        response = await self.client.ask(
+            client, ApiKey.OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, request
+        )
         answered = response.topics[0].partitions[0]
         self._check_code(answered.error_code)
         if answered.end_offset < self._position:
@@ -95,7 +97,7 @@ class Consumer:
     async def _look_for_end(self, client: WireClient, leader: Leader) -> None:
         partition = ListOffsetsPartition(self.client.partition, leader.epoch, LATEST)
         request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(self.client.topic, [partition])])
-        response = await ask(client, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
+        response = await self.client.ask(client, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
         answered = response.topics[0].partitions[0]
         self._check_code(answered.error_code)
         self._history.on_log_end(self.name, answered.offset)
@@ -115,7 +117,7 @@ class Consumer:
             max_bytes=1_000_000,
             topics=[FetchTopic(topic=self.client.topic, partitions=[partition])],
         )
-        response = await ask(client, ApiKey.FETCH, FETCH_VERSION, request)
+        response = await self.client.ask(client, ApiKey.FETCH, FETCH_VERSION, request)
         self._check_code(response.error_code)
         data = response.responses[0].partitions[0]
         self._check_code(data.error_code)

@@ -31,8 +31,8 @@ Mark = Literal["end", "reset"]
 class Link:
     """From one host to another: one way."""
 
-    delay_seconds: float = 0.0003
-    jitter_seconds: float = 0.0003
+    delay_seconds: float
+    jitter_seconds: float
     blocked_by: int = 0
     """How many faults block it now."""
     slowed_by: float = 0.0
@@ -308,7 +308,9 @@ class SimulatedListener:
 class Internet:
     """All hosts are on it, by their names."""
 
-    def __init__(self, chance: Random, *, buffer_bytes: int = BUFFER_BYTES) -> None:
+    def __init__(self, chance: Random, *, buffer_bytes: int = BUFFER_BYTES, link_seconds: float = 0.0005) -> None:
+        """`link_seconds`: how long messages are under way, at most."""
+        self._link_seconds = link_seconds
         self.chance = chance
         self.buffer_bytes = buffer_bytes
         self.listeners: dict[Address, SimulatedListener] = {}
@@ -331,7 +333,7 @@ class Internet:
     def link(self, sender: str, receiver: str) -> Link:
         key = sender, receiver
         if key not in self.links:
-            self.links[key] = Link()
+            self.links[key] = Link(self._link_seconds / 2, self._link_seconds / 2)
         return self.links[key]
 
     def free_port(self) -> int:

@@ -13,14 +13,12 @@ from typing import Any
 import trio
 
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 from .client import WireClient
 from .world import World, spu_address
 
 METADATA_VERSION = 12
-ANSWER_SECONDS_MAX = 2.0
 PAUSE_SECONDS_MAX = 0.3
 
 
@@ -48,7 +46,7 @@ class PartitionClient:
 
     @asynccontextmanager
     async def connected(self, spu: int) -> AsyncIterator[WireClient]:
-        with trio.fail_after(ANSWER_SECONDS_MAX):
+        with trio.fail_after(self._world.patience_seconds):
             connection = await self._network.connect(spu_address(spu))
         try:
             yield WireClient(connection, self.name)
@@ -58,7 +56,7 @@ class PartitionClient:
     async def find_leader(self) -> Leader:
         async with self.connected(self.chance.choice(list(self._world.spus))) as client:
             asked = MetadataRequest([MetadataRequestTopic(name=self.topic)], allow_auto_topic_creation=False)
-            response = await ask(client, ApiKey.METADATA, METADATA_VERSION, asked)
+            response = await self.ask(client, ApiKey.METADATA, METADATA_VERSION, asked)
         for topic in response.topics:
             for found in topic.partitions:
                 if found.partition_index == self.partition and found.leader_id >= 0:
@@ -68,6 +66,21 @@ class PartitionClient:
                     return Leader(found.leader_id, found.leader_epoch)
         raise RetryError("nobody leads")
 
+    async def ask(self, client: WireClient, api: IntEnum, version: int, message: object) -> Any:
+        with trio.fail_after(self._world.patience_seconds):
+            await client.send(client.encode(api, version, message))
+            return await self.answer(client)
+
+    async def answer(self, client: WireClient) -> Any:
+        """The next response."""
+        with trio.fail_after(self._world.patience_seconds):
+            try:
+                return await client.response()
+            except AssertionError as error:
+                if "closed the connection" in str(error):
+                    raise ConnectionResetError(str(error)) from None
+                raise
+
     @asynccontextmanager
     async def trying(self) -> AsyncIterator[None]:
         """Whatever a client has to expect ends the attempt, and a pause follows."""
@@ -76,28 +89,3 @@ class PartitionClient:
         except (OSError, trio.TooSlowError, trio.ClosedResourceError, RetryError) as error:
             self.last_reason = f"{type(error).__name__}: {error}"
             await trio.sleep(self.chance.uniform(0.02, PAUSE_SECONDS_MAX))
-
-
-async def ask(client: WireClient, api: IntEnum, version: int, message: object) -> Any:
-    with trio.fail_after(ANSWER_SECONDS_MAX):
-        await client.send(client.encode(api, version, message))
-        return await answer(client)
-
-
-async def answer(client: WireClient) -> Any:
-    """The next response; within the patience of whoever asks."""
-    with trio.fail_after(ANSWER_SECONDS_MAX):
-        try:
-            return await client.response()
-        except AssertionError as error:
-            if "closed the connection" in str(error):
-                raise ConnectionResetError(str(error)) from None
-            raise
-
-
-def check_code(code: int, *, retriable: frozenset[int]) -> None:
-    if code == ErrorCode.NONE:
-        return
-    if code in retriable:
-        raise RetryError(ErrorCode(code).name)
-    raise AssertionError(f"a client does not expect {ErrorCode(code).name}")

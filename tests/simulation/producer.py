@@ -17,7 +17,7 @@ from tailrace.protocol.records import Record, build_batch
 
 from .client import WireClient
 from .history import UNKNOWN_OFFSET, PartitionHistory, Sent
-from .partition_client import PartitionClient, RetryError, answer, ask
+from .partition_client import PartitionClient, RetryError
 from .world import World
 
 PRODUCE_VERSION = 9
@@ -91,7 +91,7 @@ class Producer:
         leader = await self.client.find_leader()  # any SPU would do
         async with self.client.connected(leader.spu) as client:
             request = InitProducerIdRequest(transactional_id=None)
-            response = await ask(client, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
+            response = await self.client.ask(client, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
             if response.error_code:
                 raise RetryError(ErrorCode(response.error_code).name)
             self._producer_id = response.producer_id
@@ -99,13 +99,14 @@ class Producer:
     async def _produce(self, client: WireClient) -> None:
         while not self.is_done:
             if not self._pending:
-                await trio.sleep(self._pause_seconds * 2 * self._chance.random())
+                if self._chance.random() < 0.5:
+                    await trio.sleep(self._pause_seconds * 4 * self._chance.random())
                 self._make_batches()
             for batch in self._pending:
                 with trio.fail_after(1.0):
                     await client.send(client.encode(ApiKey.PRODUCE, PRODUCE_VERSION, self._request(batch)))
             while self._pending:
-                self._on_response(await answer(client))
+                self._on_response(await self.client.answer(client))
 
     def _make_batches(self) -> None:
         most = min(self._batches_left, IN_FLIGHT_MAX if self._is_idempotent else 1)

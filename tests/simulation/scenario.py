@@ -21,7 +21,13 @@ class Scenario:
     topic: dict[str, str] = field(default_factory=dict)
     broker: dict[str, str] = field(default_factory=dict)
     buffer_bytes: int = 64 * 1024
-    batches: int = 25
+    link_seconds: float = 0.0005
+    """How long messages are under way, at most."""
+    sync_seconds: float = 0.002
+    """How long disks take, at most."""
+    patience_seconds: float = 2.0
+    """How long clients wait for an answer."""
+    batches: int = 40
     """Of each producer."""
     faults: Sequence[Fault] = ()
 
@@ -33,7 +39,9 @@ class Scenario:
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
-            f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; {configs}"
+            f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; {configs}; "
+            f"links take {self.link_seconds * 1000:g} ms, disks {self.sync_seconds * 1000:g} ms, clients wait "
+            f"{self.patience_seconds:g} s"
         )
 
 
@@ -57,5 +65,8 @@ def scenario_of(seed: int, policy: str = "live", *, replicas: int = 3) -> Scenar
         partitions=partitions,
         topic=topic,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
+        link_seconds=chance.choice((0.0005, 0.005, 0.03)),
+        sync_seconds=chance.choice((0.002, 0.02, 0.1)),
+        patience_seconds=chance.choice((0.5, 1.0, 2.0)),
         faults=plan(random_of(seed, "faults"), count=chance.choice((2, 5, 9)), begins=FAULTS_BEGIN, ends=FAULTS_END),
     )

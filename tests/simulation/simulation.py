@@ -15,7 +15,7 @@ from .determinism import random_of, run_seeded
 from .faults import FaultContext, carry_out
 from .history import PartitionHistory
 from .invariants import InvariantError, Invariants, entries_of, store_incarnation
-from .partition_client import PartitionClient, RetryError, ask
+from .partition_client import PartitionClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import Producer
 from .scenario import FAULTS_END, Scenario
@@ -82,6 +82,9 @@ class _Run:
                 spus=scenario.spus,
                 scs=scenario.scs,
                 buffer_bytes=scenario.buffer_bytes,
+                link_seconds=scenario.link_seconds,
+                sync_seconds=scenario.sync_seconds,
+                patience_seconds=scenario.patience_seconds,
                 broker=scenario.broker,
                 logger=self.logger,
             )
@@ -116,7 +119,7 @@ class _Run:
                 raise SimulationError(f"the topic cannot be created: {client.last_reason}")
             async with client.trying(), client.connected(1) as connected:
                 version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
-                answered = (await ask(connected, ApiKey.CREATE_TOPICS, version, request)).topics[0]
+                answered = (await client.ask(connected, ApiKey.CREATE_TOPICS, version, request)).topics[0]
                 done = answered.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
                 if not done:
                     raise RetryError(f"{ErrorCode(answered.error_code).name}: {answered.error_message}")

@@ -74,6 +74,7 @@ class Process:
 class Machine:
     host: str
     chance: Random
+    sync_seconds_max: float
     clock: HostClock = field(default_factory=HostClock)
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     process: Process | None = None
@@ -92,7 +93,7 @@ class Machine:
     def disk_seconds(self) -> float:
         if self.sync_seconds is not None:
             return self.sync_seconds()
-        return 0.0002 + self.chance.random() * 0.002
+        return self.sync_seconds_max * self.chance.uniform(0.1, 1)
 
 
 class World:
@@ -104,12 +105,18 @@ class World:
         spus: int,
         scs: int = 1,
         buffer_bytes: int = 64 * 1024,
+        link_seconds: float = 0.0005,
+        sync_seconds: float = 0.002,
+        patience_seconds: float = 2.0,
         broker: dict[str, str] | None = None,
         logger: Any = silent_logger,
     ) -> None:
         self.seed = seed
         self.chance = random_of(seed, "world")
-        self.internet = Internet(random_of(seed, "network"), buffer_bytes=buffer_bytes)
+        self.internet = Internet(random_of(seed, "network"), buffer_bytes=buffer_bytes, link_seconds=link_seconds)
+        self.patience_seconds = patience_seconds
+        """How long clients wait for an answer."""
+        self._sync_seconds = sync_seconds
         self.store = MemoryStore()
         self.spus = {number: self._machine(f"spu-{number}") for number in range(1, spus + 1)}
         self.scs = {number: self._machine(f"sc-{number}") for number in range(1, scs + 1)}
@@ -123,7 +130,7 @@ class World:
         self._starts = 0
 
     def _machine(self, host: str) -> Machine:
-        machine = Machine(host, random_of(self.seed, host))
+        machine = Machine(host, random_of(self.seed, host), self._sync_seconds)
         machine.files.sync_seconds = machine.disk_seconds
         return machine
 
