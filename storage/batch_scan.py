@@ -51,6 +51,12 @@ class BatchScan:
             self.position += batch.header.size
             yield batch
 
+    def go_to(self, position: int) -> None:
+        """Goes on there, for those who know where a batch begins."""
+        self.position = position
+        self.failure = None
+        self.is_unreadable = False
+
     def _next(self) -> ScannedBatch | str:
         """The next batch, or why there is none."""
         position = self.position

@@ -36,6 +36,7 @@ from .producer_state import ProducerStates
 from .retention import segments_to_remove
 from .sealed_segment import SealedSegment
 from .segment_recovery import RecoveryReport
+from .segment_scrub import SegmentScrub
 from .time_index import NO_TIMESTAMP
 
 _FLUSHED_LINE_BYTES = 2**20
@@ -567,6 +568,29 @@ class Log:
             self._compactions = history
             self._manifest.append([manifest.compacted_line(newest)])
             self._changed_since_close = True
+
+    # being scrubbed
+
+    def segments_at_rest(self) -> Sequence[SealedSegment]:
+        """The sealed ones that are on the disk."""
+        return [segment for segment in self._sealed if segment.is_synced]
+
+    async def mend(self, scrub: SegmentScrub) -> bool:
+        """Writes what was proven to be lost where it was; False when the segment has changed meanwhile."""
+        async with self._lock:
+            self._check()
+            if scrub.is_over:
+                return False
+            assert scrub.is_proven
+            file = scrub.segment.reader.log.get()
+            try:
+                for position, batch in scrub.mended.items():
+                    file.write_at(position, batch)
+                await file.sync()
+            except OSError as error:
+                self._fail(f"{file.path}: a damaged batch could not be written again: {error}")
+                raise
+            return True
 
     async def truncate(self, to_offset: int) -> None:
         """Cuts the log so that it ends at the offset, or before the batch that holds it. Nobody appends meanwhile."""

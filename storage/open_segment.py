@@ -95,6 +95,9 @@ class OpenSegment:
                 first_timestamp = header.max_timestamp
             position += header.batch_length + 12
             count += 1
+            if header.is_control:
+                # It may be a bridge, which would be the last one.
+                break
         return count
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:

@@ -184,6 +184,121 @@ async def test_what_has_no_time_does_not_make_a_segment_old(files: SimulatedFile
     assert [segment.end for segment in log.segments()] == [7, 8]
 
 
+def _bridge(log: Log, epoch: int) -> None:
+    batch = bridge(log.log_end, epoch)
+    log.append(batch, header_of(batch))
+
+
+async def _recovered(files: SimulatedFiles, *, sync_first: bool) -> Log:
+    """Epoch 1 left 25 batches; the leader of epoch 2 knew that 15 are committed, recovered the rest and went on."""
+    log = _open(files)
+    _append(log, 25, epoch=1)
+    if sync_first:
+        await log.sync()
+    await log.restamp(15, 25, 2)
+    _bridge(log, 2)
+    _append(log, 3, epoch=2)
+    return log
+
+
+@pytest.mark.parametrize("sync_first", [True, False])
+async def test_for_clients_an_epoch_begins_with_its_bridge(files: SimulatedFiles, *, sync_first: bool) -> None:
+    log = await _recovered(files, sync_first=sync_first)
+    stamps = [header.leader_epoch for header, _ in log.headers(0, 99)]
+    assert stamps == [1] * 15 + [2] * 14
+    reopened = [_open(files.crash("all"))]
+    await log.sync()
+    reopened += [_open(files.crash("synced")), _open(files.crash("all"))]
+    await log.close()
+    reopened += [_open(files.crash("synced"), clean=True), _open(files.crash("synced"))]
+    for each in [log, *reopened]:
+        assert list(each.epochs) == [(1, 0), (2, 25)]
+        assert [each.epoch_at(offset) for offset in (14, 20, 24, 25, 28)] == [1, 1, 1, 2, 2]
+        assert (each.epoch_end(1), each.epoch_end(2)) == ((1, 25), (2, 29))
+    for each in reopened:
+        assert [header.leader_epoch for header, _ in each.headers(0, 99)] == stamps
+        assert [segment.end for segment in each.segments()] == [10, 20, 26, 29]
+
+
+async def test_a_bridge_that_is_recovered_again_keeps_its_epochs_beginning(files: SimulatedFiles) -> None:
+    log = await _recovered(files, sync_first=False)
+    await log.restamp(20, 29, 4)
+    _bridge(log, 4)
+    for each in (log, _open(files.crash("all"))):
+        assert list(each.epochs) == [(1, 0), (2, 25), (4, 29)]
+    await log.close()
+    assert list(_open(files.crash("synced"), clean=True).epochs) == [(1, 0), (2, 25), (4, 29)]
+
+
+async def test_nothing_follows_a_bridge_in_its_segment(files: SimulatedFiles) -> None:
+    log = _open(files, replace(CONFIG, segment_bytes_max=10_000))
+    _append(log, 3, epoch=1)
+    batches = [*(make_batch(offset, epoch=2) for offset in (3, 4)), bridge(5, 2), make_batch(6, epoch=2)]
+    log.append_batches(b"".join(batches), [header_of(batch) for batch in batches])
+    assert [segment.end for segment in log.segments()] == [3, 6, 7]
+    await log.truncate(6)
+    for again in (log, _open(files.crash("all"))):
+        assert again.log_end == 6
+        _append(again, epoch=2)
+        assert [segment.end for segment in again.segments()] == [3, 6, 7]
+    await log.truncate(6)
+    await log.close()
+    again = _open(files.crash("synced"), clean=True)
+    assert again.recovery.was_clean
+    _append(again, epoch=2)
+    assert [segment.end for segment in again.segments()] == [3, 6, 7]
+
+
+async def test_what_is_cut_takes_the_epoch_with_it(files: SimulatedFiles) -> None:
+    log = await _recovered(files, sync_first=True)
+    await log.truncate(25)
+    assert (list(log.epochs), log.epoch_end(1)) == ([(1, 0)], (1, 25))
+    _append(log, epoch=3)
+    assert list(log.epochs) == [(1, 0), (3, 25)]
+
+
+async def test_only_what_the_manifest_speaks_of_costs_a_sync_to_be_stamped(files: SimulatedFiles) -> None:
+    syncs: list[int] = []
+    real_sync = files.sync
+
+    async def counting_sync(node: object) -> None:
+        syncs.append(1)
+        await real_sync(node)  # type: ignore[arg-type]
+
+    files.sync = counting_sync  # type: ignore[method-assign,assignment]
+    log = _open(files)
+    _append(log, 15)
+    await log.restamp(5, 15, 1)
+    assert not syncs
+    await log.sync()
+    syncs.clear()
+    await log.restamp(12, 15, 2)
+    assert not syncs
+    await log.restamp(8, 15, 3)
+    assert syncs
+    assert log.wants_sync
+    await log.sync()
+    log.append(make_batch(15, epoch=3), header_of(make_batch(15, epoch=3)))
+    await log.close()
+    log = _open(files, clean=True)
+    syncs.clear()
+    await log.restamp(15, 16, 4)
+    assert syncs
+
+
+async def test_after_a_restamp_that_failed_the_log_refuses_everything(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 15)
+    await log.sync()
+    files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await log.restamp(5, 15, 1)
+    files.syncs_fail = False
+    with pytest.raises(OSError, match="sync failed"):
+        _append(log)
+    assert [header.leader_epoch for header, _ in _open(files.crash("all")).headers(0, 15)] == [0] * 15
+
+
 async def test_a_failed_sync_is_remembered(files: SimulatedFiles) -> None:
     log = _open(files)
     _append(log, 3)

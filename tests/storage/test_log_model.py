@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.compression import Compression
-from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.control_batches import ControlKind, bridge
+from tailrace.protocol.record_batch import iterate, stamp
 from tailrace.protocol.records import Record, build_batch
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
@@ -36,7 +37,7 @@ class LogMachine(RuleBasedStateMachine):
         self.records: list[Record] = []
         """Of all batches, also those below the log start."""
         self.epochs: list[int] = []
-        """Of each batch."""
+        """Of each batch, for clients: what recovery has stamped since does not count."""
         self.start = 0
 
     def open(self, *, clean: bool) -> Log:
@@ -45,7 +46,11 @@ class LogMachine(RuleBasedStateMachine):
 
     @property
     def end(self) -> int:
-        return self.records[-1].offset + 1 if self.records else self.start
+        return header_of(self.batches[-1]).next_offset if self.batches else self.start
+
+    @property
+    def newest_epoch(self) -> int:
+        return max((header_of(batch).leader_epoch for batch in self.batches), default=0)
 
     @rule(
         times=st.lists(TIMES, min_size=1, max_size=4),
@@ -59,7 +64,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def make_batch(self, times: list[int], value_size: int, compression: Compression, new_epoch: bool) -> bytearray:
         """Goes to the end of the list; the log does not have it yet."""
-        epoch = (self.epochs[-1] if self.epochs else 0) + new_epoch * 2
+        epoch = self.newest_epoch + new_epoch * 2
         base = max(self.end, self.start)
         records = [
             Record(base + index, time, None, (b"%06d" % (base + index)) * (value_size // 6), [])
@@ -82,6 +87,27 @@ class LogMachine(RuleBasedStateMachine):
         for first in range(0, count, at_once):
             some = batches[first : first + at_once]
             self.log.append_batches(b"".join(some), [header_of(batch) for batch in some])
+
+    @precondition(lambda self: self.end > self.start)
+    @rule(count=st.integers(0, 12))
+    def recover(self, count: int) -> None:
+        """A new leader stamps the last batches, and puts its bridge behind them."""
+        epoch = self.newest_epoch + 1
+        first = max(0, len(self.batches) - count)
+        while first < len(self.batches) and header_of(self.batches[first]).base_offset < self.start:
+            first += 1
+        if first < len(self.batches):
+            trio.run(self.log.restamp, header_of(self.batches[first]).base_offset, self.end, epoch)
+        for index in range(first, len(self.batches)):
+            batch = bytearray(self.batches[index])
+            stamp(batch, 0, header_of(batch).base_offset, epoch)
+            self.batches[index] = bytes(batch)
+        self.put(bridge(self.end, epoch), epoch)
+
+    def put(self, batch: bytearray, epoch: int) -> None:
+        self.log.append(batch, header_of(batch))
+        self.batches.append(bytes(batch))
+        self.epochs.append(epoch)
 
     @rule(at_least_one=st.booleans(), bytes_max=st.integers(0, 1500), steps=st.integers(1, 3))
     def read_everywhere(self, at_least_one: bool, bytes_max: int, steps: int) -> None:
@@ -123,7 +149,11 @@ class LogMachine(RuleBasedStateMachine):
         first = data.draw(st.integers(0, len(headers) - 1))
         last = data.draw(st.integers(first, len(headers) - 1))
         start = max(self.start, headers[first].last_offset)
-        expected = [(each, None) for each in headers[first : last + 1] if each.next_offset > start]
+        expected = [
+            (each, ControlKind.BRIDGE if each.is_control else None)
+            for each in headers[first : last + 1]
+            if each.next_offset > start
+        ]
         for end in (headers[last].base_offset + 1, headers[last].next_offset):
             assert list(self.log.headers(start, end)) == expected
         if headers[first].base_offset >= self.start:
@@ -138,12 +168,13 @@ class LogMachine(RuleBasedStateMachine):
             for timestamp in {record.timestamp for record in self.records} | {0, 41}:
                 first = next((record for record in readable if record.timestamp >= timestamp), None)
                 assert self.log.find_timestamp(timestamp, up_to) == (self.answer(first) if first else None)
-            newest = max(readable, key=lambda record: record.timestamp)
-            assert self.log.max_timestamp(up_to) == self.answer(newest)
+            newest = max(readable, key=lambda record: record.timestamp, default=None)
+            assert self.log.max_timestamp(up_to) == (self.answer(newest) if newest else None)
 
     def answer(self, record: Record) -> tuple[int, int, int]:
         ends = [header_of(batch).next_offset for batch in self.batches]
-        return record.timestamp, record.offset, self.epochs[bisect_right(ends, record.offset)]
+        batch = self.batches[bisect_right(ends, record.offset)]
+        return record.timestamp, record.offset, header_of(batch).leader_epoch
 
     @rule(epoch=st.integers(0, 12))
     def epoch_end(self, epoch: int) -> None:
@@ -161,6 +192,12 @@ class LogMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: Any) -> None:
         offset = data.draw(st.integers(self.start, self.end))
+        for epoch, batch in zip(self.epochs, self.batches, strict=True):
+            header = header_of(batch)
+            if header.next_offset <= offset and header.leader_epoch > epoch and offset < self.bridged_end(epoch):
+                # With the bridge, but not what it stamped, an opening log knows less than this one.
+                offset = max(self.start, header.base_offset)
+                break
         trio.run(self.log.truncate, offset)
         while self.batches and header_of(self.batches[-1]).next_offset > offset:
             base = header_of(self.batches.pop()).base_offset
@@ -169,9 +206,14 @@ class LogMachine(RuleBasedStateMachine):
         if offset <= self.start or self.end <= self.start:
             # What is left of the batch with the first record is nothing, so the log goes on where it starts.
             self.start = self.log.log_start
-            if self.log.log_end > self.end or not self.records:
+            if self.log.log_end > self.end or not self.batches:
                 self.batches, self.records, self.epochs = [], [], []
         assert self.log.log_end <= offset
+
+    def bridged_end(self, epoch: int) -> int:
+        """Behind the bridge of the epoch that came after this one."""
+        after = (batch for its_epoch, batch in zip(self.epochs, self.batches, strict=True) if its_epoch > epoch)
+        return max((header_of(batch).next_offset for batch in after if header_of(batch).is_control), default=0)
 
     @rule(data=st.data())
     def delete_records(self, data: Any) -> None:

@@ -1,0 +1,95 @@
+"""Reads a sealed segment again, every byte, while the log is in use: have all bits stayed what they were?
+
+Whoever drives it rests between the steps, and brings a copy of a batch that is damaged here. What a copy may say is not
+believed: only when the whole segment with it has the checksum that was noted when it was sealed are its bytes the ones
+that were lost, and can be written where they were. So nothing that was right can be made wrong.
+"""
+
+from dataclasses import dataclass
+
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header, stamp
+from tailrace.runtime.files import Buffer
+
+from .batch_scan import BatchScan
+from .sealed_segment import SealedSegment
+from .segment_summary import SegmentSummary
+
+STEP_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedBatch:
+    position: int
+    offset: int
+    """Where a copy of it is to be looked for."""
+    reason: str
+    header: BatchHeader | None
+    """As it is here, if it can be read at all."""
+
+
+class SegmentScrub:
+    def __init__(self, segment: SealedSegment) -> None:
+        self.segment = segment
+        self.facts = segment.facts
+        self.mended: dict[int, bytes] = {}
+        """What is to be written at which positions, once `is_proven`."""
+        self._scan = BatchScan(segment.reader.log.get(), self.facts.size)
+        self._summary = SegmentSummary(self.facts.base)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the segment is no longer what it was when this began: there is nothing to be found out any more."""
+        return self.segment.is_closed or self.segment.facts is not self.facts
+
+    @property
+    def position(self) -> int:
+        return self._scan.position
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._scan.position >= self.facts.size
+
+    @property
+    def is_proven(self) -> bool:
+        """Of all that was read, with what was mended: these are the bytes that were sealed."""
+        found, facts = self._summary, self.facts
+        return self.is_at_end and (found.size, found.checksum) == (facts.size, facts.checksum)
+
+    def step(self) -> DamagedBatch | None:
+        """Reads on for a while, or up to the next batch that is damaged; then `mend` or `pass_over` it."""
+        scan, until = self._scan, self._scan.position + STEP_BYTES
+        for batch in scan:
+            if not batch.checksum_matches:
+                scan.go_to(batch.position)
+                header = batch.header
+                return DamagedBatch(batch.position, header.base_offset, "its checksum does not match", header)
+            self._summary.add(batch.start, batch.header)
+            if scan.position >= until:
+                return None
+        if scan.failure is not None:
+            return DamagedBatch(scan.position, self._summary.end, scan.failure, None)
+        return None
+
+    def mend(self, damaged: DamagedBatch, copy: Buffer) -> bool:
+        """Goes on behind the batch as if it were this copy, which may have more after it; False if it cannot be."""
+        try:
+            header = read_header(copy)
+        except KafkaError:
+            return False
+        size = header.size
+        if size > len(copy) or size > self.facts.size - damaged.position or crc_of(copy, 0, size) != header.crc:
+            return False
+        # Copies differ in the epoch that they were stamped with last.
+        epoch = self.facts.epoch if damaged.header is None else damaged.header.leader_epoch
+        batch = bytearray(copy[:size])
+        stamp(batch, 0, header.base_offset, epoch)
+        self.mended[damaged.position] = bytes(batch)
+        self._summary.add(batch[:HEADER_SIZE], read_header(batch))
+        self._scan.go_to(damaged.position + size)
+        return True
+
+    def pass_over(self, damaged: DamagedBatch) -> None:
+        """Nobody has a copy. Goes on behind the batch if that is known to be somewhere, and will prove nothing."""
+        size = self.facts.size - damaged.position if damaged.header is None else damaged.header.size
+        self._scan.go_to(damaged.position + size)

@@ -1,0 +1,165 @@
+"""Flipped bits in a sealed segment: found wherever they are, and mended only by the very bytes that were there."""
+
+from random import Random
+
+import pytest
+from batch_samples import header_of, make_batch
+from simulation.files import SimulatedFiles
+
+from tailrace.protocol.record_batch import stamp
+from tailrace.storage import segment_scrub
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.sealed_segment import SealedSegment
+from tailrace.storage.segment_scrub import DamagedBatch, SegmentScrub
+
+pytestmark = pytest.mark.trio
+
+COUNT, SIZE = 10, 90
+DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
+COPIES = {5 * number: make_batch(5 * number, 5, size=SIZE, epoch=3) for number in range(COUNT)}
+
+
+@pytest.fixture
+async def log() -> Log:
+    """One sealed segment that is on the disk, and an open one."""
+    files = SimulatedFiles()
+    files.make_directories("/data")
+    config = LogConfig(segment_bytes_max=COUNT * SIZE, index_interval_bytes=100)
+    log = Log.open(files, DIRECTORY, config, clean=False)
+    for batch in (*COPIES.values(), make_batch(log.log_end + 50, epoch=3)):
+        log.append(batch, header_of(batch))
+    await log.sync()
+    return log
+
+
+def segment_of(log: Log) -> SealedSegment:
+    (segment,) = log.segments_at_rest()
+    return segment
+
+
+def flip(log: Log, position: int, bit: int = 0) -> None:
+    file = segment_of(log).reader.log.get()
+    (byte,) = file.read_at(position, 1)
+    file.write_at(position, bytes([byte ^ 1 << bit]))
+
+
+def content(log: Log) -> bytes:
+    return segment_of(log).reader.log.get().read_at(0, 10_000)
+
+
+def scrub(log: Log, copies: dict[int, bytearray] | None = None) -> tuple[SegmentScrub, list[DamagedBatch]]:
+    """To the end, with these copies at hand."""
+    running, found = SegmentScrub(segment_of(log)), []
+    while not running.is_at_end:
+        damaged = running.step()
+        if damaged is not None:
+            found.append(damaged)
+            copy = (copies or {}).get(damaged.offset)
+            if copy is None or not running.mend(damaged, copy):
+                running.pass_over(damaged)
+    return running, found
+
+
+async def test_a_sound_segment_is_proven(log: Log) -> None:
+    whole, found = scrub(log)
+    assert (whole.is_proven, found, whole.mended, whole.is_over) == (True, [], {}, False)
+    assert whole.position == segment_of(log).size == COUNT * SIZE
+
+
+async def test_it_can_rest_between_batches(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segment_scrub, "STEP_BYTES", 2 * SIZE)
+    running, positions = SegmentScrub(segment_of(log)), []
+    while not running.is_at_end:
+        assert running.step() is None
+        positions.append(running.position)
+    assert positions == [180, 360, 540, 720, 900]
+    assert running.is_proven
+
+
+async def test_any_bit_that_flips_is_noticed_and_comes_back(log: Log) -> None:
+    """Those of offset and epoch, which no checksum of a batch covers, are noticed at the end alone."""
+    sound, chance = content(log), Random(1)
+    mended = 0
+    for position in [*range(2 * SIZE, 2 * SIZE + 61), *(chance.randrange(COUNT * SIZE) for _ in range(60))]:
+        flip(log, position, chance.randrange(8))
+        alone, _ = scrub(log)
+        assert not alone.is_proven, position
+        helped, found = scrub(log, COPIES)
+        if position % SIZE >= 21:
+            assert helped.is_proven, position
+        if helped.is_proven:
+            assert [damaged.position for damaged in found] == [position // SIZE * SIZE]
+            assert await log.mend(helped)
+            mended += 1
+        else:
+            flip_back = bytes(sound[position : position + 1])
+            segment_of(log).reader.log.get().write_at(position, flip_back)
+        assert content(log) == sound
+    assert mended > 90
+
+
+async def test_bytes_that_the_disk_does_not_give_come_back(log: Log) -> None:
+    sound = content(log)
+    segment_of(log).reader.log.get().write_at(3 * SIZE, bytes(2 * SIZE))
+    helped, found = scrub(log, COPIES)
+    assert [damaged.position for damaged in found] == [3 * SIZE, 4 * SIZE]
+    assert [damaged.header for damaged in found] == [None, None]
+    assert await log.mend(helped)
+    assert content(log) == sound
+
+
+async def test_a_copy_that_was_stamped_later_gives_the_same_bytes(log: Log) -> None:
+    sound, copies = content(log), {offset: bytearray(copy) for offset, copy in COPIES.items()}
+    for offset, copy in copies.items():
+        stamp(copy, 0, offset, 9)
+    flip(log, 3 * SIZE + 70)
+    helped, _ = scrub(log, copies)
+    assert await log.mend(helped)
+    assert content(log) == sound
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        b"",
+        COPIES[15][:-1],
+        make_batch(15, 5, size=SIZE + 1, epoch=3),
+        make_batch(15, 4, size=SIZE, epoch=3),
+        make_batch(15, 5, size=SIZE, epoch=3, timestamp=7),
+        make_batch(20, 5, size=SIZE, epoch=3),
+        bytes(COPIES[15][:80]) + b"x" + bytes(COPIES[15][81:]),
+    ],
+    ids=["none", "cut", "larger", "fewer records", "another time", "another offset", "damaged too"],
+)
+async def test_what_was_not_there_is_not_written(log: Log, copy: bytes) -> None:
+    flip(log, 3 * SIZE + 70)
+    helped, found = scrub(log, {15: bytearray(copy)})
+    assert found[0].offset == 15
+    assert not helped.is_proven
+
+
+async def test_a_segment_that_changes_meanwhile_is_let_be(log: Log) -> None:
+    flip(log, 3 * SIZE + 70)
+    helped, _ = scrub(log, COPIES)
+    before = content(log)
+    await log.restamp(0, 5, 4)
+    assert helped.is_over
+    assert not await log.mend(helped)
+    await log.sync()
+    assert content(log)[16:] == before[16:]
+    gone = SegmentScrub(segment_of(log))
+    await log.truncate_fully(0)
+    assert gone.is_over
+
+
+async def test_a_disk_that_does_not_take_it_back_ends_the_log(log: Log) -> None:
+    flip(log, 3 * SIZE + 70)
+    helped, _ = scrub(log, COPIES)
+    files = log._files
+    assert isinstance(files, SimulatedFiles)
+    files.syncs_fail = True
+    with pytest.raises(OSError, match="could not be written again"):
+        await log.mend(helped)
+    with pytest.raises(OSError, match="could not be written again"):
+        await log.sync()
