@@ -142,6 +142,8 @@ class Written:
 
     key: str
     object: Object | None
+    stores: Mapping[int, str]
+    """The incarnation of each SPU's store at that time."""
 
 
 class ModelStore:
@@ -149,6 +151,8 @@ class ModelStore:
         self.objects: dict[str, Object] = {}
         self.revision = 0
         self.history: list[Written] = []
+        self.stores: dict[int, str] = {}
+        """The incarnation of each SPU's store: no part of what is kept, but noted with each write."""
 
     def put(self, wanted: Object) -> Stored | None:
         key = key_of(wanted)
@@ -158,7 +162,7 @@ class ModelStore:
         self.revision += 1
         now = replace(wanted, version=self.revision)
         self.objects[key] = now
-        self.history.append(Written(key, now))
+        self.history.append(Written(key, now, dict(self.stores)))
         return Stored(now)
 
     def delete(self, unwanted: Object) -> Removed | None:
@@ -168,7 +172,7 @@ class ModelStore:
             return None
         self.revision += 1
         del self.objects[key]
-        self.history.append(Written(key, None))
+        self.history.append(Written(key, None, dict(self.stores)))
         return Removed(key, self.revision)
 
     def all_of(self, kind: type[O]) -> list[O]:
@@ -188,8 +192,9 @@ class ModelSc:
         self.kv = ModelStore()
         self.running: dict[int, str] = {}
         """The SPUs that live, and the incarnation of each."""
-        self.stores: dict[int, str] = {}
-        """The incarnation of each one's store."""
+        self.stores = self.kv.stores
+        self.store_of: dict[tuple[int, str], str] = {}
+        """By SPU and process."""
         self.log_ends: dict[int, int] = {}
         """How far the logs of each SPU go; 0 where it is not said."""
         self.mute: set[int] = set()
@@ -246,7 +251,7 @@ class ModelSc:
 
     def start_spu(self, spu: int, incarnation: str = "first", store: str | None = None) -> None:
         self.running[spu] = incarnation
-        self.stores[spu] = store or incarnation
+        self.stores[spu] = self.store_of[spu, incarnation] = store or incarnation
         self.from_connections.append(self._connected(spu))
 
     def stop_spu(self, spu: int) -> None:
@@ -308,10 +313,10 @@ class ModelSc:
         """Long enough: who was elected and has not reported has had its time."""
         awaited, self.awaited = self.awaited, []
         for each in awaited:
-            status = self.brain.store.partitions[each.topic_id, each.number].status
-            if (status.resolution, status.epoch) == (PartitionResolution.CANDIDATE_FOUND, each.epoch):
+            found = self.brain.store.partitions.get((each.topic_id, each.number))
+            wanted = (PartitionResolution.CANDIDATE_FOUND, each.epoch)
+            if found is not None and (found.status.resolution, found.status.epoch) == wanted:
                 self.deliver(LeaderSilent(each.spu, each.incarnation, each.topic_id, each.number, each.epoch))
-        self.settle()
 
     def lose_a_write(self) -> None:
         self.writes.popleft()

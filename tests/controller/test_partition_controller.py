@@ -108,6 +108,7 @@ def test_a_candidate_that_does_not_respond_is_followed_by_the_next() -> None:
     sc.settle()
     assert led(sc)[:3] == (PartitionResolution.CANDIDATE_FOUND, THREE, 1)
     sc.wait_for_leaders()
+    sc.settle()
     assert led(sc)[:3] == (PartitionResolution.ONLINE, TWO, 2)
 
 
@@ -120,10 +121,12 @@ def test_when_none_responds_it_is_offline_until_one_returns_or_speaks_or_all_is_
         sc.settle()
         for _ in range(2):
             sc.wait_for_leaders()
+            sc.settle()
         status = sc.partition(1).status
         assert (status.resolution, status.epoch) == (PartitionResolution.OFFLINE, 2)
         assert status.reason == "no live replica responds: 3, 2"
         sc.wait_for_leaders()
+        sc.settle()
         assert sc.partition(1).status == status, "nothing is tried again without a reason"
         sc.mute_elected.clear()
         return sc
