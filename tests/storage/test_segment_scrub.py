@@ -21,10 +21,15 @@ COPIES = {5 * number: make_batch(5 * number, 5, size=SIZE, epoch=3) for number i
 
 
 @pytest.fixture
-async def log() -> Log:
-    """One sealed segment that is on the disk, and an open one."""
+def files() -> SimulatedFiles:
     files = SimulatedFiles()
     files.make_directories("/data")
+    return files
+
+
+@pytest.fixture
+async def log(files: SimulatedFiles) -> Log:
+    """One sealed segment that is on the disk, and an open one."""
     config = LogConfig(segment_bytes_max=COUNT * SIZE, index_interval_bytes=100)
     log = Log.open(files, DIRECTORY, config, clean=False)
     for batch in (*COPIES.values(), make_batch(log.log_end + 50, epoch=3)):
@@ -153,13 +158,12 @@ async def test_a_segment_that_changes_meanwhile_is_let_be(log: Log) -> None:
     assert gone.is_over
 
 
-async def test_a_disk_that_does_not_take_it_back_ends_the_log(log: Log) -> None:
+async def test_a_disk_that_does_not_take_it_back_ends_the_log(log: Log, files: SimulatedFiles) -> None:
     flip(log, 3 * SIZE + 70)
     helped, _ = scrub(log, COPIES)
-    files = log._files
-    assert isinstance(files, SimulatedFiles)
     files.syncs_fail = True
-    with pytest.raises(OSError, match="could not be written again"):
+    with pytest.raises(OSError, match="the simulated disk is broken"):
         await log.mend(helped)
+    files.syncs_fail = False
     with pytest.raises(OSError, match="could not be written again"):
         await log.sync()
