@@ -16,7 +16,7 @@ from tailrace.protocol.internal.ping_message import PingMessage
 from tailrace.protocol.primitives import Part
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Connection
-from tailrace.server.inbox import Inbox
+from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox
 from tailrace.storage.checkpoints import ReplicaKey
 
@@ -62,11 +62,11 @@ class PeerLink:
         *,
         to_leader: bool,
         receiver: LinkReceiver,
-        shared: memoryview,
+        buffers: ReceiveBuffers,
         traffic: PeerTraffic,
         logger: FilteringBoundLogger,
     ) -> None:
-        """`to_leader`: this side dialled, as the follower. All links receive into the shared buffer."""
+        """`to_leader`: this side dialled, as the follower. All links receive into the same buffers."""
         self.peer = peer
         self.to_leader = to_leader
         self.since = trio.current_time()
@@ -78,7 +78,7 @@ class PeerLink:
         """Something waits for the next `flush`."""
         self._connection = connection
         self._receiver = receiver
-        self._inbox = Inbox(shared, FRAME_BYTES_MAX)
+        self._inbox = Inbox(buffers, FRAME_BYTES_MAX)
         self._outbox = Outbox()
         self._queue = PeerQueue()
         self._traffic = traffic

@@ -15,7 +15,7 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.network import Connection, Listener, Network
-from tailrace.server.inbox import SHARED_BYTES
+from tailrace.server.inbox import ReceiveBuffers
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_acceptor import PeerAcceptor
@@ -65,7 +65,7 @@ class PeerLinks:
         self._followers: dict[SpuId, PeerLink] = {}
         self._untold: list[PeerLink] = []
         """Links with something that waits for the next `flush`."""
-        self._shared = memoryview(bytearray(SHARED_BYTES))
+        self._buffers = ReceiveBuffers()
         self._traffic: dict[SpuId, PeerTraffic] = {}
 
     async def run(self, sink: PeerSink, listener: Listener) -> None:
@@ -165,7 +165,7 @@ class PeerLinks:
             peer,
             to_leader=to_leader,
             receiver=self,
-            shared=self._shared,
+            buffers=self._buffers,
             traffic=self._traffic.setdefault(peer.spu, PeerTraffic()),
             logger=self._logger,
         )

@@ -9,19 +9,54 @@ import struct
 from tailrace.protocol.error_codes import RemoteProtocolError
 
 SHARED_BYTES = 256 * 1024
+SPARE_BYTES = 2 * 1024 * 1024
+SPARE_FROM_BYTES = 64 * 1024
+_SPARES_MAX = 4
 _FIRST_GROWTH_BYTES = 64 * 1024
 _SIZE = struct.Struct(">i")
 _PREFIX_BYTES = 4
 
 
-class Inbox:
-    __slots__ = ("_data", "_end", "_owned", "_position", "_request_bytes_max", "_shared")
+class ReceiveBuffers:
+    """What the connections of a server receive into.
 
-    def __init__(self, shared: memoryview, request_bytes_max: int) -> None:
-        self._shared = shared
+    Beside the shared buffer there are a few large ones, each in turn for a connection on which a large request is
+    arriving: to touch memory for the first time costs several times what it costs to copy the request there.
+    """
+
+    def __init__(
+        self,
+        shared_bytes: int = SHARED_BYTES,
+        *,
+        spare_bytes: int = SPARE_BYTES,
+        spare_from_bytes: int = SPARE_FROM_BYTES,
+    ) -> None:
+        self.shared = memoryview(bytearray(shared_bytes))
+        self.spare_from_bytes = spare_from_bytes
+        """A connection is given a large one when so much of a request is there: not for an announcement."""
+        self._spare_bytes = spare_bytes
+        self._spares: list[memoryview] = []
+
+    def take_spare(self, arrived: int, wanted: int) -> memoryview | None:
+        """For a request of which so much has arrived; None if that would be too early, or the request too large."""
+        if arrived < self.spare_from_bytes or wanted > self._spare_bytes:
+            return None
+        return self._spares.pop() if self._spares else memoryview(bytearray(self._spare_bytes))
+
+    def give_back(self, buffer: memoryview) -> None:
+        """Takes back a spare one; any other is not kept."""
+        if len(buffer) == self._spare_bytes and len(self._spares) < _SPARES_MAX:
+            self._spares.append(buffer)
+
+
+class Inbox:
+    __slots__ = ("_buffers", "_data", "_end", "_owned", "_position", "_request_bytes_max")
+
+    def __init__(self, buffers: ReceiveBuffers, request_bytes_max: int) -> None:
+        self._buffers = buffers
         self._request_bytes_max = request_bytes_max
         # Unread bytes lie in _data from _position to _end; _owned says whether _data is this connection's own.
-        self._data = shared
+        self._data = buffers.shared
         self._owned = False
         self._position = 0
         self._end = 0
@@ -43,20 +78,21 @@ class Inbox:
     @property
     def scratch(self) -> memoryview:
         """For bytes that nobody will read."""
-        return self._shared
+        return self._buffers.shared
 
     def room(self) -> memoryview:
         """Where the next bytes go. Call it only when no request is left to take."""
         if not self._owned:
             self._position = self._end = 0
-            return self._shared
+            return self._buffers.shared
         assert self._position == 0, "end_turn moves what is left to the front"
         wanted = self.incomplete_bytes
         capacity = len(self._data)
         if capacity <= self._end < wanted:
-            grown = bytearray(min(wanted, max(2 * capacity, _FIRST_GROWTH_BYTES)))
-            grown[: self._end] = self._data[: self._end]
-            self._data = memoryview(grown)
+            grown = self._buffers.take_spare(self._end, wanted)
+            if grown is None:
+                grown = memoryview(bytearray(min(wanted, max(2 * capacity, _FIRST_GROWTH_BYTES))))
+            self._move_to(grown)
         return self._data[self._end : wanted]
 
     def received(self, count: int) -> None:
@@ -80,14 +116,25 @@ class Inbox:
         """Saves what was not taken from the shared buffer, which belongs to the next connection from now on."""
         held = self._end - self._position
         if held == 0:
-            self._data = self._shared
-            self._owned = False
+            if self._owned:
+                self._buffers.give_back(self._data)
+                self._data = self._buffers.shared
+                self._owned = False
             self._end = 0
         elif self._position or not self._owned:
-            self._data = memoryview(bytearray(self._data[self._position : self._end]))
+            spare = self._buffers.take_spare(held, held)
+            self._move_to(memoryview(bytearray(held)) if spare is None else spare)
             self._owned = True
-            self._end = held
         self._position = 0
+
+    def _move_to(self, buffer: memoryview) -> None:
+        """What has not been read, to the front of it."""
+        held = self._end - self._position
+        buffer[:held] = self._data[self._position : self._end]
+        if self._owned:
+            self._buffers.give_back(self._data)
+        self._data = buffer
+        self._position, self._end = 0, held
 
     def _frame_bytes(self) -> int:
         size: int = _SIZE.unpack_from(self._data, self._position)[0]

@@ -13,7 +13,7 @@ from tailrace.runtime.network import Address, Connection, Listener
 from tailrace.runtime.settings import ListenerSettings
 
 from .client_connection import AnsweredRoute, ClientConnection, Dispatcher
-from .inbox import SHARED_BYTES, Inbox
+from .inbox import Inbox, ReceiveBuffers
 from .listening import accept
 from .metrics import ServerMetrics
 from .request_memory import RequestMemory
@@ -39,7 +39,7 @@ class PublicServer:
         self._metrics = metrics
         self._logger = logger
         self._memory = RequestMemory(configs.settings.queued_request_bytes_max)
-        self._shared = memoryview(bytearray(SHARED_BYTES))
+        self._buffers = ReceiveBuffers()
         self._connections: set[ClientConnection] = set()
         self._per_address: Counter[str] = Counter()
         self._finishing = False
@@ -89,7 +89,7 @@ class PublicServer:
             self._dispatcher,
             self._apis,
             self._routes,
-            Inbox(self._shared, self._configs.settings.request_bytes_max),
+            Inbox(self._buffers, self._configs.settings.request_bytes_max),
             self._memory,
             self._metrics,
             self._logger,

@@ -29,12 +29,12 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.record_batch import read_header
 from tailrace.runtime.file_range import FileRange
-from tailrace.server.inbox import SHARED_BYTES
+from tailrace.server.inbox import ReceiveBuffers
 from tailrace.server.outbox import SENDFILE_BYTES_MIN
 from tailrace.storage.checkpoints import ReplicaKey
 
 OTHER = (UUID(int=8), 0)
-SHARED = memoryview(bytearray(SHARED_BYTES))
+BUFFERS = ReceiveBuffers()
 
 
 class _End:
@@ -48,7 +48,7 @@ class _End:
             identity(spu),
             to_leader=to_leader,
             receiver=self,
-            shared=SHARED,
+            buffers=BUFFERS,
             traffic=self.traffic,
             logger=structlog.get_logger(),
         )

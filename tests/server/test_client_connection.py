@@ -25,7 +25,7 @@ from tailrace.server.client_connection import (
     ClientConnection,
     Route,
 )
-from tailrace.server.inbox import Inbox
+from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.metrics import ServerMetrics
 from tailrace.server.request_context import Reply, RequestContext
 from tailrace.server.request_memory import RequestMemory
@@ -101,7 +101,7 @@ async def _served(
         script,
         apis,
         {},
-        Inbox(memoryview(bytearray(shared_bytes)), REQUEST_BYTES_MAX),
+        Inbox(ReceiveBuffers(shared_bytes), REQUEST_BYTES_MAX),
         memory,
         metrics,
         structlog.get_logger(),

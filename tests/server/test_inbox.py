@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.server.inbox import Inbox
+from tailrace.server.inbox import SPARE_BYTES, SPARE_FROM_BYTES, Inbox, ReceiveBuffers
 
 REQUEST_BYTES_MAX = 1000
 SHARED_BYTES = 64
@@ -52,8 +52,8 @@ def _take(inbox: Inbox, at_most: int) -> list[bytes]:
 def test_any_split_of_a_stream_gives_the_same_requests(
     requests: list[bytes], chunks: list[int], turns: list[int]
 ) -> None:
-    shared = memoryview(bytearray(SHARED_BYTES))
-    inbox = Inbox(shared, REQUEST_BYTES_MAX)
+    buffers = ReceiveBuffers(SHARED_BYTES, spare_bytes=150, spare_from_bytes=40)
+    inbox = Inbox(buffers, REQUEST_BYTES_MAX)
     sender = _Sender(inbox, b"".join(map(_frame, requests)))
     taken: list[bytes] = []
     step = 0
@@ -61,25 +61,25 @@ def test_any_split_of_a_stream_gives_the_same_requests(
         if not inbox.has_request:
             sender.deliver(chunks[step % len(chunks)])
         taken += _take(inbox, turns[step % len(turns)])
-        shared[:] = b"\xff" * SHARED_BYTES  # the next connection's bytes
+        buffers.shared[:] = b"\xff" * SHARED_BYTES  # the next connection's bytes
         step += 1
     assert taken == requests
     assert inbox.incomplete_bytes == 0
 
 
 def test_a_request_that_arrives_whole_is_not_copied() -> None:
-    shared = memoryview(bytearray(SHARED_BYTES))
-    inbox = Inbox(shared, REQUEST_BYTES_MAX)
+    buffers = ReceiveBuffers(SHARED_BYTES)
+    inbox = Inbox(buffers, REQUEST_BYTES_MAX)
     _Sender(inbox, _frame(b"whole")).deliver(SHARED_BYTES)
     request = inbox.next_request()
     assert request is not None
-    shared[4:9] = b"WHOLE"
+    buffers.shared[4:9] = b"WHOLE"
     assert bytes(request) == b"WHOLE"
 
 
 def test_two_connections_share_one_buffer() -> None:
-    shared = memoryview(bytearray(SHARED_BYTES))
-    first, second = Inbox(shared, REQUEST_BYTES_MAX), Inbox(shared, REQUEST_BYTES_MAX)
+    buffers = ReceiveBuffers(SHARED_BYTES)
+    first, second = Inbox(buffers, REQUEST_BYTES_MAX), Inbox(buffers, REQUEST_BYTES_MAX)
     sends_first, sends_second = _Sender(first, _frame(b"a" * 100)), _Sender(second, _frame(b"b" * 100))
     while not (sends_first.done and sends_second.done):
         for inbox, sender in ((first, sends_first), (second, sends_second)):
@@ -93,7 +93,7 @@ def test_two_connections_share_one_buffer() -> None:
 def test_a_lying_size_sets_nothing_aside() -> None:
     """Memory follows what has arrived: a client cannot make us allocate with four bytes."""
     limit = 100 * 1024 * 1024
-    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), limit)
+    inbox = Inbox(ReceiveBuffers(SHARED_BYTES), limit)
     sender = _Sender(inbox, struct.pack(">i", limit) + b"x" * 1000)
     while not sender.done:
         sender.deliver(10)
@@ -104,7 +104,7 @@ def test_a_lying_size_sets_nothing_aside() -> None:
 
 def test_room_never_reaches_past_the_request_that_has_begun() -> None:
     """What comes after it is left in the socket, so that a request in a buffer of its own is alone in it."""
-    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), REQUEST_BYTES_MAX)
+    inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
     stream = _frame(b"a" * 500) + _frame(b"b")
     sender = _Sender(inbox, stream)
     sender.deliver(SHARED_BYTES)
@@ -119,14 +119,14 @@ def test_room_never_reaches_past_the_request_that_has_begun() -> None:
 
 @pytest.mark.parametrize("size", [-1, -(2**31), REQUEST_BYTES_MAX + 1, 2**31 - 1])
 def test_an_absurd_size_breaks_the_protocol(size: int) -> None:
-    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), REQUEST_BYTES_MAX)
+    inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
     _Sender(inbox, struct.pack(">i", size)).deliver(4)
     with pytest.raises(RemoteProtocolError, match=f"a request of {size} bytes; at most {REQUEST_BYTES_MAX}"):
         inbox.next_request()
 
 
 def test_the_largest_request_allowed_is_taken() -> None:
-    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), REQUEST_BYTES_MAX)
+    inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
     sender = _Sender(inbox, _frame(b"x" * REQUEST_BYTES_MAX))
     taken: list[bytes] = []
     while not sender.done:
@@ -136,7 +136,7 @@ def test_the_largest_request_allowed_is_taken() -> None:
 
 
 def test_incomplete_bytes_tell_what_has_to_be_waited_for() -> None:
-    inbox = Inbox(memoryview(bytearray(SHARED_BYTES)), REQUEST_BYTES_MAX)
+    inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
     assert inbox.incomplete_bytes == 0
     sender = _Sender(inbox, _frame(b"x" * 50))
     sender.deliver(2)
@@ -145,3 +145,43 @@ def test_incomplete_bytes_tell_what_has_to_be_waited_for() -> None:
     sender.deliver(2)
     inbox.end_turn()
     assert inbox.incomplete_bytes == 54
+
+
+def _large_request(buffers: ReceiveBuffers, size: int) -> int:
+    """Where it lay when it had arrived."""
+    inbox = Inbox(buffers, 100 * 1024 * 1024)
+    sender = _Sender(inbox, _frame(b"x" * size))
+    while not inbox.has_request:
+        assert _take(inbox, 1) == []
+        sender.deliver(SPARE_FROM_BYTES)
+    request = inbox.next_request()
+    assert request is not None
+    where = id(request.obj)
+    assert bytes(request) == b"x" * size
+    inbox.end_turn()
+    return where
+
+
+def test_large_requests_arrive_one_after_the_other_in_the_same_memory() -> None:
+    buffers = ReceiveBuffers()
+    assert len({_large_request(buffers, size) for size in (SPARE_BYTES - 4, 1_000_000, 300_000)}) == 1
+
+
+def test_two_large_requests_at_once_do_not_share_it() -> None:
+    buffers = ReceiveBuffers()
+    first, second = Inbox(buffers, SPARE_BYTES), Inbox(buffers, SPARE_BYTES)
+    streams = [_Sender(first, _frame(b"a" * 1_000_000)), _Sender(second, _frame(b"b" * 1_000_000))]
+    while not streams[0].done:
+        for inbox, sender in zip((first, second), streams, strict=True):
+            sender.deliver(SPARE_FROM_BYTES)
+            if not sender.done:
+                assert _take(inbox, 1) == []
+    assert _take(first, 1) == [b"a" * 1_000_000]
+    assert _take(second, 1) == [b"b" * 1_000_000]
+
+
+def test_one_that_is_larger_still_has_memory_of_its_own() -> None:
+    buffers = ReceiveBuffers()
+    spare = _large_request(buffers, 1_000_000)
+    assert _large_request(buffers, SPARE_BYTES + 1) != spare
+    assert _large_request(buffers, 1_000_000) == spare, "it was given back on the way"
