@@ -9,6 +9,9 @@ import trio
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from tailrace.storage.layout import Kind, clean_shutdown_path
+from tailrace.storage.replica_verification import ReplicaVerification
+from tailrace.storage.verification import replicas_below, verify_checkpoints
 
 from .consumer import Consumer
 from .determinism import random_of, run_seeded
@@ -19,7 +22,7 @@ from .partition_client import PartitionClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import Producer
 from .scenario import FAULTS_END, Scenario
-from .world import World, silent_logger
+from .world import DATA_DIRECTORY, Machine, World, silent_logger
 
 TOPIC = "orders"
 LOOK_SECONDS = 0.02
@@ -255,6 +258,21 @@ class _Run:
         if stopping.cancelled_caught:
             raise SimulationError("an SPU does not stop")
         self._check_crashed()
+        for machine in self.world.spus.values():
+            self._verify_disk(machine)
+
+    def _verify_disk(self, machine: Machine) -> None:
+        """As `tailrace log verify` does, on what a power failure would leave after the clean stop."""
+        files = machine.files.crash("synced")
+        if not files.exists(clean_shutdown_path(DATA_DIRECTORY)):
+            raise SimulationError(f"{machine.host} stopped and left no clean-shutdown mark")
+        findings = list(verify_checkpoints(files, DATA_DIRECTORY))
+        for directory in replicas_below(files, DATA_DIRECTORY):
+            findings += ReplicaVerification(files, directory).findings()
+        # A snapshot of producers that a power failure tore stays where it is, and is not believed.
+        damage = [each for each in findings if each.is_damage and not each.path.endswith(Kind.PRODUCERS)]
+        if damage:
+            raise SimulationError(f"on the disk of {machine.host}: {damage[0].path}: {damage[0].sentence}")
 
 
 def _writes(scenario: Scenario) -> int:
