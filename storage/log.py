@@ -333,7 +333,9 @@ class Log:
         self.unsynced_bytes -= unsynced_bytes
         self._unnoted_bytes += unsynced_bytes
         if sealed or self._unnoted_bytes >= _FLUSHED_LINE_BYTES:
-            lines = [manifest.sealed_line(self._with_epochs(segment.facts)) for segment in sealed]
+            for segment in sealed:
+                segment.facts = self._with_epochs(segment.facts)
+            lines = [manifest.sealed_line(segment.facts) for segment in sealed]
             self._manifest.append([*lines, manifest.flushed_line(end)])
             self._unnoted_bytes = 0
             for segment in sealed:
@@ -388,15 +390,18 @@ class Log:
     def _with_epochs(self, facts: SegmentFacts) -> SegmentFacts:
         """As the manifest has them: with what the segment alone would not tell of the leader epochs in it."""
         starts = self.epochs.between(facts.base, facts.end)
-        known_at_base = self.epochs.at(facts.base)
-        is_plain = all(start.epoch == facts.epoch for start in starts) and known_at_base in (facts.epoch, NO_EPOCH)
-        return replace(facts, epoch_starts=None if is_plain else starts)
+        is_plain = (
+            facts.epoch_starts is None
+            and all(start.epoch == facts.epoch for start in starts)
+            and self.epochs.at(facts.base) in (facts.epoch, NO_EPOCH)
+        )
+        return facts if is_plain else replace(facts, epoch_starts=starts)
 
     def _manifest_content(self, closed: SegmentFacts | None = None) -> Manifest:
         return Manifest(
             log_start=self.log_start,
             epochs=list(self.epochs),
-            sealed={segment.base: self._with_epochs(segment.facts) for segment in self._sealed if segment.is_synced},
+            sealed={segment.base: segment.facts for segment in self._sealed if segment.is_synced},
             closed=closed,
             flushed_end=self.synced_end,
             compactions=self._compactions,

@@ -170,6 +170,7 @@ class OpenSegment:
             time_index_checksum=index.time_checksum,
             last_indexed_position=index.last_position,
             producers_checksum=producers_checksum,
+            epoch_starts=() if self.is_over else None,
         )
 
     # reading

@@ -58,7 +58,8 @@ class SealedSegment:
         facts = self.facts
         stamped = restamp(self.reader, facts.size, base, end, epoch)
         last_epoch = stamped.last_epoch if stamped.last_epoch is not None else facts.epoch
-        self.facts = replace(facts, checksum=facts.checksum ^ stamped.checksum_change, epoch=last_epoch)
+        checksum = facts.checksum ^ stamped.checksum_change
+        self.facts = replace(facts, checksum=checksum, epoch=last_epoch)
         return stamped.count
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:

@@ -73,6 +73,7 @@ def test_neighbours_become_one_while_they_fit() -> None:
 
 def test_what_one_segment_cannot_hold_does_not_become_one() -> None:
     first, second, _ = SEGMENTS
+    assert len(groups([replace(first, epoch_starts=()), second], CONFIG)) == 2
     assert len(groups([first, replace(second, epoch=1)], CONFIG)) == 2
     assert len(groups([first, replace(second, end=2**33)], CONFIG)) == 2
     assert len(groups([replace(first, index_entries=50), second], replace(CONFIG, index_bytes_max=400))) == 2

@@ -249,6 +249,35 @@ async def test_nothing_follows_a_bridge_in_its_segment(files: SimulatedFiles) ->
     assert [segment.end for segment in again.segments()] == [3, 6, 7]
 
 
+async def test_a_bridge_is_the_end_also_of_a_log_that_was_closed_with_it(files: SimulatedFiles) -> None:
+    log = await _recovered(files, sync_first=False)
+    await log.truncate(25)
+    _bridge(log, 3)
+    await log.close()
+    log = _open(files.crash("synced"), clean=True)
+    assert log.recovery.was_clean
+    _append(log, epoch=3)
+    assert [segment.end for segment in log.segments()] == [10, 20, 25, 26, 27]
+    assert list(log.epochs) == [(1, 0), (3, 25)]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_a_bridge_alone_in_its_segment_tells_where_its_epoch_begins(
+    files: SimulatedFiles, *, clean: bool
+) -> None:
+    """What a follower appends before it is of the same epoch, and was perhaps on the disk already."""
+    log = _open(files)
+    _append(log, 10, epoch=1)
+    _append(log, 20, epoch=2)
+    await log.sync()
+    _bridge(log, 2)
+    _append(log, 3, epoch=2)
+    await log.close()
+    for each in (log, _open(files.crash("synced"), clean=clean)):
+        assert [segment.end for segment in each.segments()] == [10, 20, 30, 31, 34]
+        assert list(each.epochs) == [(1, 0), (2, 30)]
+
+
 async def test_what_is_cut_takes_the_epoch_with_it(files: SimulatedFiles) -> None:
     log = await _recovered(files, sync_first=True)
     await log.truncate(25)

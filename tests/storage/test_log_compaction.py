@@ -8,10 +8,12 @@ from compacted_logs import CONFIG, DIRECTORY, append, batches, contents, open_lo
 from simulation.files import Node, SimulatedFiles
 
 from tailrace.protocol.compression import Compression
+from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch, read_records
+from tailrace.storage.index_entries import IndexEntries
 from tailrace.storage.log import Log
-from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, CannotCompactError
+from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, CannotCompactError, NewSegment
 
 
 def log_of(*segments: list[tuple[str, str | None]], files: SimulatedFiles | None = None, **config: object) -> Log:
@@ -421,3 +423,34 @@ async def test_segments_without_a_record_do_not_stop_retention() -> None:
     assert log.log_start == 0
     await log.apply_retention(115, log.log_end)
     assert log.log_start == 2
+
+
+@pytest.mark.parametrize("is_synced", [True, False])
+async def test_what_recovery_has_left_stays_where_it_is(*, is_synced: bool) -> None:
+    files = SimulatedFiles()
+    log = log_of([("a", "1"), ("b", "1")], files=files)
+    if is_synced:
+        await log.sync()
+    await log.restamp(1, 2, 3)
+    ending = bridge(2, 3)
+    log.append(ending, read_header(ending))
+    append(log, ("b", "2"), epoch=3)
+    append(log, ("a", "2"), epoch=3)
+    seal(log)
+    await log.compact(0, log.log_end)
+    assert contents(log)[-2:] == [(3, "b", "2"), (4, "a", "2")]
+    await log.close()
+    for each in (log, open_log(files, clean=True)):
+        assert list(each.epochs) == [(0, 0), (3, 2)]
+        assert [segment.end for segment in each.segments()] == [2, 3, 5, 5]
+
+
+async def test_a_segment_that_was_stamped_meanwhile_is_not_replaced() -> None:
+    """What was written in its place has the old epochs."""
+    log = log_of([("a", "1"), ("a", "2")])
+    await log.sync()
+    old = log._sealed[:1]
+    written = NewSegment(f"{DIRECTORY}/written", replace(old[0].facts), IndexEntries(100))
+    await log.restamp(1, 2, 5)
+    assert not await log.replace_segments(old, written)
+    assert [header.leader_epoch for header, _ in batches(log)] == [0, 5]
