@@ -84,8 +84,11 @@ class Invariants:
     def unsettled(self, replicas: int) -> str | None:
         """Why this is not a cluster in which all is well; it should have so many replicas."""
         spus = self._world.running_spus()
-        if len(spus) < len(self._world.spus):
-            return f"only SPUs {sorted(spus)} run"
+        serving = [
+            number for number, machine in self._world.spus.items() if machine.process and machine.process.is_serving
+        ]
+        if len(serving) < len(self._world.spus):
+            return f"only SPUs {serving} serve"
         for found in self._stored.values():
             if set(found.status.live_replicas) != set(found.spec.replicas):
                 return f"of {found.topic}-{found.number} only {sorted(found.status.live_replicas)} are live"

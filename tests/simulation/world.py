@@ -68,6 +68,12 @@ class Process:
     ended: trio.Event = field(default_factory=trio.Event)
     is_killed: bool = False
     is_stopping: bool = False
+    is_serving: bool = False
+    """Clients may come."""
+
+    def started(self, value: object = None) -> None:
+        """What Trio calls a task status."""
+        self.is_serving = True
 
 
 @dataclass
@@ -213,7 +219,7 @@ class World:
     async def _supervise(self, machine: Machine, process: Process) -> None:
         try:
             with process.scope:
-                await process.server.run()
+                await process.server.run(process)
         except Exception as error:
             if process.is_killed:
                 return  # it found that its seams are gone
