@@ -197,6 +197,20 @@ async def cut_link(context: FaultContext, fault: Fault) -> None:
     await _block(context, pairs[: chance.randint(1, 2)], fault)
 
 
+async def freeze(context: FaultContext, fault: Fault) -> None:
+    """A process is stopped for a while, as by SIGSTOP: it hears nothing, says nothing, and its disk does not answer.
+
+    Its own timers go on, which is worse than what a real one meets.
+    """
+    _, machine = context.spu(fault)
+    ends = trio.current_time() + fault.seconds
+    machine.sync_seconds = lambda: max(ends - trio.current_time(), 0.001)
+    host = machine.host
+    others = sorted({end for pair in context.world.internet.links for end in pair} - {host})
+    await _block(context, [pair for each in others for pair in ((host, each), (each, host))], fault)
+    machine.sync_seconds = None
+
+
 async def partition_from_clients(context: FaultContext, fault: Fault) -> None:
     """The machines reach each other, and no client reaches one of them."""
     _, machine = context.spu(fault)
@@ -259,6 +273,7 @@ CATALOGUE: dict[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None
     "partition": (2.5, partition),
     "partition_one_way": (2, partition_one_way),
     "cut_link": (2.5, cut_link),
+    "freeze": (1.5, freeze),
     "partition_from_clients": (0.5, partition_from_clients),
     "clog": (1.5, clog),
     "reset_connections": (1.5, reset_connections),
