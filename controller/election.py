@@ -20,13 +20,26 @@ Spus = Mapping[SpuId, Spu]
 
 
 @dataclass(frozen=True, slots=True)
+class Rules:
+    """What a topic's configs say of elections."""
+
+    by_quorum: bool = False
+    """Not the live replicas commit but any W of N."""
+    unclean: bool = False
+    """Rather a leader that lacks something than none."""
+
+
+FOR_LIVE = Rules()
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     status: PartitionStatus
     asks: tuple[SpuId, ...] = ()
     """Those whose log ends must be known to go on."""
 
 
-def decide(partition: Partition, spus: Spus, heard: Heard) -> Decision:
+def decide(partition: Partition, spus: Spus, heard: Heard, rules: Rules = FOR_LIVE) -> Decision:
     """What the status is to be, given the SPUs and what they last said; the same from the same, whoever asks."""
     status = partition.status
     if status.resolution is PartitionResolution.NONE:
@@ -39,7 +52,7 @@ def decide(partition: Partition, spus: Spus, heard: Heard) -> Decision:
             return Decision(status)
     if status.epoch == NO_EPOCH:
         return _first_election(partition, spus)
-    return _election(partition, spus, heard)
+    return _election(partition, spus, heard, rules)
 
 
 def has_leader(partition: Partition, spus: Spus) -> bool:
@@ -97,7 +110,7 @@ def _can_be_live(spu: SpuId, incarnation: str, partition: Partition, spus: Spus)
 
 def _first_election(partition: Partition, spus: Spus) -> Decision:
     """Nothing was written yet: any replica has it all."""
-    online = [spu for spu in _in_order(partition) if _is_online(spu, spus)]
+    online = _online(partition, spus)
     if not online:
         return _offline(partition, f"none of its SPUs is online: {_listed(partition.spec.replicas)}")
     live = {spu: spus[spu].status.store_incarnation for spu in _live_from_the_start(online)}
@@ -109,15 +122,21 @@ def _live_from_the_start(online: list[SpuId]) -> list[SpuId]:
     return online[:1]
 
 
-def _election(partition: Partition, spus: Spus, heard: Heard) -> Decision:
+def _election(partition: Partition, spus: Spus, heard: Heard, rules: Rules) -> Decision:
+    if rules.by_quorum:
+        return _among_all(partition, spus, heard)
     live = partition.status.live_replicas
-    present = [spu for spu in _in_order(partition) if spu in live and _is_online(spu, spus)]
+    present = [spu for spu in _online(partition, spus) if spu in live]
     sure = [spu for spu in present if is_sure(spu, live, spus)]
     if sure:
-        return _among_sure(partition, sure, spus, heard)
-    if len(present) < len(live):
-        return _offline(partition, _waits_for(live, present))
-    return _among_unsure(partition, present, spus, heard)
+        decision = _among_sure(partition, sure, spus, heard)
+    elif len(present) < len(live):
+        decision = _offline(partition, _waits_for(live, present))
+    else:
+        decision = _among_unsure(partition, present, spus, heard)
+    if decision.status.resolution is PartitionResolution.OFFLINE and rules.unclean:
+        return _uncleanly(partition, spus, heard) or decision
+    return decision
 
 
 def _among_sure(partition: Partition, sure: list[SpuId], spus: Spus, heard: Heard) -> Decision:
@@ -125,12 +144,7 @@ def _among_sure(partition: Partition, sure: list[SpuId], spus: Spus, heard: Hear
     left = [spu for spu in sure if not _is_silent(spu, spus, heard)]
     if not left:
         return _offline(partition, f"no live replica responds: {_listed(sure)}")
-    if len(left) == 1:
-        return _found(partition, left[0], spus)
-    ends = _log_ends(partition, left, spus, heard)
-    if len(ends) < len(left) or partition.status.resolution is not PartitionResolution.ELECTION:
-        return _asking(partition, left, ends)
-    return _found(partition, max(left, key=ends.__getitem__), spus)
+    return _with_the_most(partition, left, spus, heard)
 
 
 def _among_unsure(partition: Partition, present: list[SpuId], spus: Spus, heard: Heard) -> Decision:
@@ -139,12 +153,49 @@ def _among_unsure(partition: Partition, present: list[SpuId], spus: Spus, heard:
     silent = [spu for spu in present if _is_silent(spu, spus, heard)]
     if silent:
         return _offline(partition, f"all live replicas stopped uncleanly, and not all respond: {_listed(silent)}")
-    if len(present) == 1:
-        return _found(partition, present[0], spus)
-    ends = _log_ends(partition, present, spus, heard)
-    if len(ends) < len(present) or partition.status.resolution is not PartitionResolution.ELECTION:
-        return _asking(partition, present, ends)
-    return _found(partition, max(present, key=ends.__getitem__), spus)
+    return _with_the_most(partition, present, spus, heard)
+
+
+def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:
+    """Any may lead: it asks enough others, before it does, for what it lacks."""
+    online = _online(partition, spus)
+    left = [spu for spu in online if not _is_silent(spu, spus, heard)]
+    if not left:
+        none = f"no replica responds: {_listed(online)}" if online else "none of its replicas is online"
+        return _offline(partition, none)
+    decision = _with_the_most(partition, left, spus, heard)
+    live = partition.status.live_replicas
+    if decision.status.resolution is PartitionResolution.ELECTION or decision.status.leader in live:
+        return decision
+    leader = decision.status.leader
+    return _with_live(decision, {**live, leader: spus[leader].status.store_incarnation})
+
+
+def _uncleanly(partition: Partition, spus: Spus, heard: Heard) -> Decision | None:
+    """Better what one of them has than nothing: what only others had is lost, and who wanted it so said it."""
+    left = [spu for spu in _online(partition, spus) if not _is_silent(spu, spus, heard)]
+    if not left:
+        return None
+    decision = _with_the_most(partition, left, spus, heard)
+    if decision.status.resolution is PartitionResolution.ELECTION:
+        return decision
+    return elected_uncleanly(partition, decision.status.leader, spus)
+
+
+def elected_uncleanly(partition: Partition, leader: SpuId, spus: Spus) -> Decision:
+    """The others are no longer live: they have what the leader never had."""
+    return _with_live(_found(partition, leader, spus), {leader: spus[leader].status.store_incarnation})
+
+
+def _with_the_most(partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard) -> Decision:
+    """By its log end; the first of equals. One alone need not be asked."""
+    if len(candidates) == 1:
+        return _found(partition, candidates[0], spus)
+    ends = _log_ends(partition, candidates, spus, heard)
+    if len(ends) < len(candidates) or partition.status.resolution is not PartitionResolution.ELECTION:
+        status = replace(partition.status, resolution=PartitionResolution.ELECTION, reason="")
+        return Decision(status, tuple(spu for spu in candidates if spu not in ends))
+    return _found(partition, max(candidates, key=ends.__getitem__), spus)
 
 
 def _found(partition: Partition, leader: SpuId, spus: Spus) -> Decision:
@@ -160,9 +211,9 @@ def _found(partition: Partition, leader: SpuId, spus: Spus) -> Decision:
     )
 
 
-def _asking(partition: Partition, candidates: list[SpuId], known: Mapping[SpuId, int]) -> Decision:
-    status = replace(partition.status, resolution=PartitionResolution.ELECTION, reason="")
-    return Decision(status, tuple(spu for spu in candidates if spu not in known))
+def _with_live(decision: Decision, live: LiveReplicas) -> Decision:
+    status = decision.status
+    return Decision(replace(status, live_replicas=live, live_version=status.live_version + 1))
 
 
 def _offline(partition: Partition, reason: str) -> Decision:
@@ -179,11 +230,11 @@ def _waits_for(live: LiveReplicas, present: list[SpuId]) -> str:
 # what is known of an SPU
 
 
-def _in_order(partition: Partition) -> tuple[SpuId, ...]:
+def _online(partition: Partition, spus: Spus) -> list[SpuId]:
     """The leader as long as it can, then the initial one and the others as the spec has them."""
     replicas = partition.spec.replicas
-    preferred = (partition.status.leader, partition.spec.initial_leader, *replicas)
-    return tuple(dict.fromkeys(spu for spu in preferred if spu in replicas))
+    preferred = dict.fromkeys((partition.status.leader, partition.spec.initial_leader, *replicas))
+    return [spu for spu in preferred if spu in replicas and spu in spus and spus[spu].is_online]
 
 
 def _log_ends(partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard) -> dict[SpuId, int]:
@@ -199,11 +250,6 @@ def _log_ends(partition: Partition, candidates: list[SpuId], spus: Spus, heard: 
 def _is_silent(spu: SpuId, spus: Spus, heard: Heard) -> bool:
     """Whether this process was given its time to respond, in this round."""
     return heard.silent.get(spu) == spus[spu].status.incarnation
-
-
-def _is_online(spu: SpuId, spus: Spus) -> bool:
-    found = spus.get(spu)
-    return found is not None and found.is_online
 
 
 def _listed(spus: Iterable[SpuId]) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tailrace.cluster.broker_configs import BrokerConfigs
+
 from .actions import Action
 from .assignments import Assignments
 from .cluster_mirror import ClusterMirror
@@ -45,13 +47,13 @@ class Controllers:
     partitions: PartitionController
 
 
-def controllers_over(store: LocalStore, observed: Observed) -> Controllers:
+def controllers_over(store: LocalStore, observed: Observed, broker_configs: BrokerConfigs) -> Controllers:
     assignments = Assignments()
     return Controllers(
         SpuController(store, observed),
         SpuGroupController(store, assignments),
         TopicController(store, assignments, observed),
-        PartitionController(store, observed),
+        PartitionController(store, observed, broker_configs),
     )
 
 

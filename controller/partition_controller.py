@@ -9,8 +9,13 @@ is brought back.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.replication_policy import LIVE
+from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.topic_configs import effective_value
+
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
-from .election import decide
+from .election import Rules, decide
 from .events import LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected
 from .local_store import Change, LocalStore, PartitionKey
 from .objects import Partition, PartitionResolution, Spu, Topic
@@ -21,6 +26,8 @@ from .observed import Observed
 class PartitionController:
     store: LocalStore
     observed: Observed
+    broker_configs: BrokerConfigs
+    """Those for all SPUs: a topic need not say everything itself."""
 
     def on_partition(self, change: Change[Partition]) -> Iterator[Action]:
         previous, current = change.previous, change.current
@@ -45,9 +52,12 @@ class PartitionController:
             self.observed.forget_silence(key)
 
     def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
-        """A topic that is brought back, and one that is read after its partitions: at a start it is."""
+        """A topic that is brought back, and one that is read after its partitions: at a start it is. Other configs may
+        allow an election."""
         previous, current = change.previous, change.current
         if previous is not None and current is not None and previous.id == current.id:
+            if previous.spec.configs != current.spec.configs:
+                yield from self._decide_all(filter(_is_offline, self.store.partitions_of(current.id).values()))
             return
         if previous is not None:
             for number in self.store.partitions_of(previous.id):
@@ -103,7 +113,7 @@ class PartitionController:
 
     def _decide(self, partition: Partition) -> Iterator[Action]:
         key = (partition.topic_id, partition.number)
-        decision = decide(partition, self.store.spus, self.observed.heard(key))
+        decision = decide(partition, self.store.spus, self.observed.heard(key), self._rules(partition))
         if decision.status != partition.status:
             yield Put(replace(partition, status=decision.status))
         for spu in decision.asks:
@@ -112,6 +122,15 @@ class PartitionController:
         status = decision.status
         if status == partition.status and status.resolution is PartitionResolution.CANDIDATE_FOUND:
             yield AwaitLeader(status.leader, status.incarnation, *key, status.epoch)
+
+    def _rules(self, partition: Partition) -> Rules:
+        own = self.store.topics_by_id[partition.topic_id].spec.configs
+        allows, _ = effective_value(TOPIC_CONFIGS["unclean.leader.election.enable"], own, self.broker_configs)
+        return Rules(
+            by_quorum=own.get("replication.policy", LIVE) != LIVE,
+            # Before, those that are live may be about to come: after a start of everything they do, one by one.
+            unclean=allows is True and self.observed.leases_unknown_over,
+        )
 
 
 def _concerns_spus(previous: Partition, current: Partition) -> bool:

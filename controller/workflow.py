@@ -77,7 +77,7 @@ class Workflow:
         self.key_value_updater = KvUpdater(store, counts.updaters, logger, guarded)
         self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
         self._dispatcher = MetadataDispatcher(
-            self.local, self.observed, controllers_over(self.local, self.observed), self.mirror
+            self.local, self.observed, controllers_over(self.local, self.observed, broker_configs), self.mirror
         )
         self._broker_configs = broker_configs
         self._election_wait_seconds = election_wait_seconds

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import UUID
 
+from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.controller.actions import (
     Action,
@@ -129,7 +130,7 @@ class Brain:
         self.cluster = Cluster()
         self.mirror = ClusterMirror(self.store, self.cluster)
         self.dispatcher = MetadataDispatcher(
-            self.store, self.observed, controllers_over(self.store, self.observed), self.mirror
+            self.store, self.observed, controllers_over(self.store, self.observed, BrokerConfigs({})), self.mirror
         )
 
     def on(self, *events: Event) -> list[Action]:

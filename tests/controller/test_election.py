@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from controller_model import custom, reported, topic_id
 
-from tailrace.controller.election import Decision, as_reported, decide, has_leader, is_current, is_sure
+from tailrace.controller.election import Decision, Rules, as_reported, decide, has_leader, is_current, is_sure
 from tailrace.controller.objects import (
     Partition,
     PartitionResolution,
@@ -177,6 +177,53 @@ def test_then_only_the_one_with_the_most_may_lead() -> None:
         OFFLINE,
         "all live replicas stopped uncleanly, and not all respond: 2",
     )
+
+
+# where any W of N commit
+
+
+BY_QUORUM = Rules(by_quorum=True)
+
+
+def test_by_quorum_any_replica_may_lead_and_is_live_then() -> None:
+    before = partition(1, 2, resolution=ELECTION)
+    alone = decide(before, spus(s3="b"), Heard(), BY_QUORUM).status
+    assert (alone.resolution, alone.leader, alone.epoch) == (FOUND, THREE, 6)
+    assert (alone.live_replicas, alone.live_version) == ({ONE: "a", TWO: "a", THREE: "b"}, 8)
+    asking = decide(before, spus(s2="b", s3="a"), Heard(), BY_QUORUM)
+    assert (asking.status, asking.asks) == (before.status, (TWO, THREE))
+    live = decide(before, spus(s1="a"), Heard(), BY_QUORUM).status
+    assert (live.leader, live.live_replicas, live.live_version) == (ONE, before.status.live_replicas, 7)
+
+
+def test_by_quorum_somebody_must_be_there_and_respond() -> None:
+    before = partition(1, 2)
+    assert decide(before, spus(), Heard(), BY_QUORUM).status.reason == "none of its replicas is online"
+    after = decide(before, spus(s3="a"), silent(3), BY_QUORUM).status
+    assert (after.resolution, after.reason) == (OFFLINE, "no replica responds: 3")
+
+
+# unclean elections
+
+
+@pytest.mark.parametrize("online", [{"s3": "b"}, {"s1": "b", "s3": "b"}])
+def test_an_unclean_election_is_only_for_those_who_want_it_and_leaves_the_leader_alone(online: dict[str, str]) -> None:
+    before, found = partition(1, 2, resolution=ELECTION), spus(**online)
+    assert decide(before, found, Heard()).status.resolution is OFFLINE
+    said = {spu: SaidLogEnd("of b", Epoch(5), end) for spu, end in ((ONE, 7), (THREE, 9))}
+    after = decide(before, found, Heard(log_ends=said), Rules(unclean=True)).status
+    assert (after.resolution, after.leader, after.epoch) == (FOUND, THREE, 6)
+    assert (after.live_replicas, after.live_version) == ({THREE: "b"}, 8)
+
+
+def test_an_unclean_election_asks_who_has_the_most_and_only_if_there_is_no_clean_one() -> None:
+    unclean = Rules(unclean=True)
+    before, found = partition(1, resolution=OFFLINE), spus(s2="a", s3="a")
+    asking = decide(before, found, Heard(), unclean)
+    assert (asking.status.resolution, asking.asks) == (ELECTION, (TWO, THREE))
+    assert decide(before, found, silent(2, 3), unclean).status.reason == "none of its live replicas is online: 1"
+    before, found = partition(1, 2), spus(s2="a", s3="a")
+    assert decide(before, found, Heard(), unclean) == elected(before, 2, found)
 
 
 # who leads, and who is sure

@@ -316,3 +316,29 @@ def test_a_removed_partition_is_deleted_from_the_connections() -> None:
 def test_nothing_is_left_to_do_at_rest() -> None:
     sc = with_topic({0: (1, 2), 1: (2, 1)})
     assert sc.brain.on(ReconciliationDue()) == []
+
+
+def test_an_unclean_election_needs_a_config_and_that_all_had_the_time_to_come() -> None:
+    sc = with_topic({0: (1, 2)})
+    sc.stop_spu(1)
+    sc.settle()
+    found = sc.topic("t")
+    sc.write(replace(found, spec=replace(found.spec, configs={"unclean.leader.election.enable": "true"})))
+    sc.settle()
+    assert led(sc)[0] is PartitionResolution.OFFLINE
+    sc.end_first_lease()
+    sc.reconcile()
+    sc.settle()
+    assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (TWO,))
+
+
+def test_a_config_that_allows_an_election_brings_it_about() -> None:
+    sc = with_topic({0: (1, 2)})
+    sc.end_first_lease()
+    sc.stop_spu(1)
+    sc.settle()
+    assert led(sc)[0] is PartitionResolution.OFFLINE
+    found = sc.topic("t")
+    sc.write(replace(found, spec=replace(found.spec, configs={"replication.policy": "majority"})))
+    sc.settle()
+    assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
