@@ -30,6 +30,9 @@ class BrokerMetrics:
         self.truncated_bytes = 0
         self.live_replica_shrinks = 0
         self.live_replica_expands = 0
+        self.scrubbed_bytes = 0
+        self.damaged_batches = 0
+        self.mended_batches = 0
 
 
 class Gauges:
@@ -92,6 +95,9 @@ _COUNTERS = (
     ("truncated_bytes", "Bytes cut from torn ends of logs."),
     ("live_replica_shrinks", "Times that a replica left the live replicas of a partition led here."),
     ("live_replica_expands", "Times that a replica entered the live replicas of a partition led here."),
+    ("scrubbed_bytes", "Bytes of sealed segments read again, to see whether they are what they were."),
+    ("damaged_batches", "Batches found damaged while scrubbing; those that stay so are found in each pass."),
+    ("mended_batches", "Damaged batches restored from another replica."),
 )
 _COUNT_GAUGES = (
     ("partitions", "tailrace_partitions", "Partitions of which there is a replica here."),

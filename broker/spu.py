@@ -32,6 +32,7 @@ from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_s
 
 from . import handlers
 from .cluster_identity import ClusterIdentity
+from .copies import FetchedCopies
 from .fetch_session import FetchSessions
 from .flusher import Flusher
 from .forwarding import Forwarding
@@ -46,6 +47,7 @@ from .replica_counts import count_replicas
 from .replicas import Replica, Replicas
 from .sc_connection import RefusedForGoodError, Registration, ScConnection
 from .sc_receiver import ScReceiver
+from .scrubbing import Scrubbing
 from .spec_dispatcher import SpecDispatcher
 from .storage_limit import StorageLimit
 from .waiting import Deadlines
@@ -87,6 +89,8 @@ class Spu:
             self.broker_configs,
             self._logger,
         )
+        copies = FetchedCopies(self.id, self.cluster, self._network)
+        self._scrubbing = Scrubbing(self.replicas, copies, self.broker_configs, self.metrics, self._logger)
         self.apis = API_TABLE
         self._appended: dict[Replica, None] = {}
         self._flusher: Flusher | None = None
@@ -254,6 +258,7 @@ class Spu:
         nursery.start_soon(self._housekeeping.apply_retention)
         nursery.start_soon(self._housekeeping.compact)
         nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
+        nursery.start_soon(self._scrubbing.run)
         nursery.start_soon(self.storage_limit.run)
         nursery.start_soon(self.producer_ids.keep_reserve)
         return server

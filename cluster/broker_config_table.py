@@ -88,6 +88,21 @@ BROKER_CONFIGS = by_name(
             "How long compaction rests after it found nothing to do.",
             at_least(0),
         ),
+        ConfigDefinition(
+            "scrub.max.bytes.per.second",
+            LONG,
+            1 << 20,
+            "How many bytes a second are read of segments that lie still, to see whether their bits are what they "
+            "were, and to restore from other replicas what is not; 0 reads none. Tailrace's own.",
+            at_least(0),
+        ),
+        ConfigDefinition(
+            "scrub.interval.ms",
+            LONG,
+            7 * DAY_MS,
+            "How long after the beginning of one pass over all that lies still the next one begins. Tailrace's own.",
+            at_least(1000),
+        ),
         # producers
         ConfigDefinition(
             "producer.id.expiration.ms",

@@ -22,6 +22,9 @@ class BrokerSettings:
     retention_check_interval_ms: int
     compacts: bool
     compaction_backoff_ms: int
+    scrub_bytes_per_second: int
+    """0: nothing is scrubbed."""
+    scrub_interval_ms: int
     producer_expiration_ms: int
     connections_max: int
     connections_per_address_max: int
@@ -97,6 +100,8 @@ class BrokerConfigs:
             retention_check_interval_ms=self._number("log.retention.check.interval.ms"),
             compacts=bool(self.value("log.cleaner.enable")),
             compaction_backoff_ms=self._number("log.cleaner.backoff.ms"),
+            scrub_bytes_per_second=self._number("scrub.max.bytes.per.second"),
+            scrub_interval_ms=self._number("scrub.interval.ms"),
             producer_expiration_ms=self._number("producer.id.expiration.ms"),
             connections_max=self._number("max.connections"),
             connections_per_address_max=self._number("max.connections.per.ip"),

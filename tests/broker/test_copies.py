@@ -1,0 +1,92 @@
+"""Whom a log asks for what it has lost, against a whole SPU that has it."""
+
+from dataclasses import replace
+
+import pytest
+import trio
+from simulation.network import MemoryNetwork
+from spus import ADDRESS, RunningSpu, batch, running_spu
+
+from tailrace.broker.copies import ANSWER_SECONDS_MAX, FetchedCopies
+from tailrace.broker.replicas import Replica
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import Endpoint, SpuSpec
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.protocol.record_batch import read_header
+from tailrace.runtime.network import Address
+
+HERE, THERE, OTHER, AWAY = map(SpuId, (9, 1, 2, 3))
+
+
+def _cluster(address: Address = ADDRESS) -> Cluster:
+    cluster = Cluster()
+    endpoints = (Endpoint("PUBLIC", address.host, address.port),)
+    for spu in (HERE, THERE, OTHER):
+        cluster.put_spu(SpuSpec(spu, endpoints=endpoints))
+    cluster.put_spu(SpuSpec(AWAY, endpoints=endpoints, online=False))
+    return cluster
+
+
+async def _fill(running: RunningSpu) -> Replica:
+    await running.create("t")
+    client = await running.client()
+    for records in (batch(b"a", b"b"), batch(b"c"), batch(b"d")):
+        data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(0, records)])]
+        await client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
+    return running.spu.replicas.leading("t", 0)
+
+
+async def test_a_batch_comes_from_another_spu(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        replica = await _fill(running)
+        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        for offset, base in ((0, 0), (1, 0), (2, 2), (3, 3)):
+            copy = await copies.fetch(THERE, replica, offset)
+            header = read_header(copy)
+            assert (header.base_offset, header.size) == (base, len(copy))
+
+
+@pytest.mark.parametrize(
+    ("spu", "offset"), [(THERE, 4), (THERE, 5), (AWAY, 0), (SpuId(77), 0)], ids=["the end", "beyond", "away", "unknown"]
+)
+async def test_what_is_not_there_is_empty(autojump_clock: object, spu: SpuId, offset: int) -> None:
+    async with running_spu() as running:
+        replica = await _fill(running)
+        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        assert await copies.fetch(spu, replica, offset) == b""
+
+
+async def test_who_does_not_answer_or_speak_the_protocol_has_nothing(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    listener = await network.listen(ADDRESS)
+    async with running_spu() as running:
+        replica = await _fill(running)
+        copies = FetchedCopies(HERE, _cluster(), network)
+        begun = trio.current_time()
+        assert await copies.fetch(THERE, replica, 0) == b""
+        assert trio.current_time() - begun == ANSWER_SECONDS_MAX
+        await listener.accept()
+        for said in (b"", b"\x7f\xff\xff\xff", b"\0\0\0\2no"):
+            async with trio.open_nursery() as nursery:
+
+                @nursery.start_soon
+                async def answer(said: bytes = said) -> None:
+                    connection = await listener.accept()
+                    connection.send([said])
+                    connection.end_sending()
+
+                assert await copies.fetch(THERE, replica, 0) == b""
+    listener.close()
+    assert await copies.fetch(THERE, replica, 0) == b""
+
+
+async def test_the_leader_is_asked_first(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        replica = await _fill(running)
+        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        live = (THERE, AWAY, HERE, OTHER)
+        for leader, holders in ((OTHER, [OTHER, THERE]), (THERE, [THERE, OTHER]), (SpuId(-1), [THERE, OTHER])):
+            replica.spec = replace(replica.spec, leader=leader, live_replicas=live)
+            assert copies.holders(replica) == holders

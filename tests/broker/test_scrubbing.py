@@ -1,0 +1,161 @@
+"""What becomes of a flipped bit, with a copy elsewhere and without one, and how slowly it is looked for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+import structlog
+import trio
+from batch_samples import header_of, make_batch
+from simulation.files import SimulatedFiles
+from structlog.testing import capture_logs
+
+from tailrace.broker.metrics import BrokerMetrics
+from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.scrubbing import LOOK_AGAIN_SECONDS, Scrubbing
+from tailrace.broker.topic_settings import settings_of
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.storage.log import Log
+
+HERE, EMPTY, OTHER = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
+BATCH_BYTES, BATCHES = 100, 20
+SEGMENT_BYTES = 10 * BATCH_BYTES
+
+
+async def _replica(spu: SpuId, files: SimulatedFiles) -> Replica:
+    """Two sealed segments on the disk, and an open one."""
+    spec = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_SET)
+    settings = settings_of({"internal.segment.bytes": str(SEGMENT_BYTES)}, BrokerConfigs({}))
+    files.make_directories("/data")
+    log = Log.open(files, "/data/topics/t/7/0", settings.log, clean=True)
+    for number in range(BATCHES + 1):
+        batch = make_batch(number, size=BATCH_BYTES, epoch=5)
+        log.append(batch, header_of(batch))
+    await log.sync()
+    return Replica(spu, spec, log, settings, log.log_end)
+
+
+class CopiesOf:
+    """What two other SPUs have; the first one lacks everything."""
+
+    def __init__(self, other: Replica | None) -> None:
+        self._other = other
+
+    def holders(self, replica: Replica) -> Sequence[SpuId]:
+        return [] if self._other is None else [EMPTY, OTHER]
+
+    async def fetch(self, spu: SpuId, replica: Replica, offset: int) -> bytes:
+        await trio.lowlevel.checkpoint()
+        assert self._other is not None
+        found = self._other.log.read(offset, 1, self._other.log.log_end, at_least_one=True)
+        return b"" if spu == EMPTY or found is None else found.read()
+
+
+@dataclass
+class Bench:
+    files: SimulatedFiles
+    replica: Replica
+    metrics: BrokerMetrics
+    configs: BrokerConfigs
+    scrubbing: Scrubbing
+
+    def content(self) -> list[bytes]:
+        return [each.reader.log.get().read_at(0, 10_000) for each in self.replica.log.segments_at_rest()]
+
+    def flip(self, segment: int, position: int) -> None:
+        file = self.replica.log.segments_at_rest()[segment].reader.log.get()
+        (byte,) = file.read_at(position, 1)
+        file.write_at(position, bytes([byte ^ 4]))
+
+
+async def _bench(*, has_copies: bool = True, **configs: str) -> Bench:
+    files, metrics = SimulatedFiles(), BrokerMetrics()
+    replica = await _replica(HERE, files)
+    copies = CopiesOf(await _replica(OTHER, SimulatedFiles()) if has_copies else None)
+    replicas = Replicas(HERE, Cluster())
+    replicas.add(replica)
+    broker_configs = BrokerConfigs({name.replace("_", "."): value for name, value in configs.items()})
+    scrubbing = Scrubbing(replicas, copies, broker_configs, metrics, structlog.get_logger())
+    return Bench(files, replica, metrics, broker_configs, scrubbing)
+
+
+async def test_sound_segments_are_read_and_left_alone(autojump_clock: object) -> None:
+    bench = await _bench()
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
+    assert logs == []
+    assert bench.metrics.scrubbed_bytes == 2 * SEGMENT_BYTES
+    assert bench.metrics.damaged_batches == 0
+
+
+async def test_flipped_bits_are_restored_from_who_has_them(autojump_clock: object) -> None:
+    bench = await _bench()
+    sound = bench.content()
+    bench.flip(0, 3 * BATCH_BYTES + 70)
+    bench.flip(1, 80)
+    bench.flip(1, 4 * BATCH_BYTES + 8)
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
+    assert bench.content() == sound
+    assert [(each["event"], each["segment"], each["positions"], each["copied_from"]) for each in logs] == [
+        ("segment_mended", 0, [300], [OTHER]),
+        ("segment_mended", 10, [0, 400], [OTHER]),
+    ]
+    assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (3, 3)
+
+
+async def test_what_nobody_has_is_told_and_served_on(autojump_clock: object) -> None:
+    bench = await _bench(has_copies=False)
+    bench.flip(1, 3 * BATCH_BYTES + 70)
+    before = bench.content()
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
+    (told,) = logs
+    assert (told["event"], told["segment"], told["offset"], told["position"]) == ("segment_damaged", 10, 13, 300)
+    assert bench.content() == before
+    assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (1, 0)
+    assert bench.replica.offline_reason is None
+
+
+async def test_a_header_that_no_batch_betrays_is_told(autojump_clock: object) -> None:
+    bench = await _bench()
+    bench.flip(0, 3 * BATCH_BYTES + 15)
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
+    assert [each["event"] for each in logs] == ["segment_damaged"]
+
+
+async def test_a_disk_that_takes_nothing_takes_the_replica_offline(autojump_clock: object) -> None:
+    bench = await _bench()
+    bench.flip(0, 3 * BATCH_BYTES + 70)
+    bench.files.syncs_fail = True
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
+    assert [each["event"] for each in logs] == ["replica_went_offline"]
+    assert bench.replica.offline_reason is not None
+
+
+async def test_only_so_many_bytes_are_read_in_a_second(autojump_clock: object) -> None:
+    bench = await _bench(scrub_max_bytes_per_second="100")
+    begun = trio.current_time()
+    await bench.scrubbing.scrub_all()
+    assert trio.current_time() - begun == pytest.approx(2 * SEGMENT_BYTES / 100)
+
+
+async def test_it_can_be_switched_off_at_any_time(autojump_clock: object) -> None:
+    bench = await _bench()
+    bench.configs.use_dynamic(own={"scrub.max.bytes.per.second": "0"}, default={})
+    await bench.scrubbing.scrub_all()
+    assert bench.metrics.scrubbed_bytes == 0
+
+
+@pytest.mark.parametrize(("interval_ms", "passes"), [("5000", 4), ("3600000", 1)])
+async def test_passes_begin_at_intervals(autojump_clock: object, interval_ms: str, passes: int) -> None:
+    bench = await _bench(scrub_interval_ms=interval_ms)
+    first = min(int(interval_ms) / 1000, LOOK_AGAIN_SECONDS)
+    with trio.move_on_after(first + 17):
+        await bench.scrubbing.run()
+    assert bench.metrics.scrubbed_bytes == passes * 2 * SEGMENT_BYTES
