@@ -11,16 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailrace.protocol.compression import Compression
+from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.record_batch import COMPRESSION_MASK, BatchHeader
 from tailrace.protocol.records import Record, read_records
 from tailrace.runtime.files import File, Files
 from tailrace.storage import manifest, offset_index
 from tailrace.storage.batch_scan import BatchScan, ScannedBatch
+from tailrace.storage.batch_walk import bridge_epoch_at, kind_at
 from tailrace.storage.checkpoints import HIGH_WATERMARKS_MAGIC, decode_high_watermarks
 from tailrace.storage.layout import MANIFEST, Kind, parse_file_name
 from tailrace.storage.offset_index import ENTRY_BYTES
 from tailrace.storage.producer_state import SNAPSHOT_MAGIC, ProducerStates
+from tailrace.storage.promises import PROMISE_BYTES, PROMISES_MAGIC, Said, read_promises
 
 from .printing import plain, shortened, time_text
 
@@ -33,7 +36,11 @@ _BATCH_BYTES_MAX = 2**28
 """Of a batch whose records are shown."""
 _PIECE_BYTES = 2**16
 _CODECS = {int(codec): codec.name.lower() for codec in Compression}
-_CONTROL_TYPES = {b"\x00\x00\x00\x00": "abort", b"\x00\x00\x00\x01": "commit"}
+_CONTROL_TYPES = {
+    b"\x00\x00\x00\x00": "abort",
+    b"\x00\x00\x00\x01": "commit",
+    **{kind.to_bytes(4, "big"): kind.name.lower() for kind in ControlKind},
+}
 
 
 class NotALogFileError(Exception):
@@ -75,6 +82,8 @@ def dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
             return Dump(_PRODUCER_COLUMNS, _producers(file.read_at(0, file.size())))
         if name.endswith("high-watermarks") or start.startswith(HIGH_WATERMARKS_MAGIC):
             return Dump(_HIGH_WATERMARK_COLUMNS, _high_watermarks(file.read_at(0, file.size())))
+        if name.endswith("promises") or start.startswith(PROMISES_MAGIC):
+            return Dump(_PROMISE_COLUMNS, _promises(file.read_at(0, file.size())))
     # Last, because elsewhere the byte where a batch has its magic may be part of any number.
     if name.endswith((Kind.LOG, Kind.CLEANED_LOG)) or start[16:] == b"\x02":
         return Dump(_BATCH_COLUMNS, _batches(file, with_records=with_records))
@@ -89,7 +98,7 @@ def _batches(file: File, *, with_records: bool) -> Iterator[Row]:
     wrong_count, first_wrong = 0, 0
     unreadable = None
     for batch in scan:
-        row = _batch_row(batch)
+        row = _batch_row(batch) | _of_recovery(file, batch)
         if not batch.checksum_matches:
             first_wrong = first_wrong if wrong_count else batch.position
             wrong_count += 1
@@ -137,9 +146,20 @@ def _batch_row(batch: ScannedBatch) -> Row:
     }
 
 
+def _of_recovery(file: File, batch: ScannedBatch) -> Row:
+    """Where recovery wrote the batch. The epoch that begins with a bridge stays when another leader's is stamped."""
+    kind, epoch = kind_at(file, batch.position, batch.header), None
+    if kind is ControlKind.BRIDGE:
+        epoch = bridge_epoch_at(file, batch.position, batch.header)
+    return {"written_by_recovery": kind.name.lower() if kind is not None else None, "bridge_epoch": epoch}
+
+
 def _batch_flags(row: Row) -> str:
+    written = row["written_by_recovery"]
     flags = {
-        "control": row["is_control"],
+        "hole": written == "hole",
+        f"bridge:{row['bridge_epoch']}": written == "bridge",
+        "control": row["is_control"] and written is None,
         "transactional": row["is_transactional"],
         "append-time": row["timestamp_type"] == "append",
         "delete-horizon": row["has_delete_horizon"],
@@ -339,4 +359,39 @@ _HIGH_WATERMARK_COLUMNS = (
     Column("topic id", "<36", lambda row: row["topic_id"]),
     Column("partition", ">9", lambda row: row["partition"]),
     Column("high watermark", ">20", lambda row: row["high_watermark"]),
+)
+
+
+# promises
+
+
+def _promises(data: bytes) -> Iterator[Row]:
+    position = len(PROMISES_MAGIC)
+    for said, (topic_id, partition), epoch in read_promises(data):
+        of_one = said is not Said.ALL_IN_DOUBT
+        yield {
+            "position": position,
+            "says": _SAID[said],
+            "topic_id": str(topic_id) if of_one else None,
+            "partition": partition if of_one else None,
+            "epoch": epoch if said is Said.PROMISED else None,
+        }
+        position += PROMISE_BYTES
+    if position < len(data) or not data.startswith(PROMISES_MAGIC):
+        raise DamageError(f"nothing can be believed from position {position} of {len(data)} on")
+
+
+_SAID = {Said.PROMISED: "promised", Said.SURE: "in doubt no more", Said.ALL_IN_DOUBT: "all in doubt"}
+
+
+def _or_dash(value: object) -> object:
+    return "-" if value is None else value
+
+
+_PROMISE_COLUMNS = (
+    Column("position", ">10", lambda row: row["position"]),
+    Column("says", "<16", lambda row: row["says"]),
+    Column("topic id", "<36", lambda row: _or_dash(row["topic_id"])),
+    Column("partition", ">9", lambda row: _or_dash(row["partition"])),
+    Column("epoch", ">10", lambda row: _or_dash(row["epoch"])),
 )

@@ -17,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="a .log, .index, .timeindex or .producers file, a replica's manifest, or high-watermarks",
+        help="a .log, .index, .timeindex or .producers file, a replica's manifest, high-watermarks, or promises",
     )
     parser.add_argument("--records", action="store_true", help="also print the records of each batch")
     parser.add_argument(

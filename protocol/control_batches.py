@@ -39,8 +39,13 @@ _RECORD_POSITION = HEADER_SIZE + 1
 _KEY_POSITION = _RECORD_POSITION + len(_RECORD_START)
 _VALUE_POSITION = _KEY_POSITION + _KEY.size + 1
 
-CONTROL_BATCH_BYTES_MAX = _VALUE_POSITION + _BRIDGE_VALUE.size + len(_NO_HEADERS)
-"""So much of a control batch tells everything; it has no more if it is one of these."""
+_KIND_OF_SIZE = {
+    _VALUE_POSITION + _HOLE_VALUE.size + len(_NO_HEADERS): ControlKind.HOLE,
+    _VALUE_POSITION + _BRIDGE_VALUE.size + len(_NO_HEADERS): ControlKind.BRIDGE,
+}
+
+CONTROL_BATCH_BYTES_MAX = max(_KIND_OF_SIZE)
+"""So much of a control batch tells what it is."""
 
 
 def hole(base: int, end: int, epoch: int) -> bytearray:
@@ -78,16 +83,12 @@ def control_kind(header: BatchHeader, batch: Buffer, position: int = 0) -> Contr
     """None for everything that recovery did not write: records of producers, and markers of their transactions."""
     if not header.attributes & CONTROL or header.producer_id != _NO_PRODUCER or header.record_count != 1:
         return None
-    if header.size > CONTROL_BATCH_BYTES_MAX or len(batch) - position < min(header.size, CONTROL_BATCH_BYTES_MAX):
+    kind = _KIND_OF_SIZE.get(header.size)
+    if kind is None or len(batch) - position < header.size:
         return None
     record = position + _RECORD_POSITION
-    if header.size < _VALUE_POSITION or batch[record : record + len(_RECORD_START)] != _RECORD_START:
-        return None
-    _, control_type = _KEY.unpack_from(batch, position + _KEY_POSITION)
-    try:
-        return ControlKind(control_type)
-    except ValueError:
-        return None
+    is_ours = batch[record : record + len(_RECORD_START)] == _RECORD_START
+    return kind if is_ours and _KEY.unpack_from(batch, position + _KEY_POSITION) == (_VERSION, kind) else None
 
 
 def bridge_epoch(batch: Buffer, position: int = 0) -> Epoch:

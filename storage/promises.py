@@ -6,6 +6,7 @@ appended to one file, and those that come while it is synced share the next sync
 """
 
 from collections.abc import Iterator
+from enum import IntEnum
 from struct import Struct
 from uuid import UUID
 
@@ -21,11 +22,23 @@ from .layout import promises_path
 PROMISES_MAGIC = b"TRPR\x00\x01"
 _RECORD = Struct("<B16siq")
 _CHECKSUM = Struct("<I")
-_RECORD_BYTES = _RECORD.size + _CHECKSUM.size
-_PROMISED, _SURE, _ALL_IN_DOUBT = 1, 2, 3
+PROMISE_BYTES = _RECORD.size + _CHECKSUM.size
 _NOBODY = (UUID(int=0), 0)
 _STALE_RECORDS_MAX = 10_000
 """With so many more records than replicas the file is worth being written anew."""
+
+
+class Said(IntEnum):
+    """What a record says."""
+
+    PROMISED = 1
+    SURE = 2
+    """The replica is in doubt no more."""
+    ALL_IN_DOUBT = 3
+    """All that have promised something before this record."""
+
+
+_SAID = frozenset(Said)
 
 
 class Promises:
@@ -56,20 +69,20 @@ class Promises:
     # what is to be kept
 
     async def promise(self, key: ReplicaKey, epoch: Epoch) -> None:
-        """Durable when this returns. Raises OSError; afterwards nothing is promised any more."""
+        """Durable when this returns. Raises OSError; after a failed sync nothing is promised any more."""
         assert epoch >= self.epoch(key)
-        await self._keep(_record(_PROMISED, key, epoch))
+        await self._keep(_record(Said.PROMISED, key, epoch))
         self._epochs[key] = max(epoch, self.epoch(key))
 
     async def end_doubt(self, key: ReplicaKey) -> None:
         """The replica has caught up, and what it has is on the disk."""
         if key in self._in_doubt:
-            await self._keep(_record(_SURE, key))
+            await self._keep(_record(Said.SURE, key))
             self._in_doubt.discard(key)
 
     async def doubt_all(self) -> None:
         """The store stopped in a way that may have taken the end of every log here."""
-        await self._keep(_record(_ALL_IN_DOUBT, _NOBODY))
+        await self._keep(_record(Said.ALL_IN_DOUBT, _NOBODY))
         self._in_doubt = set(self._epochs)
 
     def forget(self, topic_id: UUID) -> None:
@@ -85,21 +98,24 @@ class Promises:
         file = self._files.open(self._path, create=True)
         data = file.read_at(0, file.size())
         if not data.startswith(PROMISES_MAGIC):
+            if not PROMISES_MAGIC.startswith(data[: len(PROMISES_MAGIC)].rstrip(b"\0")):
+                # Never synced it would be torn, or a page of zeros; to forget promises is worse than not to start.
+                raise OSError(f"{self._path} holds something else than promises")
             file.truncate(0)
             file.append(PROMISES_MAGIC)
             return file
-        for kind, key, epoch in read_records(data):
+        for kind, key, epoch in read_promises(data):
             self._records += 1
             self._apply(kind, key, epoch)
-        file.truncate(len(PROMISES_MAGIC) + self._records * _RECORD_BYTES)
+        file.truncate(len(PROMISES_MAGIC) + self._records * PROMISE_BYTES)
         return file
 
     def _apply(self, kind: int, key: ReplicaKey, epoch: int) -> None:
-        if kind == _PROMISED:
+        if kind == Said.PROMISED:
             self._epochs[key] = Epoch(epoch)
-        elif kind == _SURE:
+        elif kind == Said.SURE:
             self._in_doubt.discard(key)
-        elif kind == _ALL_IN_DOUBT:
+        elif kind == Said.ALL_IN_DOUBT:
             self._in_doubt = set(self._epochs)
 
     async def _keep(self, record: bytes) -> None:
@@ -113,9 +129,16 @@ class Promises:
 
     async def _write_all(self) -> None:
         unwritten, self._unwritten, number = self._unwritten, [], self._told
+        size = self._file.size()
+        try:
+            self._file.append(b"".join(unwritten))
+        except OSError:
+            # A full disk, say. Each of those who wait for the others tries again.
+            self._file.truncate(size)
+            self._unwritten = unwritten + self._unwritten
+            raise
         try:
             with trio.CancelScope(shield=True):
-                self._file.append(b"".join(unwritten))
                 await self._file.sync()
                 if self._records == 0:
                     await self._files.sync_directory(self._directory)
@@ -130,24 +153,24 @@ class Promises:
     async def _write_anew(self, newest: list[bytes]) -> None:
         # Those in doubt stand before the record that says so of all that came before it.
         sure = [key for key in self._epochs if key not in self._in_doubt]
-        records = [_record(_PROMISED, key, self._epochs[key]) for key in self._in_doubt if key in self._epochs]
-        records.append(_record(_ALL_IN_DOUBT, _NOBODY))
-        records += [_record(_PROMISED, key, self._epochs[key]) for key in sure]
+        records = [_record(Said.PROMISED, key, self._epochs[key]) for key in self._in_doubt if key in self._epochs]
+        records.append(_record(Said.ALL_IN_DOUBT, _NOBODY))
+        records += [_record(Said.PROMISED, key, self._epochs[key]) for key in sure]
         records += newest  # those who wait for them have not noted them yet
         await self._files.replace(self._path, PROMISES_MAGIC + b"".join(records))
         self._file = self._files.open(self._path)
         self._records = len(records)
 
 
-def read_records(data: bytes) -> Iterator[tuple[int, ReplicaKey, int]]:
+def read_promises(data: bytes) -> Iterator[tuple[Said, ReplicaKey, int]]:
     """Up to the first that is not whole."""
-    for position in range(len(PROMISES_MAGIC), len(data) - _RECORD_BYTES + 1, _RECORD_BYTES):
+    for position in range(len(PROMISES_MAGIC), len(data) - PROMISE_BYTES + 1, PROMISE_BYTES):
         record = data[position : position + _RECORD.size]
         (checksum,) = _CHECKSUM.unpack_from(data, position + _RECORD.size)
-        if crc32c.crc32c(record) != checksum:
+        said, topic_id, partition, epoch = _RECORD.unpack(record)
+        if crc32c.crc32c(record) != checksum or said not in _SAID:
             return
-        kind, topic_id, partition, epoch = _RECORD.unpack(record)
-        yield kind, (UUID(bytes=topic_id), partition), epoch
+        yield Said(said), (UUID(bytes=topic_id), partition), epoch
 
 
 def _record(kind: int, key: ReplicaKey, epoch: int = NO_EPOCH) -> bytes:

@@ -24,7 +24,7 @@ async def take_store_incarnation(
     the doubt in what replicas lie here. `clean`: whoever wrote the logs last closed them all."""
     path = store_path(data_directory)
     boot = files.boot_id()
-    known = _read(files, path)
+    known = read_store(files, data_directory)
     if known is not None and (clean or (boot and known[1] == boot)):
         incarnation = known[0]
     else:
@@ -35,8 +35,9 @@ async def take_store_incarnation(
     return incarnation
 
 
-def _read(files: Files, path: str) -> tuple[str, str] | None:
+def read_store(files: Files, data_directory: str) -> tuple[str, str] | None:
     """Incarnation and boot; None when there is nothing that can be believed."""
+    path = store_path(data_directory)
     if not files.exists(path):
         return None
     line = files.read(path)

@@ -5,8 +5,19 @@ from collections.abc import Iterator
 from tailrace.runtime.files import Files
 
 from .checkpoints import CLEAN_SHUTDOWN_MARK, decode_high_watermarks
-from .layout import MANIFEST, Kind, clean_shutdown_path, high_watermarks_path, parse_file_name, topics_directory
+from .layout import (
+    MANIFEST,
+    Kind,
+    clean_shutdown_path,
+    high_watermarks_path,
+    parse_file_name,
+    promises_path,
+    store_path,
+    topics_directory,
+)
+from .promises import PROMISE_BYTES, PROMISES_MAGIC, read_promises
 from .segment_verification import Finding
+from .store_incarnation import read_store
 
 _REPLICA_DEPTH_MAX = 5
 """From the parent of a data directory: that, `topics`, a name, an id, a partition."""
@@ -48,6 +59,22 @@ def verify_checkpoints(files: Files, data_directory: str) -> Iterator[Finding]:
     path = high_watermarks_path(data_directory)
     if files.exists(path) and decode_high_watermarks(files.read(path)) is None:
         yield Finding(path, None, "its checksum does not match; it counts as missing", is_damage=True)
+    path = promises_path(data_directory)
+    if files.exists(path):
+        yield from _verify_promises(path, files.read(path))
+    path = store_path(data_directory)
+    if files.exists(path) and read_store(files, data_directory) is None:
+        yield Finding(path, None, "does not hold what was written; all replicas here will be in doubt", is_damage=True)
     path = clean_shutdown_path(data_directory)
     if files.exists(path) and files.read(path) != CLEAN_SHUTDOWN_MARK:
         yield Finding(path, None, "does not hold what was written", is_damage=True)
+
+
+def _verify_promises(path: str, data: bytes) -> Iterator[Finding]:
+    if not data.startswith(PROMISES_MAGIC):
+        yield Finding(path, 0, "does not begin as what was written", is_damage=True)
+        return
+    whole = len(PROMISES_MAGIC) + PROMISE_BYTES * sum(1 for _ in read_promises(data))
+    if whole < len(data):
+        sentence = f"the last {len(data) - whole} bytes will be cut off, as after a crash"
+        yield Finding(path, whole, sentence, is_damage=False)

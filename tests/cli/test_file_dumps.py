@@ -10,12 +10,15 @@ from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
 
 from tailrace.cli.file_dumps import DamageError, Dump, NotALogFileError, Row, bytes_in_json, dump_of, record_line
-from tailrace.protocol.record_batch import stamp_crc
+from tailrace.protocol.control_batches import bridge, hole
+from tailrace.protocol.ids import Epoch
+from tailrace.protocol.record_batch import stamp, stamp_crc
 from tailrace.protocol.records import Record, build_batch
 from tailrace.runtime.files import RealFiles
 from tailrace.storage import manifest, offset_index
 from tailrace.storage.checkpoints import save_high_watermarks
 from tailrace.storage.producer_state import ProducerStates
+from tailrace.storage.promises import Promises
 
 BASE = 1000
 NAME = f"{BASE:020}"
@@ -131,6 +134,7 @@ def test_a_codec_that_nobody_knows_is_a_number() -> None:
     [
         (b"\x00\x00\x00\x00", "abort"),
         (b"\x00\x00\x00\x01", "commit"),
+        (b"\x00\x00\x74\x42", "bridge"),
         (b"\x00\x00\x00\x09", "unknown"),
         (None, "unknown"),
     ],
@@ -140,6 +144,17 @@ def test_control_records(key: bytes | None, control_type: str) -> None:
     (row,) = _dump(f"{NAME}.log", batch, with_records=True).rows
     assert row["records"][0]["control_type"] == control_type
     assert f"control {control_type}" in record_line(row["records"][0])
+
+
+def test_what_recovery_wrote_is_called_by_its_name() -> None:
+    stamped = bridge(90, 300)
+    stamp(stamped, 0, 90, 301)
+    dump = _dump(f"{NAME}.log", hole(70, 90, 300) + stamped)
+    flags = dump.columns[-1].text
+    first, second = dump.rows
+    assert (flags(first), first["written_by_recovery"], first["bridge_epoch"]) == ("hole", "hole", None)
+    assert (flags(second), second["written_by_recovery"], second["bridge_epoch"]) == ("bridge:300", "bridge", 300)
+    assert second["leader_epoch"] == 301
 
 
 def test_a_headers_name_cannot_leave_its_line() -> None:
@@ -211,3 +226,23 @@ async def test_high_watermarks_come_in_order() -> None:
     await save_high_watermarks(files, "", dict.fromkeys(keys, 1))
     rows = dump_of(files, "/high-watermarks", with_records=False).rows
     assert [(UUID(row["topic_id"]).int, row["partition"]) for row in rows] == [(1, 9), (1, 10), (2, 0)]
+
+
+async def test_what_a_store_has_promised() -> None:
+    files = SimulatedFiles()
+    promises = Promises(files, "")
+    await promises.promise((UUID(int=7), 3), Epoch(5))
+    await promises.doubt_all()
+    await promises.end_doubt((UUID(int=7), 3))
+    key = {"topic_id": str(UUID(int=7)), "partition": 3}
+    dump = dump_of(files, "/promises", with_records=False)
+    rows = list(dump.rows)
+    assert rows == [
+        {"position": 6, "says": "promised", **key, "epoch": 5},
+        {"position": 39, "says": "all in doubt", "topic_id": None, "partition": None, "epoch": None},
+        {"position": 72, "says": "in doubt no more", **key, "epoch": None},
+    ]
+    assert [column.text(rows[1]) for column in dump.columns] == [39, "all in doubt", "-", "-", "-"]
+    files.open("/promises").truncate(100)
+    rows, sentence = _rows_and_damage(dump_of(files, "/promises", with_records=False))
+    assert (len(rows), sentence) == (2, "nothing can be believed from position 72 of 100 on")

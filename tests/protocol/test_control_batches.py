@@ -14,6 +14,7 @@ from tailrace.protocol.control_batches import (
     control_kind,
     hole,
 )
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.record_batch import crc_of, read_header, stamp
 from tailrace.protocol.records import Record, build_batch, read_records
 
@@ -77,6 +78,19 @@ def test_other_batches_are_neither() -> None:
     assert control_kind(read_header(unknown), unknown) is None
     short = build_batch([], is_control=True)
     assert control_kind(read_header(short), short) is None
+
+
+def test_whatever_byte_of_one_is_damaged_nothing_worse_happens_than_that_it_is_not_known() -> None:
+    for batch in (hole(70, 90, 5), bridge(70, 5)):
+        for position in range(len(batch)):
+            damaged = bytearray(batch)
+            damaged[position] ^= 0x41
+            try:
+                header = read_header(damaged)
+            except KafkaError:
+                continue
+            if control_kind(header, damaged) is ControlKind.BRIDGE:
+                bridge_epoch(damaged)
 
 
 def test_they_are_found_within_a_buffer() -> None:

@@ -68,12 +68,6 @@ async def test_a_torn_record_was_never_heard_of_and_what_follows_it_is_written_i
     assert [reopened(disk).epoch(key) for key in (A, B)] == [3, 4]
 
 
-async def test_a_file_of_something_else_says_nothing() -> None:
-    disk = files()
-    disk.open(f"{DATA}/promises", create=True).append(b"not ours")
-    assert Promises(disk, DATA).epoch(A) == NO_EPOCH
-
-
 async def test_doubt_stays_until_a_replica_has_caught_up() -> None:
     disk = files()
     await disk.sync_directory("")
@@ -123,3 +117,57 @@ async def test_what_is_gone_for_good_is_forgotten() -> None:
     await promises.promise(OTHER, Epoch(1))
     promises.forget(A[0])
     assert [promises.epoch(key) for key in (A, OTHER)] == [NO_EPOCH, 1]
+
+
+async def test_a_full_disk_takes_no_promise_and_later_all() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(1))
+    failed: list[int] = []
+
+    async def promise(number: int) -> None:
+        try:
+            await promises.promise((UUID(int=9), number), Epoch(2))
+        except OSError:
+            failed.append(number)
+
+    disk.room_bytes = 10
+    async with trio.open_nursery() as nursery:
+        for number in range(5):
+            nursery.start_soon(promise, number)
+    assert sorted(failed) == [0, 1, 2, 3, 4]
+    assert promises.epoch((UUID(int=9), 0)) == NO_EPOCH
+    disk.room_bytes = None
+    await promises.promise(B, Epoch(4))
+    assert [reopened(disk).epoch(key) for key in (A, B)] == [1, 4]
+
+
+async def test_after_a_failed_sync_nothing_is_promised() -> None:
+    disk = files()
+    promises = Promises(disk, DATA)
+    disk.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await promises.promise(A, Epoch(1))
+    disk.syncs_fail = False
+    with pytest.raises(OSError, match="promises"):
+        await promises.promise(A, Epoch(1))
+    assert promises.epoch(A) == NO_EPOCH
+
+
+@pytest.mark.parametrize("start", [b"", b"T", b"TRPR", bytes(6), b"TRP\0\0\0\0\0"])
+async def test_a_file_that_was_never_synced_is_a_new_one(start: bytes) -> None:
+    disk = files()
+    disk.open(f"{DATA}/promises", create=True).append(start)
+    await disk.sync_directory(DATA)
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(1))
+    assert Promises(disk, DATA).epoch(A) == 1
+
+
+async def test_a_file_that_is_damaged_at_its_start_is_not_taken_for_no_promise() -> None:
+    disk = files()
+    await Promises(disk, DATA).promise(A, Epoch(1))
+    disk.open(f"{DATA}/promises").write_at(1, b"x")
+    with pytest.raises(OSError, match="something else than promises"):
+        Promises(disk, DATA)

@@ -6,9 +6,12 @@ from uuid import UUID
 import pytest
 from simulation.files import SimulatedFiles
 
+from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import RealFiles
 from tailrace.storage.checkpoints import leave_clean_shutdown_mark, save_high_watermarks
 from tailrace.storage.layout import Kind, file_name, replica_directory
+from tailrace.storage.promises import Promises
+from tailrace.storage.store_incarnation import take_store_incarnation
 from tailrace.storage.verification import data_directories_below, log_bytes, replicas_below, verify_checkpoints
 
 FILES = RealFiles(read_only=True)
@@ -68,6 +71,25 @@ def test_only_batches_count_as_something_to_read(tmp_path: Path) -> None:
     for number, name in enumerate(names):
         (Path(replica) / name).write_bytes(bytes(10**number))
     assert log_bytes(FILES, replica) == 11
+
+
+async def test_of_promises_the_end_may_be_torn_but_not_the_beginning() -> None:
+    files = SimulatedFiles()
+    files.make_directories("/data")
+    promises = Promises(files, "/data")
+    await promises.promise((UUID(int=3), 0), Epoch(1))
+    await take_store_incarnation(files, "/data", promises, clean=True, new=UUID(int=1))
+    assert list(verify_checkpoints(files, "/data")) == []
+    files.open("/data/promises").append(b"torn")
+    (torn,) = verify_checkpoints(files, "/data")
+    assert (torn.path, torn.is_damage) == ("/data/promises", False)
+    assert torn.position == files.size("/data/promises") - 4
+    for name in ("promises", "store"):
+        files.open(f"/data/{name}").write_at(2, b"x")
+    assert [(finding.path, finding.is_damage) for finding in verify_checkpoints(files, "/data")] == [
+        ("/data/promises", True),
+        ("/data/store", True),
+    ]
 
 
 async def test_checkpoints_may_be_missing_but_not_different() -> None:
