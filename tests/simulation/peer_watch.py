@@ -10,7 +10,7 @@ from uuid import UUID
 
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.storage.layout import promises_path
-from tailrace.storage.promises import read_records
+from tailrace.storage.promises import Said, read_promises
 
 from .faulty_network import SimulatedConnection
 from .world import DATA_DIRECTORY, Machine
@@ -22,7 +22,6 @@ _START = Struct(">hh16sii")
 _SPEAKING_IN_AN_EPOCH = frozenset(
     {InternalApiKey.SEAL, InternalApiKey.SEAL_REPLY, InternalApiKey.APPEND, InternalApiKey.APPEND_REPLY}
 )
-_PROMISED = 1
 
 Key = tuple[UUID, int]
 
@@ -69,8 +68,8 @@ class PeerWatch:
         known = self._promises.get(host)
         if known is None or known[0] is not content:
             promised: dict[Key, int] = {}
-            for kind, key, epoch in read_records(content):
-                if kind == _PROMISED:
+            for said, key, epoch in read_promises(content):
+                if said == Said.PROMISED:
                     promised[key] = max(epoch, promised.get(key, -1))
             known = self._promises[host] = content, promised
         return known[1]
