@@ -144,6 +144,15 @@ async def test_what_was_not_there_is_not_written(log: Log, copy: bytes) -> None:
     assert not helped.is_proven
 
 
+async def test_what_is_not_on_the_disk_yet_does_not_lie_still(log: Log) -> None:
+    for _ in range(COUNT):
+        batch = make_batch(log.log_end, size=SIZE, epoch=3)
+        log.append(batch, header_of(batch))
+    assert [segment.base for segment in log.segments_at_rest()] == [0]
+    await log.sync()
+    assert len(log.segments_at_rest()) == 2
+
+
 async def test_a_segment_that_changes_meanwhile_is_let_be(log: Log) -> None:
     flip(log, 3 * SIZE + 70)
     helped, _ = scrub(log, COPIES)
