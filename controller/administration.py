@@ -15,7 +15,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import TopicId
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.wall_clock import WallClock
-from tailrace.server.administration import TIMEOUT_MS
+from tailrace.server.administration import TIMEOUT_MS, PartitionName
 
 from .change_planning import (
     plan_configs,
@@ -28,6 +28,7 @@ from .change_planning import (
 )
 from .changes import Changes, Ends, Planned, Plans, caught, raised, without_writes
 from .effects import Effects
+from .election_planning import Elected, plan_elections
 from .identities import new_topic_id
 from .local_store import LocalStore
 from .objects import Topic
@@ -94,6 +95,18 @@ class Administration:
         ends = Ends(timeout_ms)
         grown = await self._changes.write(requests, plan, ends)
         return await self._when_served(grown, ends)
+
+    async def elect_leaders(
+        self, partitions: Sequence[PartitionName], *, unclean: bool, timeout_ms: int = TIMEOUT_MS
+    ) -> list[KafkaError | None]:
+        def plan(partitions: Sequence[PartitionName]) -> Plans[Elected]:
+            return plan_elections(partitions, self._local, unclean=unclean)
+
+        ends = Ends(timeout_ms)
+        elected = await self._changes.write(partitions, plan, ends)
+        led = [None if isinstance(each, KafkaError) else self._effects.partition_led(*each) for each in elected]
+        outcomes = await self._changes.when(led, elected, ends)
+        return [outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes]
 
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 from .changes import Reached
 from .local_store import LocalStore
@@ -55,6 +55,16 @@ class Effects:
             topic = self.local.topics_by_id.get(topic_id)
             is_provisioned = topic is not None and topic.status.resolution is TopicResolution.PROVISIONED
             return served() if is_provisioned else decided()
+
+        return reached
+
+    def partition_led(self, partition: Partition, epoch: Epoch) -> Reached:
+        """It has a leader that was elected then or later, and has reported; or it is gone."""
+        key = (partition.topic_id, partition.number)
+
+        def reached() -> bool:
+            now = self.local.partitions.get(key)
+            return now is None or (now.status.epoch >= epoch and now.status.resolution is PartitionResolution.ONLINE)
 
         return reached
 

@@ -86,14 +86,14 @@ def as_reported(partition: Partition, spus: Spus, report: LiveReplicasReported) 
     of_leader = {leader: spus[leader].status.store_incarnation}  # it has all that there is
     if not report.members:
         live = {**stored, **of_leader}
-        return status if live == stored else replace(status, live_replicas=live, live_version=status.live_version + 1)
+        return status if live == stored else with_live_replicas(status, live)
     if report.version != status.live_version:
         return status  # it was stored already, or never will be
     live = {spu: incarnation or stored.get(spu, "") for spu, incarnation in report.members} | of_leader
     if not all(_can_be_live(spu, incarnation, partition, spus) for spu, incarnation in live.items()):
         live = dict(stored)
     live = {spu: live[spu] for spu in partition.spec.replicas if spu in live}
-    return replace(status, live_replicas=live, live_version=status.live_version + 1)
+    return with_live_replicas(status, live)
 
 
 def _can_be_live(spu: SpuId, incarnation: str, partition: Partition, spus: Spus) -> bool:
@@ -114,7 +114,7 @@ def _first_election(partition: Partition, spus: Spus) -> Decision:
     if not online:
         return _offline(partition, f"none of its SPUs is online: {_listed(partition.spec.replicas)}")
     live = {spu: spus[spu].status.store_incarnation for spu in _live_from_the_start(online)}
-    return _found(replace(partition, status=replace(partition.status, live_replicas=live)), online[0], spus)
+    return Decision(replace(elected_cleanly(partition, online[0], spus), live_replicas=live))
 
 
 def _live_from_the_start(online: list[SpuId]) -> list[SpuId]:
@@ -168,7 +168,7 @@ def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:
     if decision.status.resolution is PartitionResolution.ELECTION or decision.status.leader in live:
         return decision
     leader = decision.status.leader
-    return _with_live(decision, {**live, leader: spus[leader].status.store_incarnation})
+    return Decision(with_live_replicas(decision.status, {**live, leader: spus[leader].status.store_incarnation}))
 
 
 def _uncleanly(partition: Partition, spus: Spus, heard: Heard) -> Decision | None:
@@ -179,41 +179,39 @@ def _uncleanly(partition: Partition, spus: Spus, heard: Heard) -> Decision | Non
     decision = _with_the_most(partition, left, spus, heard)
     if decision.status.resolution is PartitionResolution.ELECTION:
         return decision
-    return elected_uncleanly(partition, decision.status.leader, spus)
-
-
-def elected_uncleanly(partition: Partition, leader: SpuId, spus: Spus) -> Decision:
-    """The others are no longer live: they have what the leader never had."""
-    return _with_live(_found(partition, leader, spus), {leader: spus[leader].status.store_incarnation})
+    return Decision(elected_uncleanly(partition, decision.status.leader, spus))
 
 
 def _with_the_most(partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard) -> Decision:
     """By its log end; the first of equals. One alone need not be asked."""
     if len(candidates) == 1:
-        return _found(partition, candidates[0], spus)
+        return Decision(elected_cleanly(partition, candidates[0], spus))
     ends = _log_ends(partition, candidates, spus, heard)
     if len(ends) < len(candidates) or partition.status.resolution is not PartitionResolution.ELECTION:
         status = replace(partition.status, resolution=PartitionResolution.ELECTION, reason="")
         return Decision(status, tuple(spu for spu in candidates if spu not in ends))
-    return _found(partition, max(candidates, key=ends.__getitem__), spus)
+    return Decision(elected_cleanly(partition, max(candidates, key=ends.__getitem__), spus))
 
 
-def _found(partition: Partition, leader: SpuId, spus: Spus) -> Decision:
-    return Decision(
-        replace(
-            partition.status,
-            resolution=PartitionResolution.CANDIDATE_FOUND,
-            leader=leader,
-            epoch=Epoch(partition.status.epoch + 1),
-            incarnation=spus[leader].status.incarnation,
-            reason="",
-        )
+def elected_cleanly(partition: Partition, leader: SpuId, spus: Spus) -> PartitionStatus:
+    return replace(
+        partition.status,
+        resolution=PartitionResolution.CANDIDATE_FOUND,
+        leader=leader,
+        epoch=Epoch(partition.status.epoch + 1),
+        incarnation=spus[leader].status.incarnation,
+        reason="",
     )
 
 
-def _with_live(decision: Decision, live: LiveReplicas) -> Decision:
-    status = decision.status
-    return Decision(replace(status, live_replicas=live, live_version=status.live_version + 1))
+def elected_uncleanly(partition: Partition, leader: SpuId, spus: Spus) -> PartitionStatus:
+    """The others are no longer live: they have what the leader never had."""
+    status = elected_cleanly(partition, leader, spus)
+    return with_live_replicas(status, {leader: spus[leader].status.store_incarnation})
+
+
+def with_live_replicas(status: PartitionStatus, live: LiveReplicas) -> PartitionStatus:
+    return replace(status, live_replicas=live, live_version=status.live_version + 1)
 
 
 def _offline(partition: Partition, reason: str) -> Decision:

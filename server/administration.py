@@ -1,7 +1,7 @@
 """What changes the cluster on behalf of admin requests. The host decides how; its handlers only speak Kafka."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tailrace.cluster.config_changes import Alteration
 from tailrace.cluster.specs import TopicSpec
@@ -11,6 +11,11 @@ from tailrace.protocol.ids import TopicId
 
 TIMEOUT_MS = 30_000
 """Where the request has none."""
+
+
+class PartitionName(NamedTuple):
+    topic: str
+    partition: int
 
 
 class Administration(Protocol):
@@ -34,6 +39,11 @@ class Administration(Protocol):
         self, requests: Sequence[MorePartitions], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
     ) -> list[TopicSpec | KafkaError]:
         """The topic with its new partitions, or why it has none."""
+
+    async def elect_leaders(
+        self, partitions: Sequence[PartitionName], *, unclean: bool, timeout_ms: int = TIMEOUT_MS
+    ) -> list[KafkaError | None]:
+        """Why there is no election, or None when there was one: the preferred replica leads or, uncleanly, any."""
 
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False

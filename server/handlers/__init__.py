@@ -32,6 +32,7 @@ ADMINISTRATIVE = frozenset(
         ApiKey.CREATE_PARTITIONS,
         ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ELECT_LEADERS,
     }
 )
 """These change the cluster."""

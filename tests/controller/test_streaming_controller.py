@@ -68,6 +68,7 @@ async def test_admin_clients_may_begin_at_the_sc() -> None:
             ApiKey.CREATE_PARTITIONS,
             ApiKey.ALTER_CONFIGS,
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
+            ApiKey.ELECT_LEADERS,
             ApiKey.LIST_OFFSETS,
         }
         cluster = await client.request(ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest())
