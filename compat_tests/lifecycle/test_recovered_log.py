@@ -1,0 +1,127 @@
+"""A log as recovery leaves it behind: with offsets that nobody has, and a bridge where a new leader began.
+
+Clients pass over both, without an error and without waiting for a record that never comes. The log is written by hand,
+as `docs/formats.md` describes it, while no broker runs.
+"""
+
+import asyncio
+import struct
+from contextlib import closing
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as AioKafkaPartition
+from clients.batches import build_batch, with_right_crc
+from clients.java import run_tool
+from clients.kafka_python import read as read_with_kafka_python
+from clients.librdkafka import produce, read
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from kafka import KafkaConsumer
+from kafka import TopicPartition as KafkaPythonPartition
+from topics import topic_creator
+from waiting import wait_until
+
+CONTROL = 0x20
+HOLE, BRIDGE = 0x7448, 0x7442
+BEFORE = [b"before %d" % number for number in range(5)]
+RECOVERED = [b"recovered %d" % number for number in range(3)]
+OFFSETS = [0, 1, 2, 3, 4, 25, 26, 27]
+END = 29
+
+
+def control_batch(kind: int, base: int, end: int, value: bytes) -> bytes:
+    record = bytes((0, 0, 0, 8)) + struct.pack(">hh", 0, kind) + bytes((len(value) * 2,)) + value + b"\0"
+    body = bytes((len(record) * 2,)) + record
+    header = struct.pack(
+        ">qiibIhiqqqhii", base, 49 + len(body), 0, 2, 0, CONTROL, end - base - 1, -1, -1, -1, -1, -1, 1
+    )
+    return with_right_crc(header + body)
+
+
+def records_at(base: int, values: list[bytes]) -> bytes:
+    return struct.pack(">q", base) + build_batch(values)[8:12] + bytes(4) + build_batch(values)[16:]
+
+
+@pytest.fixture
+def recovered(broker, request):
+    """A topic of five records, a hole, three records, and a bridge at the end of the log."""
+    if request.config.getoption("--broker") != "tailrace":
+        pytest.skip("another broker's storage")
+    topic = topic_creator(broker.bootstrap, request.node.name)()
+    produce(Producer({"bootstrap.servers": broker.bootstrap}), topic, BEFORE, partition=0)
+    broker.stop()
+    (log,) = broker.data.glob(f"**/topics/{topic}/*/0/*.log")
+    (mark,) = broker.data.glob("**/clean-shutdown")
+    mark.unlink()
+    with log.open("ab") as file:
+        file.write(control_batch(HOLE, 5, 25, struct.pack(">h", 0)))
+        file.write(records_at(25, RECOVERED))
+        file.write(control_batch(BRIDGE, 28, END, struct.pack(">hi", 0, 0)))
+    broker.start()
+    return topic
+
+
+@pytest.mark.parametrize("start", [0, 10, 28])
+def test_librdkafka_passes_over_them(broker, recovered, start):
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.partition.eof": True}
+    consumer = Consumer(settings | {"enable.auto.commit": False, "auto.offset.reset": "error"})
+    with closing(consumer):
+        consumer.assign([TopicPartition(recovered, 0, start)])
+        found = []
+        while (message := consumer.poll(20)) is not None and message.error() is None:
+            found.append((message.offset(), message.value()))
+        expected = list(zip(OFFSETS, BEFORE + RECOVERED, strict=True))
+        assert found == [each for each in expected if each[0] >= start]
+        assert message is not None, "it waits for what never comes"
+        assert (message.error().code(), message.offset()) == (KafkaError._PARTITION_EOF, END)
+        assert consumer.get_watermark_offsets(TopicPartition(recovered, 0), timeout=20) == (0, END)
+        produce(Producer({"bootstrap.servers": broker.bootstrap}), recovered, [b"new"], partition=0)
+        (message,) = read(consumer, 1)
+        assert (message.offset(), message.value()) == (END, b"new")
+
+
+@pytest.mark.parametrize("start", [0, 24])
+def test_kafka_python_passes_over_them(broker, recovered, start):
+    partition = KafkaPythonPartition(recovered, 0)
+    with closing(KafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False)) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, start)
+        expected = [offset for offset in OFFSETS if offset >= start]
+        assert [record.offset for record in read_with_kafka_python(consumer, len(expected))] == expected
+
+        def is_at_the_end() -> bool:
+            assert consumer.poll(timeout_ms=100) == {}
+            return consumer.position(partition) == END
+
+        wait_until(is_at_the_end, 20, "the consumer at the end of the log")
+        produce(Producer({"bootstrap.servers": broker.bootstrap}), recovered, [b"new"], partition=0)
+        assert [record.offset for record in read_with_kafka_python(consumer, 1)] == [END]
+
+
+def test_aiokafka_passes_over_them(broker, recovered):
+    async def offsets() -> list[int]:
+        async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, enable_auto_commit=False) as consumer:
+            partition = AioKafkaPartition(recovered, 0)
+            consumer.assign([partition])
+            consumer.seek(partition, 0)
+            found = [(await consumer.getone()).offset for _ in OFFSETS]
+            while await consumer.position(partition) < END:
+                assert await consumer.getmany(timeout_ms=100) == {}
+            produce(Producer({"bootstrap.servers": broker.bootstrap}), recovered, [b"new"], partition=0)
+            return [*found, (await consumer.getone()).offset]
+
+    assert asyncio.run(asyncio.wait_for(offsets(), 40)) == [*OFFSETS, END]
+
+
+def test_the_java_client_passes_over_them(broker, recovered):
+    produce(Producer({"bootstrap.servers": broker.bootstrap}), recovered, [b"new"], partition=0)
+    for offset, expected in (
+        ("earliest", [*BEFORE, *RECOVERED, b"new"]),
+        ("7", [*RECOVERED, b"new"]),
+        ("28", [b"new"]),
+    ):
+        printed = run_tool(
+            *("console-consumer", "--bootstrap-server", broker.bootstrap, "--topic", recovered, "--partition", "0"),
+            *("--offset", offset, "--max-messages", str(len(expected)), "--timeout-ms", "20000"),
+        )
+        assert printed.encode().splitlines() == expected
