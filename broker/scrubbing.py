@@ -16,7 +16,7 @@ from .copies import Copies
 from .metrics import BrokerMetrics
 from .replicas import Replica, Replicas
 
-LOOK_AGAIN_SECONDS = 600.0
+LOOK_AGAIN_SECONDS = 10.0
 """So often the configs are looked at, while they say that there is nothing to be done; they may change."""
 
 

@@ -1,0 +1,52 @@
+"""A bit that flips on one disk comes back from another one, whether its copy leads or follows. Ours alone."""
+
+import uuid
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from waiting import wait_until
+
+FAST = {"scrub.interval.ms": "1000", "scrub.max.bytes.per.second": "100000000"}
+SEGMENT_BYTES = 1 << 20
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def scrubbed(request, nodes):
+    if request.config.getoption("--broker") == "apache-kafka":
+        pytest.skip("the original does not look")
+    admin = AdminClient({"bootstrap.servers": nodes.bootstrap, "log_level": 2})
+    for operation in (AlterConfigOpType.SET, AlterConfigOpType.DELETE):
+        for node in nodes.ids:
+            changes = [ConfigEntry(name, value, incremental_operation=operation) for name, value in FAST.items()]
+            resource = ConfigResource(ResourceType.BROKER, str(node), incremental_configs=changes)
+            admin.incremental_alter_configs([resource])[resource].result(30)
+        if operation is AlterConfigOpType.SET:
+            yield nodes
+
+
+def fill(bootstrap, topic, segments):
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "log_level": 2})
+    for number in range(segments * SEGMENT_BYTES // 1000):
+        producer.produce(topic, b"%d" % number * 200, partition=0)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+@pytest.mark.parametrize("damage", ["a bit", "a page"])
+def test_what_a_disk_has_lost_comes_back(scrubbed, watcher, role, damage):
+    topic = f"scrubbed-{uuid.uuid4().hex[:8]}"
+    watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
+    fill(scrubbed.bootstrap, topic, 3)
+    leader = watcher.leader(topic)
+    node = leader if role == "leader" else next(each for each in scrubbed.ids if each != leader)
+    directory = scrubbed.replica_directory(node, topic, 0)
+    wait_until(lambda: len(list(directory.glob("*.log"))) >= 2, 30, "a segment is sealed")
+    segment = min(directory.glob("*.log"))
+    sound = segment.read_bytes()
+    with segment.open("r+b") as file:
+        file.seek(len(sound) // 2)
+        file.write(bytes([sound[len(sound) // 2] ^ 16]) if damage == "a bit" else bytes(4096))
+    wait_until(lambda: segment.read_bytes() == sound, 60, "what was there is there again")
