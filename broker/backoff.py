@@ -10,7 +10,7 @@ PAUSE_SECONDS_MAX = 1.0
 _DOUBLINGS_MAX = 10
 
 
-def pause_seconds(failures: int, chance: Chance) -> float:
+def spread_pause_seconds(failures: int, chance: Chance) -> float:
     """After so many failures in a row; none after none."""
     if failures == 0:
         return 0.0

@@ -16,7 +16,7 @@ from tailrace.protocol.ids import SpuId
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.network import Address, Connection, Network
 
-from .backoff import pause_seconds
+from .backoff import spread_pause_seconds
 from .peer_introduction import INTRODUCTION_SECONDS_MAX, RefusedError, introduce
 from .peer_messages import PeerIdentity
 
@@ -90,7 +90,7 @@ class PeerDialler:
         failures = 0
         while leader.replicas:
             with trio.CancelScope() as leader.dialling:
-                await trio.sleep(pause_seconds(failures, self._chance))
+                await trio.sleep(spread_pause_seconds(failures, self._chance))
                 lived_seconds = await self._dial(spu, leader)
                 failures = 0 if lived_seconds >= STABLE_SECONDS else failures + 1
         del self._leaders[spu]

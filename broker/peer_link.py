@@ -11,9 +11,10 @@ from typing import Protocol
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.internal.ping_message import PingMessage
 from tailrace.protocol.primitives import Part
+from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Connection
 from tailrace.server.inbox import Inbox, ReceiveBuffers
@@ -36,6 +37,8 @@ GATHERED_BYTES_MAX = 256 * 1024
 """So much is read from logs before it is sent."""
 SENT_PER_TURN_BYTES_MAX = 1024 * 1024
 """The others' turn comes after this, also when the connection would take more."""
+RECORDS_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
+"""In one message; the rest is for what it says about them."""
 HELLOS_KEPT_MAX = 100_000
 
 
@@ -112,8 +115,8 @@ class PeerLink:
         self._queue.add(key, message, records)
 
     def forget(self, key: ReplicaKey) -> None:
+        """Drops what waits to be sent for that replica."""
         self._queue.forget(key)
-        self.hellos.pop(key, None)
 
     # what arrives
 
@@ -159,9 +162,15 @@ class PeerLink:
         if batches is not None:
             self._traffic.received_messages += 1
             self._traffic.received_bytes += len(batches.data)
-        elif type(message) is Hello and (key in self.hellos or len(self.hellos) < HELLOS_KEPT_MAX):
-            self.hellos[key] = message
+        elif type(message) is Hello:
+            self._keep_hello(key, message)
         self._receiver.on_message(self, key, message, batches)
+
+    def _keep_hello(self, key: ReplicaKey, hello: Hello) -> None:
+        self.hellos.pop(key, None)
+        self.hellos[key] = hello
+        if len(self.hellos) > HELLOS_KEPT_MAX:
+            del self.hellos[next(iter(self.hellos))]  # the oldest; its follower will say it again
 
     # what is sent
 
@@ -255,11 +264,13 @@ class _Stretch:
 
     @classmethod
     def of(cls, records: RecordsToSend) -> "_Stretch":
-        if isinstance(records, Buffer):
-            return cls((records,), len(records))
-        ranges = records()
-        size = sum(each.count for each in ranges)
-        return cls([each.read() for each in ranges] if size < SENDFILE_BYTES_MIN else ranges, size)
+        parts: Sequence[Buffer | FileRange] = (records,) if isinstance(records, Buffer) else records()
+        size = sum(map(len, parts))
+        if size > RECORDS_BYTES_MAX:
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes, and at most {RECORDS_BYTES_MAX} travel")
+        if size < SENDFILE_BYTES_MIN:
+            parts = [part.read() if isinstance(part, FileRange) else part for part in parts]
+        return cls(parts, size)
 
     def __len__(self) -> int:
         return self.size

@@ -109,7 +109,7 @@ class PeerLinks:
             untold.pop().flush()
 
     def forget(self, key: ReplicaKey) -> None:
-        """Drops all that waits for that replica, to be sent or to be taken: its role has changed."""
+        """Drops all that waits to be sent for that replica: its role has changed."""
         for link in self._links():
             link.forget(key)
 

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.network import Address
 
-PAUSE_SECONDS_MIN = 0.05
-PAUSE_SECONDS_MAX = 1.0
+from .backoff import spread_pause_seconds
+
 STABLE_SECONDS = 1.0
 """A connection that lived for less is as good as none: trying again at once could go on forever."""
 DUPLICATE_LEASES_MAX = 2
 """For so long another process of our id may be one that has died, whose lease has yet to run out."""
-_DOUBLINGS_MAX = 10
 
 
 class Reconnecting:
@@ -42,8 +41,7 @@ class Reconnecting:
         rounds, others_asked = divmod(self._failures, len(self._addresses))
         if rounds == 0 or others_asked:
             return 0.0
-        doubled = 1 << min(rounds - 1, _DOUBLINGS_MAX)
-        return min(PAUSE_SECONDS_MIN * doubled, PAUSE_SECONDS_MAX) * (1 + self._chance.fraction()) / 2
+        return spread_pause_seconds(rounds, self._chance)
 
     # what happened
 

@@ -30,11 +30,15 @@ class _World:
         self.used: list[PeerIdentity] = []
         self.in_use = 0
         self.dialled: list[float] = []
+        self.connections: list[MemoryConnection] = []
+        self.connect_seconds = 0.0
         self.dialler = PeerDialler(identity(2), self.cluster, self, RandomChance(1), self._use, structlog.get_logger())
 
     async def connect(self, address: Address) -> MemoryConnection:
         self.dialled.append(trio.current_time())
-        return await self.network.connect(address)
+        await trio.sleep(self.connect_seconds)
+        self.connections.append(await self.network.connect(address))
+        return self.connections[-1]
 
     async def listen(self, address: Address) -> object:
         raise AssertionError("it only dials")
@@ -47,6 +51,10 @@ class _World:
         finally:
             self.in_use -= 1
             connection.close()
+
+    async def answer_within(self, scope: trio.CancelScope) -> None:
+        with scope:
+            await self.answer()
 
     async def answer(self, spu: int = 1, cluster: Cluster | None = None) -> None:
         listener = await self.network.listen(private_address(1))
@@ -144,6 +152,31 @@ async def test_a_link_that_has_lasted_is_made_again_at_once(autojump_clock: obje
         assert world.dialled == pytest.approx([world.dialled[0], world.dialled[0] + 20])
 
 
+async def test_what_is_wrong_after_a_link_is_said_again(autojump_clock: object) -> None:
+    async with _world() as (world, nursery):
+        with capture_logs() as logged:
+            world.dialler.follow(LEADER)
+            await trio.sleep(10)
+            answering = trio.CancelScope()
+            nursery.start_soon(world.answer_within, answering)
+            world.lasts_seconds = 20
+            await trio.sleep(10)
+            answering.cancel()
+            await trio.sleep(60)
+        assert len(world.used) == 1
+        assert [event["event"] for event in logged] == ["peer_unreachable"] * 2
+
+
+async def test_a_network_that_swallows_what_is_sent_is_not_waited_for(autojump_clock: object) -> None:
+    async with _world() as (world, _):
+        world.connect_seconds = 1000
+        with capture_logs() as logged:
+            world.dialler.follow(LEADER)
+            await trio.sleep(20)
+        assert [event["reason"] for event in logged] == ["spu-1:9006 does not answer"]
+        assert len(world.dialled) > 2
+
+
 async def test_a_refusal_is_logged_once_until_it_changes(autojump_clock: object) -> None:
     strict = cluster_of(1, 3)
     async with _world() as (world, nursery):
@@ -155,6 +188,7 @@ async def test_a_refusal_is_logged_once_until_it_changes(autojump_clock: object)
             await trio.sleep(20)
         assert [event["event"] for event in logged] == ["peer_refused"] * 2
         assert logged[0]["reason"] == "SPU 2 is not known to SPU 1"
+        assert all(connection.closed for connection in world.connections)
         strict.identify("the-cluster", LEADER)
         put_spu(strict, 2, None)
         await trio.sleep(PAUSE_SECONDS_MAX)

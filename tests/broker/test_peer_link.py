@@ -12,6 +12,7 @@ from simulation.files import SimulatedFiles
 from simulation.network import MemoryConnection, connected_pair
 from structlog.testing import capture_logs
 
+from tailrace.broker import peer_link
 from tailrace.broker.peer_codec import encode
 from tailrace.broker.peer_frames import FRAME_BYTES_MAX
 from tailrace.broker.peer_gauges import PeerTraffic
@@ -241,7 +242,17 @@ async def test_what_the_log_no_longer_has_is_left_out(autojump_clock: object, er
         assert pair.follower.heard == [append(1)]
 
 
-async def test_the_newest_hello_is_kept_until_it_is_forgotten(autojump_clock: object) -> None:
+async def test_the_newest_hellos_are_kept(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_link, "HELLOS_KEPT_MAX", 2)
+    third = (UUID(int=9), 0)
+    async with _linked() as pair:
+        for key in (KEY, OTHER, KEY, third):
+            pair.follower.tell(Hello(Epoch(1), SpuId(2), "store-2"), key=key)
+            await _settled()
+        assert pair.leader.link.hellos.keys() == {KEY, third}
+
+
+async def test_only_the_newest_hello_of_a_replica_is_kept(autojump_clock: object) -> None:
     async with _linked() as pair:
         pair.follower.tell(Hello(Epoch(1), SpuId(2), "store-2"))
         await _settled()
@@ -250,7 +261,20 @@ async def test_the_newest_hello_is_kept_until_it_is_forgotten(autojump_clock: ob
         await _settled()
         assert {key: hello.epoch for key, hello in pair.leader.link.hellos.items()} == {KEY: 2, OTHER: 1}
         pair.leader.link.forget(KEY)
-        assert pair.leader.link.hellos.keys() == {OTHER}
+        assert KEY in pair.leader.link.hellos, "the leader for which it waits is yet to begin"
+
+
+async def test_more_than_a_frame_takes_is_not_begun(autojump_clock: object) -> None:
+    message, batch = _append(0)
+    file = SimulatedFiles().open("/log", create=True)
+    async with _linked() as pair:
+        with capture_logs() as logged:
+            pair.leader.link.tell(KEY, message, lambda: [FileRange(file, 0, FRAME_BYTES_MAX)])
+            pair.leader.link.tell(OTHER, message, batch)
+            pair.leader.link.flush()
+            await _settled()
+        assert [event["event"] for event in logged] == ["records_not_sent"]
+        assert pair.follower.heard == [message]
 
 
 # ends

@@ -1,9 +1,8 @@
 import pytest
 
+from tailrace.broker.backoff import PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN
 from tailrace.broker.reconnecting import (
     DUPLICATE_LEASES_MAX,
-    PAUSE_SECONDS_MAX,
-    PAUSE_SECONDS_MIN,
     STABLE_SECONDS,
     Reconnecting,
 )
