@@ -1,5 +1,6 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from random import Random
 from uuid import UUID
 
 import pytest
@@ -7,6 +8,7 @@ import structlog
 import trio
 from batch_samples import make_batch
 from peers import KEY, Spu, append, append_reply, cluster_of, identity, private_address, put_spu
+from simulation.faulty_network import Internet
 from simulation.network import MemoryNetwork
 
 from tailrace.broker.peer_gauges import PeerTraffic
@@ -14,7 +16,7 @@ from tailrace.broker.peer_introduction import introduce
 from tailrace.broker.peer_links import PeerLinks
 from tailrace.broker.peer_messages import PeerMessage
 from tailrace.broker.replication.entries import Entry
-from tailrace.broker.replication.messages import Append, Fenced, Hello
+from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.record_batch import read_header
@@ -187,6 +189,55 @@ def test_telling_before_anything_runs_is_harmless() -> None:
     links.forget(KEY)
     links.flush()
     assert (links.take_hellos(KEY), links.gauges(0)) == ([], [])
+
+
+# a network that fails
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_network_that_fails_at_random_is_survived(autojump_clock: object, seed: int) -> None:
+    """What is heard on one link is heard in order and once; both sides are told of its end; there is always a next."""
+    random = Random(seed)
+    internet = Internet(random)
+    cluster = cluster_of(LEADER, FOLLOWER)
+    leader, follower = (Spu(spu, internet.process_on(private_address(spu).host), cluster) for spu in (1, 2))
+    hosts = [private_address(spu).host for spu in (1, 2)]
+    told = 0
+    async with trio.open_nursery() as nursery:
+        for spu, host in zip((leader, follower), hosts, strict=True):
+            nursery.start_soon(spu.run, await internet.process_on(host).listen(private_address(spu.id)))
+        follower.links.follow(LEADER)
+        for _ in range(10):
+            await leader.until(lambda: leader.links.is_linked(FOLLOWER, from_leader=False))
+            await follower.until(lambda: follower.links.is_linked(LEADER, from_leader=True))
+            blocked = random.sample(hosts, 2)
+            both_ways = random.random() < 0.5
+            await trio.sleep(random.random())
+            internet.block(*blocked)
+            if both_ways:
+                internet.block(*reversed(blocked))
+            for _ in range(random.randrange(10)):
+                batch = make_batch(told, size=random.choice((100, 30_000)))
+                leader.links.to_follower(FOLLOWER, KEY, _append_of(batch), bytes(batch))
+                follower.links.to_leader(LEADER, KEY, append_reply(2, told))
+                told += 1
+            leader.links.flush()
+            follower.links.flush()
+            await trio.sleep(random.random() * 6)
+            internet.unblock(*blocked)
+            if both_ways:
+                internet.unblock(*reversed(blocked))
+            await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+    bases = [message.base for message in follower.messages if isinstance(message, Append)]
+    assert bases == sorted(set(bases))
+    ends = [message.matched_end for message in leader.messages if isinstance(message, AppendReply)]
+    assert ends == sorted(set(ends))
+    for spu, peer, from_leader in ((leader, FOLLOWER, False), (follower, LEADER, True)):
+        assert len(spu.linked) % 2 == 0
+        pairs = zip(spu.linked[::2], spu.linked[1::2], strict=True)
+        assert set(pairs) == {(("linked", peer, from_leader), ("unlinked", peer, from_leader))}
+    assert len(leader.linked) > 2, "some blocks last longer than a silence may"
 
 
 # real sockets
