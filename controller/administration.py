@@ -5,6 +5,7 @@ What happens between the write and its effect is the controllers' work, as for a
 
 from collections.abc import Sequence
 
+import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -15,7 +16,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import TopicId
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.wall_clock import WallClock
-from tailrace.server.administration import TIMEOUT_MS, PartitionName
+from tailrace.server.administration import TIMEOUT_MS, OngoingReassignment, PartitionName, Reassignment
 
 from .change_planning import (
     plan_configs,
@@ -32,6 +33,7 @@ from .election_planning import Elected, plan_elections
 from .identities import new_topic_id
 from .local_store import LocalStore
 from .objects import Topic
+from .reassignment_planning import OfOneTopic, Outcomes, by_topic, ongoing, plan_reassignments
 
 SERVED_AGAIN_MS_MAX = 2_000
 """How long who brings a topic back is kept, so as to find it served: that it is back does not depend on it."""
@@ -108,6 +110,21 @@ class Administration:
         outcomes = await self._changes.when(led, elected, ends)
         return [outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes]
 
+    async def reassign(
+        self, wanted: Sequence[Reassignment], *, other_factor_allowed: bool = True, timeout_ms: int = TIMEOUT_MS
+    ) -> list[KafkaError | None]:
+        def plan(topics: Sequence[OfOneTopic]) -> Plans[Outcomes]:
+            return plan_reassignments(topics, self._local, other_factor_allowed=other_factor_allowed)
+
+        topics = by_topic(wanted)
+        planned = await self._changes.write(topics, plan, Ends(timeout_ms))
+        outcomes = {each.topic: outcome for each, outcome in zip(topics, planned, strict=True)}
+        return [_of_partition(outcomes[each.topic], each.partition) for each in wanted]
+
+    async def reassignments(self) -> list[OngoingReassignment]:
+        await trio.lowlevel.checkpoint()
+        return ongoing(self._local)
+
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
     ) -> list[KafkaError | None]:
@@ -169,3 +186,7 @@ class Administration:
             outcome if isinstance(outcome, KafkaError) else mirror.topic_by_id(outcome.id) or outcome
             for outcome in outcomes
         ]
+
+
+def _of_partition(outcome: Outcomes | KafkaError, partition: int) -> KafkaError | None:
+    return outcome if isinstance(outcome, KafkaError) else outcome[partition]

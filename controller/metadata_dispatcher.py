@@ -68,7 +68,7 @@ class MetadataDispatcher:
             Spu: (spus.on_spu, spu_groups.on_spu, topics.on_spu, partitions.on_spu),
             SpuGroup: (spu_groups.on_group,),
             Topic: (topics.on_topic, partitions.on_topic, spu_groups.on_topic),
-            Partition: (partitions.on_partition,),
+            Partition: (partitions.on_partition, spu_groups.on_partition),
         }
         self._concerned_by_connection: Mapping[type[Event], Handlers] = {
             SpuConnected: (spus.on_connection, partitions.on_connected),

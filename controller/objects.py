@@ -193,6 +193,8 @@ class PartitionSpec:
 
     initial_leader: SpuId
     replicas: tuple[SpuId, ...]
+    adding: tuple[SpuId, ...] = ()
+    """Those of the replicas that are to be live before others go."""
 
 
 class PartitionResolution(StrEnum):

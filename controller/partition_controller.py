@@ -13,8 +13,10 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.replication_policy import LIVE
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.cluster.topic_configs import effective_value
+from tailrace.protocol.ids import SpuId
 
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
+from .copy_sets import next_copy_set
 from .election import Rules, decide
 from .events import LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected
 from .local_store import Change, LocalStore, PartitionKey
@@ -53,11 +55,10 @@ class PartitionController:
 
     def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
         """A topic that is brought back, and one that is read after its partitions: at a start it is. Other configs may
-        allow an election."""
+        allow an election, and other rows want other replicas."""
         previous, current = change.previous, change.current
         if previous is not None and current is not None and previous.id == current.id:
-            if previous.spec.configs != current.spec.configs:
-                yield from self._decide_all(filter(_is_offline, self.store.partitions_of(current.id).values()))
+            yield from self._decide_all(self._concerned(previous, current))
             return
         if previous is not None:
             for number in self.store.partitions_of(previous.id):
@@ -66,6 +67,15 @@ class PartitionController:
             for partition in self.store.partitions_of(current.id).values():
                 yield AddPartition(partition)
                 yield from self._decide(partition)
+
+    def _concerned(self, previous: Topic, current: Topic) -> list[Partition]:
+        rows_before, rows = previous.status.replica_map, current.status.replica_map
+        are_configs_changed = previous.spec.configs != current.spec.configs
+        return [
+            partition
+            for number, partition in self.store.partitions_of(current.id).items()
+            if rows_before.get(number) != rows.get(number) or (are_configs_changed and _is_offline(partition))
+        ]
 
     def on_spu(self, change: Change[Spu]) -> Iterator[Action]:
         """An SPU that comes, goes, or is another process now: of no other news does an election depend."""
@@ -114,14 +124,22 @@ class PartitionController:
     def _decide(self, partition: Partition) -> Iterator[Action]:
         key = (partition.topic_id, partition.number)
         decision = decide(partition, self.store.spus, self.observed.heard(key), self._rules(partition))
-        if decision.status != partition.status:
-            yield Put(replace(partition, status=decision.status))
+        decided = replace(partition, status=decision.status)
+        if decided == partition:
+            decided = next_copy_set(partition, self._wanted(partition), self.store.spus)
+        if decided != partition:
+            yield Put(decided)
         for spu in decision.asks:
             incarnation = self.store.spus[spu].status.incarnation
             yield AskLogEnd(spu, incarnation, *key, partition.status.epoch)
-        status = decision.status
-        if status == partition.status and status.resolution is PartitionResolution.CANDIDATE_FOUND:
+        status = partition.status
+        if decided == partition and status.resolution is PartitionResolution.CANDIDATE_FOUND:
             yield AwaitLeader(status.leader, status.incarnation, *key, status.epoch)
+
+    def _wanted(self, partition: Partition) -> tuple[SpuId, ...]:
+        """The row that its topic has for it."""
+        rows = self.store.topics_by_id[partition.topic_id].status.replica_map
+        return rows.get(partition.number, partition.spec.replicas)
 
     def _rules(self, partition: Partition) -> Rules:
         own = self.store.topics_by_id[partition.topic_id].spec.configs

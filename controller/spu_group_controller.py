@@ -13,6 +13,7 @@ from .actions import Action, Delete, Provision, Put, Terminate
 from .assignments import Assignments
 from .local_store import Change, LocalStore
 from .objects import (
+    Partition,
     Spu,
     SpuGroup,
     SpuGroupResolution,
@@ -61,6 +62,16 @@ class SpuGroupController:
         if current is None or previous.status.replica_map != current.status.replica_map:
             yield from self.reconcile()
 
+    def on_partition(self, change: Change[Partition]) -> Iterator[Action]:
+        """An SPU may hold nothing any more: others have replaced its replicas."""
+        previous, current = change.previous, change.current
+        if (
+            previous is not None
+            and current is not None
+            and not set(previous.spec.replicas) <= set(current.spec.replicas)
+        ):
+            yield from self.reconcile()
+
     def reconcile(self) -> Iterator[Action]:
         yield from self._decide_all()
         yield from self._retire_orphans()
@@ -97,16 +108,22 @@ class SpuGroupController:
 
     def _retire(self, name: str) -> Iterator[Action]:
         spu = self._next_to_go(name)
-        if spu is not None and not self.assignments.replicas_on(spu.spec.id):
+        if spu is not None and not self._held_on(spu):
             yield Delete(spu)
 
     def _why_waiting(self, name: str) -> str:
         spu = self._next_to_go(name)
-        held = 0 if spu is None else self.assignments.replicas_on(spu.spec.id)
+        held = 0 if spu is None else self._held_on(spu)
         if spu is None or not held:
             return ""
         replicas = "1 replica" if held == 1 else f"{held} replicas"
         return f"SPU {spu.spec.id} is to go, but holds {replicas}: it goes when these are moved or deleted"
+
+    def _held_on(self, spu: Spu) -> int:
+        """Replicas that are to be there, or that others have not replaced yet."""
+        there = self.store.held_by(spu.spec.id).values()
+        moving = sum(partition.topic_id in self.store.topics_by_id for partition in there)
+        return max(self.assignments.replicas_on(spu.spec.id), moving)
 
     def _next_to_go(self, name: str) -> Spu | None:
         leaving = (spu for spu in self.store.spus_of(name).values() if is_leaving(spu, self.store))

@@ -88,6 +88,12 @@ def read_deleted_topic(whole: Fields) -> DeletedTopic:
 
 
 def partition_document(partition: Partition) -> Document:
+    spec: Document = {
+        "initialLeader": int(partition.spec.initial_leader),
+        "replicas": list(partition.spec.replicas),
+    }
+    if partition.spec.adding:
+        spec["adding"] = list(partition.spec.adding)
     status: Document = {
         "resolution": partition.status.resolution.value,
         "leader": int(partition.status.leader),
@@ -104,7 +110,7 @@ def partition_document(partition: Partition) -> Document:
         "topic": partition.topic,
         "topicId": str(partition.topic_id),
         "partition": partition.number,
-        "spec": {"initialLeader": int(partition.spec.initial_leader), "replicas": list(partition.spec.replicas)},
+        "spec": spec,
         "status": status,
     }
 
@@ -117,6 +123,7 @@ def read_partition(whole: Fields, spec: Fields) -> Partition:
     replicas = _ids(spec.raw("replicas"), spec.path_of("replicas"))
     if not replicas or len(set(replicas)) != len(replicas):
         raise spec.fault("replicas", f"{list(replicas)} are not one or more SPUs, each of them once")
+    adding = _ids(spec.raw("adding") or [], spec.path_of("adding"))
     status = whole.fields("status")
     partition_status = PartitionStatus(
         status.choice("resolution", PartitionResolution, PartitionResolution.NONE),
@@ -128,7 +135,7 @@ def read_partition(whole: Fields, spec: Fields) -> Partition:
         status.text("reason", ""),
     )
     status.end()
-    return Partition(topic, topic_id, number, PartitionSpec(initial_leader, replicas), partition_status)
+    return Partition(topic, topic_id, number, PartitionSpec(initial_leader, replicas, adding), partition_status)
 
 
 def read_rows(value: object, path: str) -> dict[int, tuple[SpuId, ...]]:

@@ -203,6 +203,8 @@ API_TABLE = table_of(
     _api(ApiKey.CREATE_PARTITIONS, (0, 3), 2),
     _api(ApiKey.ELECT_LEADERS, (0, 2), 2),
     _api(ApiKey.INCREMENTAL_ALTER_CONFIGS, (0, 1), 1),
+    _api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), 0),
+    _api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), 0),
     _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), 0),
     _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), 0),
 )

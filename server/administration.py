@@ -7,7 +7,7 @@ from tailrace.cluster.config_changes import Alteration
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import MorePartitions, NewTopic
 from tailrace.protocol.error_codes import KafkaError
-from tailrace.protocol.ids import TopicId
+from tailrace.protocol.ids import SpuId, TopicId
 
 TIMEOUT_MS = 30_000
 """Where the request has none."""
@@ -16,6 +16,22 @@ TIMEOUT_MS = 30_000
 class PartitionName(NamedTuple):
     topic: str
     partition: int
+
+
+class Reassignment(NamedTuple):
+    topic: str
+    partition: int
+    replicas: tuple[SpuId, ...] | None
+    """None: those that it had."""
+
+
+class OngoingReassignment(NamedTuple):
+    topic: str
+    partition: int
+    replicas: tuple[SpuId, ...]
+    """Those that there are, and those that come."""
+    adding: tuple[SpuId, ...]
+    removing: tuple[SpuId, ...]
 
 
 class Administration(Protocol):
@@ -44,6 +60,14 @@ class Administration(Protocol):
         self, partitions: Sequence[PartitionName], *, unclean: bool, timeout_ms: int = TIMEOUT_MS
     ) -> list[KafkaError | None]:
         """Why there is no election, or None when there was one: the preferred replica leads or, uncleanly, any."""
+
+    async def reassign(
+        self, wanted: Sequence[Reassignment], *, other_factor_allowed: bool = True, timeout_ms: int = TIMEOUT_MS
+    ) -> list[KafkaError | None]:
+        """Why a partition's replicas stay as they are, or None when they change from now on."""
+
+    async def reassignments(self) -> list[OngoingReassignment]:
+        """What goes on of that."""
 
     async def alter_configs(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False

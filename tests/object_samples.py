@@ -98,7 +98,12 @@ partitions = st.builds(
     _names,
     _topic_ids,
     st.integers(0, 2**31 - 1),
-    st.builds(PartitionSpec, _ids, st.lists(_ids, min_size=1, max_size=4, unique=True).map(tuple)),
+    st.builds(
+        PartitionSpec,
+        _ids,
+        st.lists(_ids, min_size=1, max_size=4, unique=True).map(tuple),
+        st.lists(_ids, max_size=2).map(tuple),
+    ),
     st.builds(
         PartitionStatus,
         st.sampled_from(PartitionResolution),

@@ -33,9 +33,11 @@ ADMINISTRATIVE = frozenset(
         ApiKey.ALTER_CONFIGS,
         ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
     }
 )
-"""These change the cluster."""
+"""These change the cluster, or ask how far a change is."""
 
 
 def load(api_key: int) -> Handler:

@@ -69,6 +69,8 @@ async def test_admin_clients_may_begin_at_the_sc() -> None:
             ApiKey.ALTER_CONFIGS,
             ApiKey.INCREMENTAL_ALTER_CONFIGS,
             ApiKey.ELECT_LEADERS,
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            ApiKey.LIST_PARTITION_REASSIGNMENTS,
             ApiKey.LIST_OFFSETS,
         }
         cluster = await client.request(ApiKey.DESCRIBE_CLUSTER, 1, DescribeClusterRequest())

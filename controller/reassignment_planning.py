@@ -1,0 +1,105 @@
+"""Other replicas for partitions, as a person asks for them: other rows of their topics, or why they cannot have them.
+
+The rows of a topic are one object, so all that is asked of one topic is planned together.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tailrace.cluster.replica_assignment import fault_of_rows
+from tailrace.cluster.replication_policy import LIVE
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import SpuId
+from tailrace.server.administration import OngoingReassignment, Reassignment
+
+from .actions import Put
+from .change_planning import check_size
+from .changes import Planned, Plans
+from .copy_sets import before_change, is_changing
+from .local_store import LocalStore
+from .objects import Partition, Topic
+
+Outcomes = Mapping[int, KafkaError | None]
+"""By partition: why its row stays as it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfOneTopic:
+    topic: str
+    wanted: Sequence[Reassignment]
+
+
+def by_topic(wanted: Iterable[Reassignment]) -> list[OfOneTopic]:
+    gathered: dict[str, list[Reassignment]] = {}
+    for each in wanted:
+        gathered.setdefault(each.topic, []).append(each)
+    return [OfOneTopic(topic, its) for topic, its in gathered.items()]
+
+
+def plan_reassignments(
+    topics: Sequence[OfOneTopic], local: LocalStore, *, other_factor_allowed: bool
+) -> Plans[Outcomes]:
+    return [_of_one_topic(each, local, other_factor_allowed) for each in topics]
+
+
+def ongoing(local: LocalStore) -> list[OngoingReassignment]:
+    """Those that are not as their topic wants them yet."""
+    found = []
+    for topic in local.topics.values():
+        for number, wanted in topic.status.replica_map.items():
+            partition = local.partitions.get((topic.id, number))
+            if partition is not None and is_changing(partition, wanted):
+                replicas = partition.spec.replicas
+                adding = tuple(spu for spu in wanted if spu not in before_change(partition))
+                removing = tuple(spu for spu in replicas if spu not in wanted)
+                union = (*replicas, *(spu for spu in adding if spu not in replicas))
+                found.append(OngoingReassignment(topic.name, number, union, adding, removing))
+    return found
+
+
+def _of_one_topic(asked: OfOneTopic, local: LocalStore, other_factor_allowed: bool) -> Planned[Outcomes]:
+    topic = local.topics.get(asked.topic)
+    rows = {} if topic is None else dict(topic.status.replica_map)
+    outcomes: dict[int, KafkaError | None] = {}
+    for each in asked.wanted:
+        try:
+            rows[each.partition] = _row(each, topic, local, other_factor_allowed)
+            outcomes[each.partition] = None
+        except KafkaError as error:
+            outcomes[each.partition] = error
+    if topic is None or rows == topic.status.replica_map:
+        return Planned(outcomes, ())
+    chosen = {number: rows.get(number, row) for number, row in topic.spec.replica_map.items()}
+    changed = replace(
+        topic, spec=replace(topic.spec, replica_map=chosen), status=replace(topic.status, replica_map=rows)
+    )
+    return Planned(outcomes, (Put(changed),))
+
+
+def _row(asked: Reassignment, topic: Topic | None, local: LocalStore, other_factor_allowed: bool) -> tuple[SpuId, ...]:
+    partition = None if topic is None else local.partitions.get((topic.id, asked.partition))
+    if topic is None or partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
+    if asked.replicas is None:
+        return _given_up(partition, topic)
+    fault = fault_of_rows({asked.partition: asked.replicas}, local.spus)
+    if fault is not None:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, fault)
+    factor = len(before_change(partition))
+    if not other_factor_allowed and len(asked.replicas) != factor:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, f"it has {factor} replicas, and is to keep as many")
+    policy = topic.spec.configs.get("replication.policy", LIVE)
+    if policy != LIVE and set(asked.replicas) != set(partition.spec.replicas):
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"replication.policy={policy}: the replicas of such a topic stay the ones that it was created with",
+        )
+    check_size(topic.name, len(topic.status.replica_map), len(asked.replicas))
+    return asked.replicas
+
+
+def _given_up(partition: Partition, topic: Topic) -> tuple[SpuId, ...]:
+    wanted = topic.status.replica_map.get(partition.number)
+    if wanted is None or not is_changing(partition, wanted):
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "its replicas are the ones that it is to have")
+    return before_change(partition)

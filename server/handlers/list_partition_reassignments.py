@@ -1,0 +1,38 @@
+"""ListPartitionReassignments, version 0: the partitions that do not have the replicas yet that they are to have.
+
+- `replicas` are those that there are and those that come, `adding_replicas` are new, `removing_replicas` leave when all
+  of these are live.
+- A partition that is named and has nothing going on is left out, as one that is not there; Kafka does the same.
+"""
+
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from tailrace.server.host import AdministeringHost
+from tailrace.server.request_context import RequestContext
+
+
+async def handle(
+    host: AdministeringHost, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    try:
+        ongoing = await host.administration.reassignments()
+    except KafkaError as error:
+        return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
+    named = None
+    if request.topics is not None:
+        named = {(topic.name, number) for topic in request.topics for number in topic.partition_indexes}
+    topics: dict[str, OngoingTopicReassignment] = {}
+    for each in ongoing:
+        if named is None or (each.topic, each.partition) in named:
+            topic = topics.setdefault(each.topic, OngoingTopicReassignment(each.topic))
+            topic.partitions.append(
+                OngoingPartitionReassignment(
+                    each.partition, list(each.replicas), list(each.adding), list(each.removing)
+                )
+            )
+    return ListPartitionReassignmentsResponse(error_message=None, topics=list(topics.values()))
