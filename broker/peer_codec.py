@@ -23,7 +23,7 @@ from tailrace.protocol.primitives import Part
 from tailrace.protocol.record_batch import crc_of, read_header
 from tailrace.storage.checkpoints import ReplicaKey
 
-from .peer_frames import frame, read_body, read_key
+from .peer_frames import START_BYTES, frame, read_body, read_key, start_of
 from .peer_messages import FetchedEntries, FetchEntries, PeerIdentity, PeerMessage, ReceivedBatches
 from .replication.entries import Entry, EntryKind, EpochStart
 from .replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
@@ -127,9 +127,9 @@ def decode_told(received: memoryview, peer: PeerIdentity, *, from_leader: bool) 
 
     Raises RemoteProtocolError, also for what a leader says and a follower does not, or the other way round.
     """
-    key = read_key(received)
-    expected = (_FROM_LEADER if from_leader else _FROM_FOLLOWER).get(key)
+    expected = (_FROM_LEADER if from_leader else _FROM_FOLLOWER).get(bytes(received[:START_BYTES]))
     if expected is None:
+        key = read_key(received)
         if key is InternalApiKey.PING:
             return None
         raise RemoteProtocolError(f"{PEER_APIS[key].name}, which this side does not expect")
@@ -144,7 +144,8 @@ FromWire = Callable[[Any, PeerIdentity], tuple[PeerMessage, ReceivedBatches | No
 
 def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBatches | None]:
     epoch, base, log_end = wire.epoch, wire.base, wire.log_end
-    _check_none_is_negative("Append", epoch, base, wire.high_watermark, log_end, wire.log_start)
+    if epoch | base | wire.high_watermark | log_end | wire.log_start < 0:
+        raise _negative("Append")
     batches = None
     entries: tuple[Entry, ...] = ()
     if wire.records:
@@ -155,7 +156,8 @@ def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBa
 
 
 def _append_reply(wire: AppendReplyMessage, peer: PeerIdentity) -> tuple[AppendReply, None]:
-    _check_none_is_negative("AppendReply", wire.epoch, wire.matched_end, wire.log_end, wire.high_watermark)
+    if wire.epoch | wire.matched_end | wire.log_end | wire.high_watermark < 0:
+        raise _negative("AppendReply")
     return (
         AppendReply(
             Epoch(wire.epoch),
@@ -171,7 +173,8 @@ def _append_reply(wire: AppendReplyMessage, peer: PeerIdentity) -> tuple[AppendR
 
 
 def _seal_reply(wire: SealReplyMessage, peer: PeerIdentity) -> tuple[SealReply, None]:
-    _check_none_is_negative("SealReply", wire.epoch, wire.high_watermark, wire.log_start, wire.log_end)
+    if wire.epoch | wire.high_watermark | wire.log_start | wire.log_end < 0:
+        raise _negative("SealReply")
     entries = tuple(_described(entry) for entry in wire.entries)
     _check_order(entries, wire.log_end)
     reply = SealReply(
@@ -188,46 +191,56 @@ def _seal_reply(wire: SealReplyMessage, peer: PeerIdentity) -> tuple[SealReply, 
 
 
 def _seal(wire: SealMessage, peer: PeerIdentity) -> tuple[Seal, None]:
-    _check_none_is_negative("Seal", wire.epoch, wire.log_end)
+    if wire.epoch | wire.log_end < 0:
+        raise _negative("Seal")
     epochs = tuple(EpochStart(Epoch(beginning.epoch), beginning.start) for beginning in wire.epochs)
     entries_from = None if wire.entries_from < 0 else wire.entries_from
     return Seal(Epoch(wire.epoch), entries_from, wire.log_end, epochs), None
 
 
 def _hello(wire: HelloMessage, peer: PeerIdentity) -> tuple[Hello, None]:
-    _check_none_is_negative("Hello", wire.epoch)
+    if wire.epoch < 0:
+        raise _negative("Hello")
     return Hello(Epoch(wire.epoch), peer.spu, peer.incarnation), None
 
 
 def _fenced(wire: FencedMessage, peer: PeerIdentity) -> tuple[Fenced, None]:
-    _check_none_is_negative("Fenced", wire.promised)
+    if wire.promised < 0:
+        raise _negative("Fenced")
     return Fenced(Epoch(wire.promised)), None
 
 
 def _fetch(wire: FetchEntriesMessage, peer: PeerIdentity) -> tuple[FetchEntries, None]:
-    _check_none_is_negative("FetchEntries", wire.epoch, wire.start, wire.end - wire.start)
+    if wire.epoch | wire.start | wire.end - wire.start < 0:
+        raise _negative("FetchEntries")
     return FetchEntries(Epoch(wire.epoch), wire.start, wire.end), None
 
 
 def _fetched(wire: FetchedEntriesMessage, peer: PeerIdentity) -> tuple[FetchedEntries, ReceivedBatches | None]:
-    _check_none_is_negative("FetchedEntries", wire.epoch, wire.start)
+    if wire.epoch | wire.start < 0:
+        raise _negative("FetchedEntries")
     batches = _batches(wire.records, wire.epoch, wire.start, None)[1] if wire.records else None
     return FetchedEntries(Epoch(wire.epoch), wire.start), batches
 
 
-_FROM_LEADER: Mapping[InternalApiKey, tuple[type[Any], FromWire]] = {
-    InternalApiKey.SEAL: (SealMessage, _seal),
-    InternalApiKey.APPEND: (AppendMessage, _append),
-    InternalApiKey.FENCED: (FencedMessage, _fenced),
-    InternalApiKey.FETCH_ENTRIES: (FetchEntriesMessage, _fetch),
-}
-_FROM_FOLLOWER: Mapping[InternalApiKey, tuple[type[Any], FromWire]] = {
-    InternalApiKey.HELLO: (HelloMessage, _hello),
-    InternalApiKey.SEAL_REPLY: (SealReplyMessage, _seal_reply),
-    InternalApiKey.APPEND_REPLY: (AppendReplyMessage, _append_reply),
-    InternalApiKey.FENCED: (FencedMessage, _fenced),
-    InternalApiKey.FETCHED_ENTRIES: (FetchedEntriesMessage, _fetched),
-}
+def _by_start(*readers: tuple[type[Any], FromWire]) -> Mapping[bytes, tuple[type[Any], FromWire]]:
+    """By what stands at the beginning of their frames: the one thing that has to be looked at before the body."""
+    return {start_of(cls): (cls, from_wire) for cls, from_wire in readers}
+
+
+_FROM_LEADER = _by_start(
+    (SealMessage, _seal),
+    (AppendMessage, _append),
+    (FencedMessage, _fenced),
+    (FetchEntriesMessage, _fetch),
+)
+_FROM_FOLLOWER = _by_start(
+    (HelloMessage, _hello),
+    (SealReplyMessage, _seal_reply),
+    (AppendReplyMessage, _append_reply),
+    (FencedMessage, _fenced),
+    (FetchedEntriesMessage, _fetched),
+)
 
 
 # What may be believed
@@ -286,6 +299,6 @@ def _check_order(entries: Sequence[Entry], log_end: int) -> None:
         end = entry.end
 
 
-def _check_none_is_negative(name: str, *numbers: int) -> None:
-    if min(numbers) < 0:
-        raise RemoteProtocolError(f"{name} names the number {min(numbers)}")
+def _negative(name: str) -> RemoteProtocolError:
+    """Numbers joined with `|` are negative if one of them is."""
+    return RemoteProtocolError(f"{name} names a negative number")

@@ -17,7 +17,7 @@ Wire = TypeVar("Wire")
 _VERSION = 0
 _SIZE_KEY_AND_VERSION = Struct(">ihh")
 _KEY_AND_VERSION = Struct(">hh")
-_BODY = _KEY_AND_VERSION.size
+START_BYTES = _KEY_AND_VERSION.size
 _KIND_AND_KEY = Struct(">bh")
 _KAFKA_VERSION_MAX = 100
 
@@ -37,6 +37,11 @@ def frame(message: Any) -> list[Part]:
     return parts
 
 
+def start_of(cls: Any) -> bytes:
+    """How frames with a message of this class begin, after their size."""
+    return _KEY_AND_VERSION.pack(cls.API_KEY, _VERSION)
+
+
 def read_key(received: memoryview) -> InternalApiKey:
     """What kind of message a frame (without its size) is, if it is one that SPUs say to each other."""
     try:
@@ -53,7 +58,7 @@ def read_key(received: memoryview) -> InternalApiKey:
 
 def read_body(cls: type[Wire], received: memoryview) -> Wire:
     """The message in a frame of which the key was read."""
-    message: Wire = decoder(cls, _VERSION)(received, _BODY, len(received))[0]
+    message: Wire = decoder(cls, _VERSION)(received, START_BYTES, len(received))[0]
     return message
 
 

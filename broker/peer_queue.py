@@ -5,23 +5,29 @@ hearing waits: most messages say where things stand, and the newest of them says
 """
 
 from collections import deque
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_messages import PeerMessage, RecordsToSend
 from .replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
 
-Waiting = tuple[PeerMessage, RecordsToSend | None]
-
 _ONLY_THE_NEWEST = frozenset({Hello, Seal, SealReply, Fenced})
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    key: ReplicaKey
+    waiting: list[tuple[PeerMessage, RecordsToSend | None]] = field(default_factory=list)
+    """A few: a leader has a window of Appends, and most of what is not an Append stands for what was before it."""
 
 
 class PeerQueue:
     def __init__(self) -> None:
-        self._lines: dict[ReplicaKey, deque[Waiting]] = {}
-        """None of them is empty."""
-        self._turns: deque[ReplicaKey] = deque()
+        self._lines: dict[ReplicaKey, _Line] = {}
+        """Of each replica that was ever told something: to make a line and drop it again costs more than to tell."""
+        self._turns: deque[_Line] = deque()
+        """Those in which something waits."""
 
     def __bool__(self) -> bool:
         return bool(self._turns)
@@ -29,29 +35,27 @@ class PeerQueue:
     def add(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> None:
         line = self._lines.get(key)
         if line is None:
-            self._lines[key] = deque(((message, records),))
-            self._turns.append(key)
+            line = self._lines[key] = _Line(key)
+        waiting = line.waiting
+        if not waiting:
+            self._turns.append(line)
+        elif (newest := _in_place_of(waiting[-1][0], message)) is not None:
+            waiting[-1] = newest, records
             return
-        newest = _in_place_of(line[-1][0], message)
-        if newest is None:
-            line.append((message, records))
-        else:
-            line[-1] = newest, records
+        waiting.append((message, records))
 
     def take(self) -> tuple[ReplicaKey, PeerMessage, RecordsToSend | None]:
         """The next one to be sent."""
-        key = self._turns.popleft()
-        line = self._lines[key]
-        message, records = line.popleft()
-        if line:
-            self._turns.append(key)
-        else:
-            del self._lines[key]
-        return key, message, records
+        line = self._turns.popleft()
+        message, records = line.waiting.pop(0)
+        if line.waiting:
+            self._turns.append(line)
+        return line.key, message, records
 
     def forget(self, key: ReplicaKey) -> None:
-        if self._lines.pop(key, None) is not None:
-            self._turns.remove(key)
+        line = self._lines.pop(key, None)
+        if line is not None and line.waiting:
+            self._turns.remove(line)
 
 
 def _in_place_of(waiting: PeerMessage, message: PeerMessage) -> PeerMessage | None:
