@@ -71,6 +71,8 @@ class Flusher:
         self._metrics.flush_seconds += trio.current_time() - started
         replica.unsynced_since = None
         replica.on_advanced()
+        if replica.replication is not None:
+            replica.replication.on_synced()
         if replica.log.synced_end < replica.log.log_end:
             self._begin_waiting(replica, started)  # appended while the sync ran: it is no older than that
             self.on_appended(replica)

@@ -92,5 +92,5 @@ class LiveReplicasUpdater:
 
 
 def _announces_itself(replica: Replica) -> bool:
-    """Until followers replicate, this is so of every leader; then only of those without followers."""
-    return replica.is_leader and replica.offline_reason is None
+    """Those without followers; the others propose what is to be stored."""
+    return replica.is_alone and replica.is_leader and replica.offline_reason is None

@@ -1,6 +1,8 @@
 """The replicas on this SPU: what handlers look up, append to and read from.
 
 A replica joins its log with what the broker knows of it: topic, leader epoch, high watermark, and who waits for what.
+One that has the partition to itself leads as soon as it is told to, and commits what it appends; where there are
+several, a controller takes part in replication, and says when this one leads and how far all is committed.
 """
 
 from collections import deque
@@ -35,20 +37,32 @@ class AcknowledgementWaiter(Protocol):
     def on_refused(self, error: KafkaError) -> None: ...
 
 
+class Replication(Protocol):
+    """The replica's part in replicating its partition."""
+
+    def on_spec(self) -> None: ...
+
+    def on_appended(self) -> None:
+        """Called once a turn."""
+
+    def on_synced(self) -> None: ...
+
+
 class Replica:
     __slots__ = (
-        "_commits_alone",
         "_commits_at_append",
         "_spu",
         "flush_running",
         "follower_end",
         "high_watermark",
+        "is_alone",
         "is_leader",
         "is_merging",
         "is_open",
         "is_recovering",
         "log",
         "offline_reason",
+        "replication",
         "settings",
         "spec",
         "syncs_before_acknowledging",
@@ -68,7 +82,8 @@ class Replica:
         self.is_open = True
         """False once its topic has gone."""
         self.is_merging = False
-        """While a new leader has not made one log of what the stores hold: nobody knows where it ends."""
+        """While a new leader has not made one log of what the stores hold: nobody knows where it ends, and nothing is
+        appended."""
         self.is_recovering = False
         """While a new leader has not committed all that the one before left: what was acknowledged may lie beyond the
         high watermark."""
@@ -78,16 +93,21 @@ class Replica:
         """Set by the first failed write or sync; nothing is accepted afterwards."""
         self.unsynced_since: float | None = None
         self.flush_running = False
+        self.replication: Replication | None = None
+        """None where there are no other replicas."""
+        self.is_leader = False
+        """In this process and epoch, and nobody has said that there is a newer one."""
         self._take(spec, settings)
 
     def _take(self, spec: PartitionSpec, settings: TopicSettings) -> None:
         """Works out once what every append asks."""
         self.spec = spec
         self.settings = settings
-        self.is_leader = spec.leader == self._spu
+        self.is_alone = spec.replicas == (self._spu,)
+        if self.is_alone:
+            self.is_leader = spec.leader == self._spu
         self.syncs_before_acknowledging = settings.log.flush_messages == 1
-        self._commits_alone = spec.live_replicas == (self._spu,)
-        self._commits_at_append = self._commits_alone and not self.syncs_before_acknowledging
+        self._commits_at_append = self.is_alone and not self.syncs_before_acknowledging
 
     # what is
 
@@ -117,12 +137,35 @@ class Replica:
 
     def use_spec(self, spec: PartitionSpec) -> None:
         """An election, or another live replica set. Who waits for what cannot come any more is told so."""
-        before, led = self.spec, self.is_leader
+        before, led, was_alone = self.spec, self.is_leader, self.is_alone
         self._take(spec, self.settings)
+        if not self.is_alone and (was_alone or spec.epoch != before.epoch):
+            self.is_leader = False  # until replication says that the new epoch has begun
         if led and not self.is_leader:
             self.refuse_waiters(self.not_leader())
-        elif spec.epoch != before.epoch or spec.live_replicas != before.live_replicas:
-            self.on_advanced()  # a fetch of the epoch before is fenced; what alone was missing may be committed now
+        elif spec.epoch != before.epoch:
+            self.on_advanced()  # a fetch of the epoch before is fenced
+        if self.replication is not None and not self.is_alone:
+            self.replication.on_spec()
+
+    def begin_leading(self) -> None:
+        """What is known to be committed can be read; the rest comes when replication says so."""
+        self.is_leader = self.is_merging = self.is_recovering = True
+
+    def end_leading(self) -> None:
+        self.is_leader = self.is_merging = self.is_recovering = False
+        self.refuse_waiters(self.not_leader())
+
+    def lead_alone(self) -> None:
+        """Its followers have gone, if it had any."""
+        self.is_leader = self.spec.leader == self._spu
+        self.on_advanced()
+
+    def on_committed(self, end: int) -> None:
+        """All below is on as many replicas as it has to be."""
+        if end > self.high_watermark:
+            self.high_watermark = end
+            self.on_advanced()
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
         """One batch, stamped, at the log end. Raises KafkaError when the disk refuses; the replica is offline then."""
@@ -136,7 +179,7 @@ class Replica:
 
     def on_advanced(self) -> None:
         """More is readable or durable than before: lets acknowledgements and fetches go."""
-        if self._commits_alone:
+        if self.is_alone:
             committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
             self.high_watermark = max(self.high_watermark, committed)
         waiting = self.waiting_acknowledgements
@@ -166,6 +209,9 @@ class Replica:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica is offline: {self.offline_reason}")
 
     def not_leader(self) -> KafkaError:
+        if self.spec.leader == self._spu:
+            reason = f"SPU {self._spu} does not lead {self.topic}-{self.partition} any more, or not yet"
+            return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         leader = "nobody" if self.spec.leader == NO_LEADER else f"SPU {self.spec.leader}"
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{leader} leads {self.topic}-{self.partition}")
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import trio
 
+from tailrace.cluster.client_view import online_spus
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec
 from tailrace.protocol.error_codes import KafkaError
@@ -17,6 +18,7 @@ from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
 from .live_replicas_updater import LiveReplicasUpdater
 from .mirror_updater import MirrorUpdater
 from .replica_descriptions import describe_replicas
+from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replicas import Replicas
 from .sc_connection import Ask
 from .spec_dispatcher import SpecDispatcher
@@ -33,6 +35,7 @@ class ScReceiver:
         dispatcher: SpecDispatcher,
         mirror: MirrorUpdater,
         live_replicas: LiveReplicasUpdater,
+        replication: ReplicaInfoDispatcher,
         replicas: Replicas,
         cluster: Cluster,
         storage_limit: StorageLimit,
@@ -40,6 +43,7 @@ class ScReceiver:
         self._dispatcher = dispatcher
         self._mirror = mirror
         self._live_replicas = live_replicas
+        self._replication = replication
         self._replicas = replicas
         self._cluster = cluster
         self._storage_limit = storage_limit
@@ -53,11 +57,17 @@ class ScReceiver:
             case ApplySpecsRequest():
                 return await self._apply_specs(message)
             case ApplyMetadataRequest():
-                self._mirror.apply(message)
+                self._apply_metadata(message)
                 return ApplyMetadataResponse()
             case DescribeReplicasRequest():
                 return describe_replicas(self._replicas, message)
         raise AssertionError(f"{api_key!r} is not in the table of what an SPU is asked")
+
+    def _apply_metadata(self, message: ApplyMetadataRequest) -> None:
+        before = online_spus(self._cluster)
+        self._mirror.apply(message)
+        for spu in before - online_spus(self._cluster):
+            self._replication.on_offline(spu)
 
     async def report(self, ask: Ask) -> None:
         await self._live_replicas.run(ask)

@@ -25,6 +25,7 @@ from .held_specs import HeldSpecs, HeldTopic
 from .metrics import BrokerMetrics
 from .parking import Parking
 from .replica_counts import note_live_replicas
+from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replicas import Replica, Replicas
 from .topic_settings import TopicSettings, settings_of
 
@@ -44,6 +45,7 @@ class SpecDispatcher:
         broker_configs: BrokerConfigs,
         flusher: Flusher,
         metrics: BrokerMetrics,
+        replication: ReplicaInfoDispatcher,
         logger: FilteringBoundLogger,
         *,
         clean: bool,
@@ -56,6 +58,7 @@ class SpecDispatcher:
         self._broker_configs = broker_configs
         self._flusher = flusher
         self._metrics = metrics
+        self._replication = replication
         self._logger = logger
         self._open_files = OpenFiles(files)
         self._clean = clean
@@ -135,19 +138,20 @@ class SpecDispatcher:
             replica = self._replicas.find(spec.topic_id, spec.partition)
             if replica is not None:
                 replica.use_settings(settings)
-                self._use_spec(replica, spec)
+                await self._use_spec(replica, spec)
             elif self._is_worth_opening(spec):
                 await self._open(spec, settings, clean=clean)
             self._in_a_row += 1
             if self._in_a_row % APPLIED_IN_A_ROW == 0:
                 await trio.lowlevel.checkpoint()
 
-    def _use_spec(self, replica: Replica, spec: PartitionSpec) -> None:
-        if spec.epoch < replica.spec.epoch:
+    async def _use_spec(self, replica: Replica, spec: PartitionSpec) -> None:
+        if (spec.epoch, spec.version) < (replica.spec.epoch, replica.spec.version):
             self._log(spec).warning("stale_spec_ignored", epoch=spec.epoch, known=replica.spec.epoch)
         elif spec != replica.spec:
             note_live_replicas(self._metrics, self._spu, replica.spec, spec)
             replica.use_spec(spec)
+            await self._replication.attend(replica)
 
     def _is_worth_opening(self, spec: PartitionSpec) -> bool:
         """A log that did not open is not looked through again and again, but once for each election."""
@@ -168,11 +172,12 @@ class SpecDispatcher:
             return
         self._report_recovery(spec, log)
         # With no other replica everything in the log is committed; else only what was known to be so.
-        alone = spec.live_replicas == (self._spu,)
+        alone = spec.replicas == (self._spu,)
         known = self._high_watermarks.get((spec.topic_id, spec.partition), log.log_start)
         high_watermark = log.log_end if alone else min(known, log.log_end)
         replica = Replica(self._spu, spec, log, settings, high_watermark)
         self._replicas.add(replica)
+        await self._replication.attend(replica)
         if log.synced_end < log.log_end:
             self._flusher.flush(replica)  # what an unclean stop left in the page cache
 
@@ -204,6 +209,7 @@ class SpecDispatcher:
         for replica in replicas:
             replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{replica.topic} was deleted"))
         for replica in replicas:
+            await self._replication.leave(replica)
             try:
                 await replica.close()
             except OSError as error:

@@ -29,6 +29,8 @@ from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import Reply, RequestContext
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_shutdown_mark
+from tailrace.storage.promises import Promises
+from tailrace.storage.store_incarnation import take_store_incarnation
 
 from . import handlers
 from .cluster_identity import ClusterIdentity
@@ -41,10 +43,13 @@ from .live_replicas_updater import LiveReplicasUpdater
 from .metrics import BrokerMetrics, Gauges, PartitionGauges, render
 from .mirror_updater import MirrorUpdater
 from .parking import Parking
-from .private_server import PrivateServer
+from .peer_links import PeerLinks
+from .peer_messages import PeerIdentity
 from .producer_ids import ProducerIds, allocate_from
 from .replica_counts import count_replicas
+from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replicas import Replica, Replicas
+from .replication_context import ReplicationContext
 from .sc_connection import RefusedForGoodError, Registration, ScConnection
 from .sc_receiver import ScReceiver
 from .scrubbing import Scrubbing
@@ -98,6 +103,8 @@ class Spu:
         self._dispatcher: SpecDispatcher | None = None
         self._clean = False
         """Whether whoever wrote the logs last closed them all."""
+        self._process = str(seams.chance.uuid())
+        self._peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
         self.forwarding: Forwarding
         self.producer_ids: ProducerIds
@@ -121,8 +128,11 @@ class Spu:
             assert self._flusher is not None
             for replica in appended:
                 self._flusher.on_appended(replica)
+                if replica.replication is not None and replica.is_leader:
+                    replica.replication.on_appended()
                 if replica.waiting_fetches:
                     replica.on_advanced()
+        self._peers.flush()
 
     # what handlers call
 
@@ -150,6 +160,10 @@ class Spu:
         with ExitStack() as held:
             held.callback(lock.release)
             self._clean = await take_clean_shutdown_mark(self.files, self.data_directory)
+            self._promises = Promises(self.files, self.data_directory)
+            self._store_incarnation = await take_store_incarnation(
+                self.files, self.data_directory, self._promises, clean=self._clean, new=self.chance.uuid()
+            )
             try:
                 with ExitStack() as listening:
                     await self._serve(listening, task_status)
@@ -168,13 +182,22 @@ class Spu:
         private = await self._listen(listening, self.settings.private)
         metrics = None if self.settings.metrics is None else await self._listen(listening, self.settings.metrics)
         async with trio.open_nursery() as nursery:
-            receiver = self._receiver(nursery)
+            self._peers = PeerLinks(
+                PeerIdentity(self.id, self._store_incarnation, self._process),
+                self.cluster,
+                self._network,
+                self.chance,
+                self._logger,
+            )
+            live_replicas = LiveReplicasUpdater(self.replicas, self._logger)
+            replication = self._replication(nursery, live_replicas)
+            receiver = self._receiver(nursery, replication, live_replicas)
             sc = self._connection(receiver, [_endpoint(*each) for each in public], private)
             self.forwarding = Forwarding(sc, self.cluster, self._mirror)
             self.producer_ids = ProducerIds(partial(allocate_from, sc.request))
             nursery.start_soon(sc.run)
             nursery.start_soon(self.deadlines.run)
-            nursery.start_soon(PrivateServer(self._logger).serve, private)
+            nursery.start_soon(self._peers.run, replication, private)
             if metrics is not None:
                 self._logger.info("metrics_served", address=str(metrics.address))
                 nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
@@ -187,6 +210,7 @@ class Spu:
             await self._stopping.wait()
             if addresses:
                 await server.see_off_clients()
+            await replication.hand_over()
             await sc.leave()
             nursery.cancel_scope.cancel()
 
@@ -208,7 +232,27 @@ class Spu:
             nursery.cancel_scope.cancel()
         return not self._stopping.is_set()
 
-    def _receiver(self, nursery: trio.Nursery) -> ScReceiver:
+    def _replication(self, nursery: trio.Nursery, live_replicas: LiveReplicasUpdater) -> ReplicaInfoDispatcher:
+        return ReplicaInfoDispatcher(
+            ReplicationContext(
+                self.id,
+                self._process,
+                self._store_incarnation,
+                self._promises,
+                self._peers,
+                live_replicas,
+                self.cluster,
+                self.deadlines,
+                nursery,
+                self.on_appended,
+                self.end_turn,
+                self._logger,
+            )
+        )
+
+    def _receiver(
+        self, nursery: trio.Nursery, replication: ReplicaInfoDispatcher, live_replicas: LiveReplicasUpdater
+    ) -> ScReceiver:
         self._flusher = Flusher(nursery, self.deadlines, self.metrics, self._logger)
         self._dispatcher = SpecDispatcher(
             self.id,
@@ -219,20 +263,19 @@ class Spu:
             self.broker_configs,
             self._flusher,
             self.metrics,
+            replication,
             self._logger,
             clean=self._clean,
         )
-        live_replicas = LiveReplicasUpdater(self.replicas, self._logger)
         return ScReceiver(
-            self._dispatcher, self._mirror, live_replicas, self.replicas, self.cluster, self.storage_limit
+            self._dispatcher, self._mirror, live_replicas, replication, self.replicas, self.cluster, self.storage_limit
         )
 
     def _connection(self, receiver: ScReceiver, public: list[Endpoint], private: Listener) -> ScConnection:
-        incarnation = str(self.chance.uuid())
         registration = Registration(
             self.id,
-            incarnation=incarnation,
-            store_incarnation=incarnation,
+            incarnation=self._process,
+            store_incarnation=self._store_incarnation,
             stopped_cleanly=self._clean,
             endpoints=tuple(public),
             private=_endpoint(private, self.settings.private),

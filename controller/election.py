@@ -113,13 +113,8 @@ def _first_election(partition: Partition, spus: Spus) -> Decision:
     online = _online(partition, spus)
     if not online:
         return _offline(partition, f"none of its SPUs is online: {_listed(partition.spec.replicas)}")
-    live = {spu: spus[spu].status.store_incarnation for spu in _live_from_the_start(online)}
+    live = {spu: spus[spu].status.store_incarnation for spu in online}
     return Decision(replace(elected_cleanly(partition, online[0], spus), live_replicas=live))
-
-
-def _live_from_the_start(online: list[SpuId]) -> list[SpuId]:
-    """All that are online, once followers replicate; until then the leader alone."""
-    return online[:1]
 
 
 def _election(partition: Partition, spus: Spus, heard: Heard, rules: Rules) -> Decision:

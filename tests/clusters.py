@@ -128,9 +128,9 @@ class ClusterOfSpus:
         code: int = response.responses[0].partition_responses[0].error_code
         return code
 
-    async def fetched(self, spu: int, topic: str, partition: int) -> Any:
+    async def fetched(self, spu: int, topic: str, partition: int, offset: int = 0) -> Any:
         """What the partition's answer holds."""
-        partitions = [FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1_000_000)]
+        partitions = [FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1_000_000)]
         request = FetchRequest(max_bytes=1_000_000, topics=[FetchTopic(topic=topic, partitions=partitions)])
         response = await (await self.client_of(spu)).request(ApiKey.FETCH, FETCH_VERSION, request)
         return response.responses[0].partitions[0]

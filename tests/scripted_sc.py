@@ -74,6 +74,8 @@ class ScriptedSc:
 
     async def introduce(self, spu: int, *topics: TopicState) -> None:
         """Says all there is: this SPU, which is online, and topics of which it holds everything."""
+        await self.registered()
+        registered = self.heard_of(RegisterSpuRequest)[-1]
         held = [
             apply_specs.TopicState(
                 topic.topic_id,
@@ -83,8 +85,12 @@ class ScriptedSc:
                         each.partition,
                         each.leader,
                         each.epoch,
+                        leader_incarnation=registered.incarnation if each.leader == spu else "another process",
                         replicas=each.replicas,
-                        live_replicas=[apply_specs.LiveReplica(spu) for spu in each.live_replicas],
+                        live_replicas=[
+                            apply_specs.LiveReplica(live, registered.store_incarnation if live == spu else "store")
+                            for live in each.live_replicas
+                        ],
                     )
                     for each in topic.partitions
                 ],
@@ -153,10 +159,17 @@ class ScriptedSc:
 
 
 def topic_state(
-    topic_id: TopicId, name: str, partitions: int = 1, *, leader: int = 1, epoch: int = 0, live: tuple[int, ...] = (1,)
+    topic_id: TopicId,
+    name: str,
+    partitions: int = 1,
+    *,
+    leader: int = 1,
+    epoch: int = 0,
+    replicas: tuple[int, ...] = (1,),
+    live: tuple[int, ...] = (1,),
 ) -> TopicState:
     """A topic of which SPU 1 holds every partition."""
-    states = [PartitionState(number, leader, epoch, [1, 2], list(live)) for number in range(partitions)]
+    states = [PartitionState(number, leader, epoch, list(replicas), list(live)) for number in range(partitions)]
     return TopicState(topic_id, name, partitions=states)
 
 

@@ -52,6 +52,8 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                 if refused is not None:
                     raise refused
                 replica = spu.replicas.leading(name, data.index)
+                if replica.is_merging:
+                    raise replica.not_leader()  # not yet: the client tries again
                 if acks == ALL:
                     _check_enough_replicas(replica)
                 answer, needed = _append(spu, replica, data, context.api_version)

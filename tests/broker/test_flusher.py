@@ -29,7 +29,7 @@ class SlowDisk(SimulatedFiles):
 
     def __init__(self) -> None:
         super().__init__()
-        self.sync_seconds = 0.0
+        self.seconds_a_sync = 0.0
         self.syncs_under_way = 0
         self.syncs_at_once_max = 0
 
@@ -37,7 +37,7 @@ class SlowDisk(SimulatedFiles):
         self.syncs_under_way += 1
         self.syncs_at_once_max = max(self.syncs_at_once_max, self.syncs_under_way)
         try:
-            await trio.sleep(self.sync_seconds)
+            await trio.sleep(self.seconds_a_sync)
             await super()._reach_disk()
         finally:
             self.syncs_under_way -= 1
@@ -139,7 +139,7 @@ async def test_what_is_appended_during_a_sync_is_flushed_in_its_time(autojump_cl
         on.append(replica, b"a")
         await trio.sleep(11)
         on.append(replica, b"b")
-        on.files.sync_seconds = 5
+        on.files.seconds_a_sync = 5
         await trio.sleep(12)
         assert on.files.syncs_under_way == 1
         on.append(replica, b"c")
@@ -150,7 +150,7 @@ async def test_what_is_appended_during_a_sync_is_flushed_in_its_time(autojump_cl
 async def test_a_sync_longer_than_the_time_allowed_forgets_nothing(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replica = replica_on(on.files, flush_ms="10")
-        on.files.sync_seconds = 5
+        on.files.seconds_a_sync = 5
         on.append(replica, b"a")
         await trio.sleep(1)
         on.append(replica, b"b")  # its ten milliseconds are over long before the sync is
@@ -161,7 +161,7 @@ async def test_a_sync_longer_than_the_time_allowed_forgets_nothing(autojump_cloc
 async def test_a_producer_that_asked_for_the_disk_waits_for_it(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replica = replica_on(on.files, flush_messages="1")
-        on.files.sync_seconds = 1
+        on.files.seconds_a_sync = 1
         on.append(replica, b"a")
         await trio.sleep(0.5)
         assert replica.high_watermark == 0
@@ -210,7 +210,7 @@ async def test_a_topic_deleted_before_its_flush_is_no_failed_disk(autojump_clock
 async def test_a_few_logs_are_flushed_at_once_and_not_all(autojump_clock: trio.testing.MockClock) -> None:
     async with _flushing() as on:
         replicas = [replica_on(on.files, partition=number, flush_messages="1") for number in range(20)]
-        on.files.sync_seconds = 1
+        on.files.seconds_a_sync = 1
         for replica in replicas:
             on.append(replica, b"a")
         await trio.sleep(100)

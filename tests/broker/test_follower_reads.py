@@ -30,6 +30,8 @@ def _replica(
     settings = settings_of({name.replace("_", "."): value for name, value in configs.items()}, BrokerConfigs({}))
     log = Log.open(SimulatedFiles(), "/data/topics/t/7/0", settings.log, clean=True)
     replica = Replica(here, spec, log, settings, 0)
+    if here == LEADER:
+        replica.begin_leading()
     replica.follower_end = ENDS.get
     return replica
 

@@ -26,7 +26,7 @@ TOPIC = TopicId(int=7)
 
 
 def _spec(partition: int, leader: SpuId = HERE, epoch: int = 0) -> PartitionSpec:
-    return PartitionSpec(TOPIC, "t", partition, leader, Epoch(epoch), (HERE, ELSEWHERE), (leader,), version=8)
+    return PartitionSpec(TOPIC, "t", partition, leader, Epoch(epoch), (HERE,), (leader,), version=8)
 
 
 def _proposal(version: int, members: int) -> ProposeLiveReplicas:

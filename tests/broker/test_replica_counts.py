@@ -22,7 +22,10 @@ LED_HERE = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_
 def _replica(files: SimulatedFiles, spec: PartitionSpec) -> Replica:
     settings = settings_of({"min.insync.replicas": "2"}, BrokerConfigs({}))
     log = Log.open(files, f"/data/topics/t/7/{spec.partition}", settings.log, clean=True)
-    return Replica(HERE, spec, log, settings, 0)
+    replica = Replica(HERE, spec, log, settings, 0)
+    if spec.leader == HERE:
+        replica.begin_leading()
+    return replica
 
 
 def test_leaders_are_counted_by_how_many_copies_are_live() -> None:

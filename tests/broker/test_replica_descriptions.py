@@ -16,7 +16,7 @@ from tailrace.storage.log import Log
 
 HERE, ELSEWHERE = SpuId(1), SpuId(2)
 TOPIC = TopicId(int=7)
-SPEC = PartitionSpec(TOPIC, "t", 0, HERE, Epoch(0), (HERE, ELSEWHERE), (HERE,))
+SPEC = PartitionSpec(TOPIC, "t", 0, HERE, Epoch(0), (HERE,), (HERE,))
 
 
 def _replicas(*specs: PartitionSpec) -> Replicas:

@@ -25,7 +25,9 @@ def _topic(name: str = "t", topic_id: TopicId = TOPIC_ID, leader: SpuId = HERE, 
         name,
         {},
         tuple(
-            PartitionSpec(topic_id, name, number, leader, Epoch(5), (HERE, ELSEWHERE), (leader,))
+            PartitionSpec(
+                topic_id, name, number, leader, Epoch(5), (HERE,) if leader == HERE else (HERE, ELSEWHERE), (leader,)
+            )
             for number in range(partitions)
         ),
     )
@@ -185,17 +187,27 @@ def test_the_high_watermark_never_falls() -> None:
     assert replica.high_watermark == 5
 
 
-def test_what_other_live_replicas_lack_is_not_committed_and_is_once_they_left() -> None:
-    (replica,) = _World().add(_topic())
-    both = replace(replica.spec, live_replicas=(HERE, ELSEWHERE))
-    replica.use_spec(both)
+def test_what_is_replicated_is_committed_when_replication_says_so() -> None:
+    (replica,) = _World().add(_topic(leader=ELSEWHERE))
+    replica.use_spec(replace(replica.spec, leader=HERE, epoch=Epoch(6)))
+    assert not replica.is_leader
+    replica.begin_leading()
     producer = _Waiter()
     _append(replica, b"a")
     replica.waiting_acknowledgements.append((1, producer))
     replica.on_advanced()
     assert (replica.log.log_end, replica.high_watermark, producer.heard) == (1, 0, [])
-    replica.use_spec(replace(both, live_replicas=(HERE,)))
+    replica.on_committed(1)
     assert (replica.high_watermark, producer.heard) == (1, ["acknowledged"])
+
+
+def test_who_waits_for_a_leader_that_is_none_any_more_is_told_so() -> None:
+    (replica,) = _World().add(_topic(leader=ELSEWHERE))
+    replica.begin_leading()
+    producer = _Waiter()
+    replica.waiting_acknowledgements.append((1, producer))
+    replica.end_leading()
+    assert (replica.is_leader, producer.heard) == (False, [ErrorCode.NOT_LEADER_OR_FOLLOWER])
 
 
 def test_who_waits_for_a_replica_that_leads_no_more_is_told_so() -> None:
@@ -223,8 +235,9 @@ def test_a_fetch_that_waits_in_an_epoch_looks_again_when_the_next_begins() -> No
 
 
 def test_settings_leave_the_leadership_as_it_is() -> None:
-    (replica,) = _World().add(_topic())
-    replica.use_spec(replace(replica.spec, live_replicas=(HERE, ELSEWHERE)))
+    (replica,) = _World().add(_topic(leader=ELSEWHERE))
+    replica.begin_leading()
     replica.use_settings(replica.settings)
+    assert replica.is_leader
     _append(replica, b"a")
     assert replica.high_watermark == 0

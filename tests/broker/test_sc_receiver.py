@@ -87,7 +87,7 @@ async def test_what_it_leads_is_reported_and_again_after_a_reconnect(autojump_cl
 async def test_an_election_tells_producers_that_wait_and_stamps_what_comes_after(autojump_clock: object) -> None:
     world = World()
     async with _running(world) as (sc, spu):
-        await sc.introduce(1, topic_state(TOPIC, "t", live=(1, 2)))
+        await sc.introduce(1, topic_state(TOPIC, "t", replicas=(1, 2), live=(1, 2)))
         client = WireClient(await world.network.connect(ADDRESS))
         async with trio.open_nursery() as nursery:
 
@@ -98,7 +98,7 @@ async def test_an_election_tells_producers_that_wait_and_stamps_what_comes_after
 
             await trio.testing.wait_all_tasks_blocked()
             assert spu.replicas.leading("t", 0).log.log_end == 1
-            await sc.introduce(1, topic_state(TOPIC, "t", leader=2, epoch=1, live=(2,)))
+            await sc.introduce(1, topic_state(TOPIC, "t", leader=2, epoch=1, replicas=(1, 2), live=(2,)))
         assert (await _produce(client, acks=1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         await sc.introduce(1, topic_state(TOPIC, "t", epoch=2))
         assert (await _produce(client)).base_offset == 1
@@ -108,7 +108,7 @@ async def test_an_election_tells_producers_that_wait_and_stamps_what_comes_after
 async def test_acknowledged_by_all_waits_for_the_other_live_replicas(autojump_clock: object) -> None:
     world = World()
     async with _running(world) as (sc, _):
-        await sc.introduce(1, topic_state(TOPIC, "t", live=(1, 2)))
+        await sc.introduce(1, topic_state(TOPIC, "t", replicas=(1, 2), live=(1, 2)))
         client = WireClient(await world.network.connect(ADDRESS))
         assert (await _produce(client, acks=1)).base_offset == 0
         assert (await _produce(client, timeout_ms=2000)).error_code == ErrorCode.REQUEST_TIMED_OUT

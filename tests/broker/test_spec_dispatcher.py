@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 import pytest
 import structlog
 import trio
+from replicating import replication_on
 from simulation.files import SimulatedFiles
 from spus import SteadyClock, batch
 
@@ -37,9 +38,8 @@ def _topic(
     live: tuple[SpuId, ...] = (HERE,),
     configs: Mapping[str, str] | None = None,
 ) -> HeldTopic:
-    specs = tuple(
-        PartitionSpec(topic_id, name, number, leader, Epoch(epoch), (HERE, ELSEWHERE), live) for number in partitions
-    )
+    replicas = (HERE,) if (leader, live) == (HERE, (HERE,)) else (HERE, ELSEWHERE)
+    specs = tuple(PartitionSpec(topic_id, name, number, leader, Epoch(epoch), replicas, live) for number in partitions)
     return HeldTopic(topic_id, name, configs or {}, specs)
 
 
@@ -69,6 +69,7 @@ class _Spu:
             self.broker_configs,
             Flusher(self.nursery, Deadlines(), self.metrics, logger),
             self.metrics,
+            replication_on(HERE, self.files, self.replicas, self.nursery),
             logger,
             clean=self.clean,
         )

@@ -24,23 +24,23 @@ async def test_partitions_with_what_their_leaders_say(capsys: pytest.CaptureFixt
         capsys.readouterr()
         assert await tailrace(sc.network, "partition", "list") == 0
         assert capsys.readouterr().out == (
-            "TOPIC   PARTITION  LEADER  LRS  REPLICAS  LEO  HW  EPOCH  STATUS  REASON\n"
-            "orders          0       1  [1]  [1, 2]      7   5      0  Online       -\n"
-            "orders          1       2  [2]  [2, 1]      5   5      0  Online       -\n"
+            "TOPIC   PARTITION  LEADER  LRS     REPLICAS  LEO  HW  EPOCH  STATUS  REASON\n"
+            "orders          0       1  [1, 2]  [1, 2]      7   5      0  Online       -\n"
+            "orders          1       2  [2, 1]  [2, 1]      5   5      0  Online       -\n"
         )
         assert await tailrace(sc.network, "partition", "describe", "orders", "0") == 0
         shown = capsys.readouterr().out
         assert shown.splitlines()[-3:] == [
             "SPU  ROLE      LIVE  LOG START  LEO  HW  LAG  SIZE       ERROR",
             "  1  leader    yes           0    7   5    0  490 bytes      -",
-            "  2  follower  no            0    5   5    2  350 bytes      -",
+            "  2  follower  yes           0    5   5    2  350 bytes      -",
         ]
         assert await tailrace(sc.network, "partition", "describe", "orders/1", "--output", "json") == 0
         (document,) = json.loads(capsys.readouterr().out)
         assert (document["partition"], document["leader"], document["logEnd"]) == (1, 2, 5)
         assert document["kind"] == "partition"
         assert document["spec"] == {"initialLeader": 2, "replicas": document["replicas"]}
-        assert (document["status"]["leader"], document["status"]["lrs"]) == (2, [2])
+        assert (document["status"]["leader"], document["status"]["lrs"]) == (2, [2, 1])
         assert await tailrace(sc.network, "partition", "list", "--output", "json") == 0
         assert [each["spec"]["initialLeader"] for each in json.loads(capsys.readouterr().out)][1] == 2
 

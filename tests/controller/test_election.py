@@ -74,7 +74,7 @@ def test_the_first_leader_is_the_first_replica_that_is_online() -> None:
     before = partition(leader=-1, epoch=-1, resolution=OFFLINE)
     after = decide(before, spus(s2="b", s3="a"), Heard()).status
     assert (after.resolution, after.leader, after.epoch) == (FOUND, TWO, 0)
-    assert after.live_replicas == {TWO: "b"}
+    assert after.live_replicas == {TWO: "b", THREE: "a"}
     assert decide(before, spus(), Heard()).status.reason == "none of its SPUs is online: 1, 2, 3, 4"
 
 

@@ -1,0 +1,109 @@
+"""Follows one leader for one epoch: the shell of the core's `Follower`, between its leader and its log.
+
+The followers of one leader share the connection to it: it is dialled for the first and given up after the last.
+"""
+
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.protocol.ids import Epoch, SpuId
+
+from .peer_messages import FetchedEntries, FetchEntries, PeerMessage
+from .replica_log import LogOfEntries
+from .replicas import Replica
+from .replication.follower import Follower
+from .replication.high_watermark import HighWatermark
+from .replication.messages import Append, Fenced, Message, Seal
+from .replication.ready import Ready
+from .replication.sealing import Promise
+from .replication_context import ReplicationContext
+
+
+class FollowerController:
+    def __init__(
+        self,
+        replica: Replica,
+        entries: LogOfEntries,
+        promise: Promise,
+        high_watermark: HighWatermark,
+        context: ReplicationContext,
+        logger: FilteringBoundLogger,
+        *,
+        in_doubt: bool,
+        now: float,
+    ) -> None:
+        spec = replica.spec
+        self._replica = replica
+        self._context = context
+        self._logger = logger.bind(epoch=spec.epoch, leader=spec.leader)
+        self._high_watermark = high_watermark
+        self.core = Follower(
+            context.spu,
+            context.store_incarnation,
+            spec.leader,
+            spec.epoch,
+            log=entries,
+            promise=promise,
+            high_watermark=high_watermark,
+            in_doubt=in_doubt,
+            syncs_before_acknowledging=replica.syncs_before_acknowledging,
+        )
+        self._logger.info("following_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.core.epoch
+
+    @property
+    def leader(self) -> SpuId:
+        return self.core.leader
+
+    # life
+
+    def begin(self, now: float) -> None:
+        peers = self._context.peers
+        peers.follow(self.leader)
+        if peers.is_linked(self.leader, from_leader=True):
+            self.core.on_linked(now)
+
+    def end(self) -> None:
+        self._context.peers.forget(self._replica.key)
+        self._context.peers.unfollow(self.leader)
+
+    # what happened
+
+    def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:
+        core = self.core
+        if not from_leader or spu != core.leader:
+            return  # it led once, or thinks that this one does
+        match message:
+            case Append():
+                core.on_append(message, now)
+            case Seal():
+                core.on_seal(message, now)
+            case Fenced():
+                pass  # the spec that says why is on its way
+            case FetchEntries():
+                self._hand_over(message)
+            case _:
+                pass
+
+    # what the core asks for
+
+    def send(self, to: SpuId, message: Message) -> None:
+        self._context.peers.to_leader(to, self._replica.key, message)
+
+    def finish(self, ready: Ready) -> bool:
+        self._replica.on_committed(self._high_watermark.value)
+        return True
+
+    def _hand_over(self, asked: FetchEntries) -> None:
+        """What the leader's recovery has found out that this store has, and it has not."""
+        log = self._replica.log
+        if asked.epoch != self.epoch:
+            return
+        self._context.peers.to_leader(
+            self.leader,
+            self._replica.key,
+            FetchedEntries(asked.epoch, asked.start),
+            lambda: log.read_batches(asked.start, asked.end),
+        )

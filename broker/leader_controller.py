@@ -1,0 +1,206 @@
+"""Leads one replica set for one epoch: the shell of the core's `Leader`, between its followers, its log and the SC."""
+
+from collections.abc import Sequence
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.runtime.files import Buffer
+
+from .peer_messages import FetchedEntries, FetchEntries, PeerMessage, ReceivedBatches
+from .replica_log import LogOfEntries, made_batch
+from .replicas import Replica
+from .replication.entries import Entry
+from .replication.high_watermark import HighWatermark
+from .replication.leader import Leader, LeaderLimits
+from .replication.live_replicas import LagLimits, LiveReplicas
+from .replication.messages import Append, AppendReply, Fenced, Hello, Message, SealReply
+from .replication.policy import parse_policy
+from .replication.ready import Ready
+from .replication.sealing import Promise
+from .replication_context import ReplicationContext
+
+PROPOSED_AGAIN_SECONDS = 1.0
+FETCH_SECONDS_MAX = 5.0
+LIMITS = LeaderLimits(append_bytes_max=256 * 1024, appends_in_flight_max=8)
+
+
+class MissingEntriesError(OSError):
+    """Recovery knows of entries that nobody hands over: this replica cannot lead."""
+
+
+class LeaderController:
+    def __init__(
+        self,
+        replica: Replica,
+        entries: LogOfEntries,
+        promise: Promise,
+        high_watermark: HighWatermark,
+        context: ReplicationContext,
+        logger: FilteringBoundLogger,
+        *,
+        in_doubt: bool,
+        now: float,
+    ) -> None:
+        spec, settings = replica.spec, replica.settings
+        self._replica = replica
+        self._entries = entries
+        self._context = context
+        self._logger = logger.bind(epoch=spec.epoch)
+        self._fetched: dict[int, Buffer] = {}
+        """What other stores hold and this one lacks, by base offset; only while recovery asks for it."""
+        self._fetched_more = trio.Event()
+        self._changed = trio.Event()
+        self._is_over = False
+        self.core = Leader(
+            context.spu,
+            spec.epoch,
+            spec.replicas,
+            log=entries,
+            promise=promise,
+            high_watermark=high_watermark,
+            in_doubt=in_doubt,
+            policy=parse_policy(
+                settings.replication_policy,
+                replicas=len(spec.replicas),
+                replicas_min=min(settings.min_insync_replicas, len(spec.replicas)),
+            ),
+            live_replicas=LiveReplicas(
+                context.spu,
+                spec.epoch,
+                spec.live_incarnations,
+                spec.version,
+                limits=LagLimits(settings.lag_records_max, settings.lag_seconds_max),
+                retry_seconds=PROPOSED_AGAIN_SECONDS,
+                now=now,
+            ),
+            limits=LIMITS,
+            now=now,
+            syncs_before_acknowledging=replica.syncs_before_acknowledging,
+        )
+        self._logger.info("leading_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.core.epoch
+
+    # life
+
+    def begin(self, now: float) -> None:
+        self._replica.begin_leading()
+        spus = self._context.cluster.spus
+        for spu in self._replica.spec.replicas:
+            if spu in spus and not spus[spu].online:
+                self.core.on_offline(spu, now)
+        for hello in self._context.peers.take_hellos(self._replica.key):
+            self.core.on_hello(hello, now)
+
+    def end(self) -> None:
+        self._is_over = True
+        self._changed.set()
+        self._context.peers.forget(self._replica.key)
+        self._replica.end_leading()
+
+    async def settled(self) -> None:
+        """Until every live follower knows that all is committed, or this leader is over."""
+        while not (self.core.is_settled or self._is_over):
+            await self._changed.wait()
+
+    # what happened
+
+    def on_spec(self, spec: PartitionSpec, now: float) -> None:
+        """Another one of this epoch: other replicas, or other live ones."""
+        self.core.on_live_replicas(spec.epoch, spec.version, spec.live_incarnations, now)
+
+    def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:
+        core = self.core
+        match message:
+            case AppendReply():
+                core.on_append_reply(message, now)
+            case Hello():
+                core.on_hello(message, now)
+            case SealReply():
+                core.on_seal_reply(message, now)
+            case Fenced():
+                core.on_fenced(message)
+            case _:
+                pass  # of the time before: that SPU led once, or has heard that this one does not
+
+    def on_fetched(self, message: FetchedEntries, received: ReceivedBatches) -> None:
+        """Not for the core, which waits until its recovery is carried out."""
+        if message.epoch == self.epoch:
+            kept, position = memoryview(received.kept().data), 0
+            for header in received.headers:
+                self._fetched[header.base_offset] = kept[position : position + header.size]
+                position += header.size
+            self._fetched_more.set()
+
+    # what the core asks for
+
+    def send(self, to: SpuId, message: Message) -> None:
+        records = None
+        if isinstance(message, Append) and message.entries:
+            base, end = message.entries[0].base, message.entries[-1].end
+            log = self._replica.log
+            records = lambda: log.read_batches(base, end)  # noqa: E731
+        self._context.peers.to_follower(to, self._replica.key, message, records)
+
+    def finish(self, ready: Ready) -> bool:
+        """Whether this leader goes on."""
+        replica = self._replica
+        if self.core.is_stopping:
+            self._changed.set()
+            self._changed = trio.Event()
+        if ready.fenced_by is not None:
+            self._logger.info("leading_ended", newer_epoch=ready.fenced_by)
+            return False
+        replica.is_merging = not self.core.is_serving
+        if ready.propose is not None:
+            self._context.live_replicas.propose(replica.key, ready.propose)
+        replica.is_recovering = not self.core.has_sealed_earlier_segments
+        replica.on_committed(self.core.high_watermark)
+        return True
+
+    async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:
+        """The bytes of what recovery appends, stamped: made up, from the own log, or from whoever holds them."""
+        missing = [entry for entry in entries if not self._has(entry) and self.core.holders_of(entry)]
+        if missing:
+            await self._fetch(missing)
+        return [stamped_copy(self._batch_of(entry), entry) for entry in entries]
+
+    def _batch_of(self, entry: Entry) -> Buffer:
+        if self._has(entry):
+            (found,) = self._replica.log.read_batches(entry.base, entry.end)
+            return found.file.read_at(found.position, found.count)
+        return self._fetched[entry.base] if entry.base in self._fetched else made_batch(entry)
+
+    def _has(self, entry: Entry) -> bool:
+        return any(entry.same_as(own) for own in self._entries.entries(entry.base, entry.end))
+
+    async def _fetch(self, missing: Sequence[Entry]) -> None:
+        """Raises MissingEntriesError when they do not come: somebody else may lead then."""
+        for entry in missing:
+            (holder, *_) = self.core.holders_of(entry)
+            self._context.peers.to_follower(holder, self._replica.key, FetchEntries(self.epoch, entry.base, entry.end))
+        self._context.peers.flush()
+        with trio.move_on_after(FETCH_SECONDS_MAX):
+            while not all(self._has_fetched(entry) for entry in missing):
+                self._fetched_more = trio.Event()
+                await self._fetched_more.wait()
+            return
+        raise MissingEntriesError(
+            f"{len(missing)} entries from {missing[0].base} on were not handed over by their stores"
+        )
+
+    def _has_fetched(self, entry: Entry) -> bool:
+        batch = self._fetched.get(entry.base)
+        return batch is not None and read_header(batch).crc == entry.content
+
+
+def stamped_copy(batch: Buffer, entry: Entry) -> bytearray:
+    copy = bytearray(batch)
+    stamp(copy, 0, entry.base, entry.epoch)
+    return copy

@@ -1,0 +1,345 @@
+"""One replica's part in replication: which role it has, and that what the role asks for is carried out.
+
+The role decides and never waits. What it asks for is done completely, in its order, before it hears of anything else:
+nearly always at once, in the call that brought the news. Where the disk has to be waited for, a task does it, and what
+comes meanwhile is kept; so is the newest spec, for a new role begins on a log that the last one is done with.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import trio
+
+from tailrace.cluster.specs import NO_LEADER
+from tailrace.protocol.ids import NO_EPOCH, SpuId
+from tailrace.protocol.record_batch import BatchHeader, read_header
+
+from .follower_controller import FollowerController
+from .leader_controller import LeaderController
+from .peer_messages import FetchedEntries, PeerMessage, ReceivedBatches
+from .replica_log import LogOfEntries
+from .replicas import Replica
+from .replication.high_watermark import HighWatermark
+from .replication.messages import Append, Fenced, Seal
+from .replication.ready import (
+    AdvanceLogStart,
+    AppendEntries,
+    Cut,
+    EndDoubt,
+    Persist,
+    Ready,
+    Restamp,
+    StorePromise,
+    Sync,
+)
+from .replication.sealing import Promise
+from .replication_context import ReplicationContext
+
+KEPT_EVENTS_MAX = 1000
+"""Many times the window of a leader. What comes beyond is dropped, as if the network had lost it."""
+
+Role = LeaderController | FollowerController
+Event = Callable[[Role, float], None]
+
+
+class ReplicaController:
+    def __init__(self, replica: Replica, context: ReplicationContext) -> None:
+        self._replica = replica
+        self._context = context
+        self._logger = context.logger.bind(topic=replica.topic, partition=replica.partition)
+        self._entries = LogOfEntries(replica.log)
+        self._promise = Promise(context.promises.epoch(replica.key))
+        self._high_watermark = HighWatermark(replica.high_watermark)
+        """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
+        self._role: Role | None = None
+        self._kept: deque[tuple[Event, ReceivedBatches | None]] = deque()
+        self._idle = trio.Event()
+        self._idle.set()
+        self._takes_spec = False
+        """A spec came while something was being carried out."""
+        self._is_over = False
+        self._timer: _Timer | None = None
+
+    # what is
+
+    @property
+    def _is_busy(self) -> bool:
+        return not self._idle.is_set()
+
+    def is_stale(self, timer: "_Timer") -> bool:
+        return timer is not self._timer
+
+    # what happened
+
+    def on_spec(self) -> None:
+        """The replica has another one."""
+        if self._is_busy:
+            self._takes_spec = True
+        elif not self._is_over and self._replica.offline_reason is None:
+            self._take_spec()
+
+    def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, received: ReceivedBatches | None) -> None:
+        if isinstance(message, FetchedEntries):
+            if isinstance(self._role, LeaderController) and received is not None:
+                self._role.on_fetched(message, received)
+        elif isinstance(message, Append | Seal) and self._promise.refuses(message.epoch):
+            # Whoever thinks that it leads, this tells it that it does not; its successor may be a third SPU.
+            self._context.peers.to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
+            self._logger.info("deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch)
+        elif self._is_busy:
+            self._keep(lambda role, now: role.on_message(spu, from_leader, message, now), received)
+        elif self._role is not None:
+            self._role.on_message(spu, from_leader, message, trio.current_time())
+            self._carry_out(received)
+
+    def on_appended(self) -> None:
+        """A producer's batches."""
+        assert not self._is_busy, "a leader that serves waits for nothing"
+        role = self._role
+        if isinstance(role, LeaderController):
+            role.core.on_appended(trio.current_time())
+            self._carry_out()
+
+    def on_synced(self) -> None:
+        end = self._replica.log.synced_end
+        self.tell(lambda role, now: role.core.on_synced(end, now) if isinstance(role, LeaderController) else None)
+
+    def tell(self, event: Event) -> None:
+        """Something rarer than that."""
+        if self._is_busy:
+            self._keep(event, None)
+        elif self._role is not None:
+            event(self._role, trio.current_time())
+            self._carry_out()
+
+    def stop_leading(self) -> LeaderController | None:
+        """Nothing more is appended. The leader that there was goes on until its followers know what is committed."""
+        role = self._role
+        self._replica.is_leader = False
+        if isinstance(role, LeaderController):
+            self.tell(_stop)
+            return role
+        return None
+
+    async def end(self) -> None:
+        """The log belongs to somebody else when this returns."""
+        self._is_over = True
+        self._end_role()
+        await self._idle.wait()
+
+    # roles
+
+    def _take_spec(self) -> None:
+        replica, spec, role = self._replica, self._replica.spec, self._role
+        context, now = self._context, trio.current_time()
+        leads = spec.leader == context.spu
+        if isinstance(role, LeaderController) and leads and role.epoch == spec.epoch:
+            role.on_spec(spec, now)
+        elif isinstance(role, FollowerController) and role.epoch == spec.epoch and role.leader == spec.leader:
+            return
+        else:
+            self._end_role()
+            if not self._may_begin(leads):
+                return
+            kind = LeaderController if leads else FollowerController
+            self._role = kind(
+                replica,
+                self._entries,
+                self._promise,
+                self._high_watermark,
+                context,
+                self._logger,
+                in_doubt=self._is_in_doubt(),
+                now=now,
+            )
+            self._role.begin(now)
+        self._carry_out()
+
+    def _may_begin(self, leads: bool) -> bool:
+        spec = self._replica.spec
+        if spec.leader == NO_LEADER or spec.epoch < self._promise.epoch:
+            return False
+        return not leads or (spec.leader_incarnation == self._context.process and spec.epoch > self._promise.epoch)
+
+    def _is_in_doubt(self) -> bool:
+        """A store that has never promised anything, and is not among those that are known to have it all, may be one
+        that has lost its disk."""
+        context, replica = self._context, self._replica
+        if context.promises.is_in_doubt(replica.key):
+            return True
+        known = replica.spec.live_incarnations.get(context.spu) == context.store_incarnation
+        return self._promise.epoch == NO_EPOCH and not known
+
+    def _end_role(self) -> None:
+        if self._role is not None:
+            self._role.end()
+            self._role = None
+            self._kept.clear()
+
+    # carrying out
+
+    def _keep(self, event: Event, received: ReceivedBatches | None) -> None:
+        if len(self._kept) < KEPT_EVENTS_MAX:
+            self._kept.append((event, None if received is None else received.kept()))
+
+    def _carry_out(self, received: ReceivedBatches | None = None) -> None:
+        role = self._role
+        assert role is not None
+        ready = role.core.take_ready()
+        try:
+            done = self._persist_at_once(ready.persist, received)
+        except OSError as error:
+            self._fail(error)
+            return
+        if done:
+            self._finish(role, ready)
+        else:
+            self._idle = trio.Event()
+            kept = None if received is None else received.kept()
+            self._context.nursery.start_soon(self._carry_out_waiting, role, ready, kept)
+
+    def _persist_at_once(self, effects: Sequence[Persist], received: ReceivedBatches | None) -> bool:
+        """Whether it could be done so. A follower's appends can, and there is hardly anything else."""
+        if not effects:
+            return True
+        if len(effects) > 1 or received is None or not isinstance(effects[0], AppendEntries):
+            return False
+        self._append_received(effects[0], received)
+        return True
+
+    async def _carry_out_waiting(self, role: Role, ready: Ready, received: ReceivedBatches | None) -> None:
+        try:
+            await self._persist(role, ready.persist, received)
+        except OSError as error:
+            self._idle.set()
+            self._fail(error)
+            return
+        self._idle.set()
+        if self._role is role:
+            self._finish(role, ready)
+        while self._kept and not self._is_busy and self._role is not None:
+            event, batches = self._kept.popleft()
+            event(self._role, trio.current_time())
+            self._carry_out(batches)
+        if self._takes_spec and not self._is_busy and not self._is_over:
+            self._takes_spec = False
+            self.on_spec()
+        self._context.peers.flush()
+
+    async def _persist(self, role: Role, effects: Sequence[Persist], received: ReceivedBatches | None) -> None:
+        log, replica = self._replica.log, self._replica
+        # What recovery keeps of the own log must be read before it is cut.
+        made: dict[int, list[bytearray]] = {}
+        if isinstance(role, LeaderController):
+            for index, effect in enumerate(effects):
+                if isinstance(effect, AppendEntries):
+                    made[index] = await role.batches_of(effect.entries)
+        for index, effect in enumerate(effects):
+            match effect:
+                case StorePromise(epoch):
+                    await self._context.promises.promise(replica.key, epoch)
+                case EndDoubt():
+                    await log.sync()
+                    await self._context.promises.end_doubt(replica.key)
+                case Sync():
+                    await log.sync()
+                case Cut(end):
+                    self._logger.info("log_cut", to=end, log_end=log.log_end)
+                    await log.truncate(end)
+                    self._entries.on_changed()
+                case Restamp(base, end, epoch):
+                    await log.restamp(base, end, epoch)
+                    self._entries.on_changed()
+                case AdvanceLogStart(offset):
+                    await self._advance_log_start(offset)
+                    self._entries.on_changed()
+                case AppendEntries():
+                    if index in made:
+                        self._append_made(made[index], effect)
+                    else:
+                        assert received is not None
+                        self._append_received(effect, received)
+
+    async def _advance_log_start(self, offset: int) -> None:
+        log = self._replica.log
+        if offset > log.log_end:
+            await log.truncate_fully(offset)
+        else:
+            await log.advance_log_start(offset)
+
+    def _append_received(self, effect: AppendEntries, received: ReceivedBatches) -> None:
+        self._replica.log.append_batches(*_from_base(received, effect.entries[0].base))
+        self._entries.on_appended(effect.entries)
+        self._context.on_appended(self._replica)
+
+    def _append_made(self, batches: Sequence[bytearray], effect: AppendEntries) -> None:
+        for batch in batches:
+            self._replica.log.append(batch, read_header(batch))
+        self._context.on_appended(self._replica)
+
+    def _finish(self, role: Role, ready: Ready) -> None:
+        for to, message in ready.send:
+            role.send(to, message)
+        if role.finish(ready):
+            self._set_timer(role)
+        else:
+            self._end_role()
+
+    def _fail(self, error: OSError) -> None:
+        """Whoever waits is told, and nothing more comes from here: the SC finds somebody else."""
+        self._replica.go_offline(str(error))
+        self._logger.error("replica_went_offline", reason=self._replica.offline_reason)
+        self._end_role()
+
+    # deadlines
+
+    def _set_timer(self, role: Role) -> None:
+        deadline = role.core.deadline
+        if deadline < math.inf and (self._timer is None or deadline < self._timer.deadline):
+            self._timer = _Timer(self, deadline)
+            self._context.deadlines.add(deadline, self._timer)
+
+    def on_timer(self, timer: "_Timer") -> None:
+        if timer is self._timer:
+            self._timer = None
+            if self._role is not None:
+                self.tell(_let_time_pass)
+
+
+def _from_base(received: ReceivedBatches, base: int) -> tuple[memoryview, Sequence[BatchHeader]]:
+    """The batches from that one on."""
+    position = 0
+    for index, header in enumerate(received.headers):
+        if header.base_offset == base:
+            return memoryview(received.data)[position:], received.headers[index:]
+        position += header.size
+    raise AssertionError("a follower appends what its leader has just sent")
+
+
+def _stop(role: Role, now: float) -> None:
+    if isinstance(role, LeaderController):
+        role.core.on_stopping(now)
+
+
+def _let_time_pass(role: Role, now: float) -> None:
+    """What the timer was set for may have been put off since; then it is set again."""
+    if now >= role.core.deadline:
+        role.core.on_deadline(now)
+
+
+class _Timer:
+    """The next deadline of a role, on the heap of all."""
+
+    __slots__ = ("_controller", "deadline")
+
+    def __init__(self, controller: ReplicaController, deadline: float) -> None:
+        self._controller = controller
+        self.deadline = deadline
+
+    @property
+    def done(self) -> bool:
+        return self._controller.is_stale(self)
+
+    def on_deadline(self) -> None:
+        self._controller.on_timer(self)

@@ -1,0 +1,115 @@
+"""Brings what other SPUs say of replicas to the controllers of those that are here, and makes these controllers.
+
+Each replica of a partition that has several has a controller of its own; what happens to a whole SPU, or to the link to
+it, concerns all that it has in common with this one.
+"""
+
+from functools import partial
+
+import trio
+
+from tailrace.protocol.ids import SpuId
+from tailrace.storage.checkpoints import ReplicaKey
+
+from .follower_controller import FollowerController
+from .leader_controller import LeaderController
+from .peer_messages import PeerMessage, ReceivedBatches
+from .replica_controller import ReplicaController, Role
+from .replicas import Replica
+from .replication_context import ReplicationContext
+
+HAND_OVER_SECONDS_MAX = 1.0
+"""A follower that does not answer learns by recovery what it was not told."""
+
+
+class ReplicaInfoDispatcher:
+    def __init__(self, context: ReplicationContext) -> None:
+        self._context = context
+        self._controllers: dict[ReplicaKey, ReplicaController] = {}
+
+    # replicas that come and go
+
+    async def attend(self, replica: Replica) -> None:
+        """A replica is new here, or has another spec: it takes its part."""
+        controller = self._controllers.get(replica.key)
+        if replica.is_alone:
+            if controller is not None:
+                await self.leave(replica)
+                replica.lead_alone()
+        elif controller is None:
+            controller = self._controllers[replica.key] = ReplicaController(replica, self._context)
+            replica.replication = controller
+            controller.on_spec()
+
+    async def leave(self, replica: Replica) -> None:
+        """Its log is in nobody's hands when this returns."""
+        controller = self._controllers.pop(replica.key, None)
+        if controller is not None:
+            replica.replication = None
+            await controller.end()
+
+    # what other SPUs say
+
+    def on_message(
+        self,
+        spu: SpuId,
+        incarnation: str,
+        from_leader: bool,
+        key: ReplicaKey,
+        message: PeerMessage,
+        batches: ReceivedBatches | None,
+    ) -> None:
+        controller = self._controllers.get(key)
+        if controller is not None:
+            controller.on_message(spu, from_leader, message, batches)
+
+    def on_linked(self, spu: SpuId, from_leader: bool) -> None:
+        if from_leader:
+            self._tell_all(partial(_on_linked, spu))
+
+    def on_unlinked(self, spu: SpuId, from_leader: bool) -> None:
+        self._tell_all(partial(_on_leader_lost if from_leader else _on_follower_lost, spu))
+
+    def end_turn(self) -> None:
+        self._context.end_turn()
+
+    # what the Streaming Controller says
+
+    def on_offline(self, spu: SpuId) -> None:
+        self._tell_all(partial(_on_offline, spu))
+
+    def _tell_all(self, event: "partial[None]") -> None:
+        for controller in list(self._controllers.values()):
+            controller.tell(event)
+        self._context.peers.flush()
+
+    # a clean stop
+
+    async def hand_over(self) -> None:
+        """Nothing more is appended here, and the followers learn that all is committed: whoever leads next has nothing
+        to recover."""
+        leaders = [leader for each in self._controllers.values() if (leader := each.stop_leading()) is not None]
+        self._context.peers.flush()
+        with trio.move_on_after(HAND_OVER_SECONDS_MAX):
+            for leader in leaders:
+                await leader.settled()
+
+
+def _on_linked(spu: SpuId, role: Role, now: float) -> None:
+    if isinstance(role, FollowerController) and role.leader == spu:
+        role.core.on_linked(now)
+
+
+def _on_leader_lost(spu: SpuId, role: Role, now: float) -> None:
+    if isinstance(role, FollowerController) and role.leader == spu:
+        role.core.on_link_lost()
+
+
+def _on_follower_lost(spu: SpuId, role: Role, now: float) -> None:
+    if isinstance(role, LeaderController):
+        role.core.on_link_lost(spu, now)
+
+
+def _on_offline(spu: SpuId, role: Role, now: float) -> None:
+    if isinstance(role, LeaderController):
+        role.core.on_offline(spu, now)

@@ -1,0 +1,101 @@
+"""A replica's log as replication sees it: entries instead of bytes.
+
+What was appended last is what a leader sends next, to each follower, so the newest entries are kept as they are.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+from tailrace.protocol.control_batches import ControlKind, bridge, bridge_epoch, hole
+from tailrace.protocol.ids import Epoch
+from tailrace.protocol.record_batch import LOG_OVERHEAD, BatchHeader
+from tailrace.runtime.files import Buffer
+from tailrace.storage.log import Log
+
+from .replication.entries import Entry, EntryKind, EpochStart
+
+NEWEST_KEPT_MAX = 256
+
+_by_base = attrgetter("base")
+_by_end = attrgetter("end")
+
+
+class LogOfEntries:
+    __slots__ = ("_log", "_newest", "_newest_end")
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._newest: list[Entry] = []
+        """Of what was appended since, the last ones."""
+        self._newest_end = log.log_end
+
+    @property
+    def log_start(self) -> int:
+        return self._log.log_start
+
+    @property
+    def log_end(self) -> int:
+        return self._log.log_end
+
+    @property
+    def epochs(self) -> Sequence[EpochStart]:
+        return [EpochStart(Epoch(epoch), start) for epoch, start in self._log.epochs]
+
+    def entries(self, start: int, end: int) -> Iterator[Entry]:
+        """In order, those that reach beyond `start` and begin before `end`."""
+        if self._newest_end < self._log.log_end:
+            self.on_appended(list(self._read(self._newest_end, self._log.log_end)))
+        newest = self._newest
+        if newest and start >= newest[0].base:
+            return iter(newest[bisect_right(newest, start, key=_by_end) : bisect_left(newest, end, key=_by_base)])
+        return self._read(start, end)
+
+    def on_appended(self, entries: Sequence[Entry]) -> None:
+        newest = self._newest
+        newest.extend(entries)
+        self._newest_end = self._log.log_end
+        if len(newest) > NEWEST_KEPT_MAX:
+            del newest[: len(newest) - NEWEST_KEPT_MAX // 2]
+
+    def on_changed(self) -> None:
+        """Something else has happened to the log than that it was appended to."""
+        self._newest.clear()
+        self._newest_end = self._log.log_end
+
+    def _read(self, start: int, end: int) -> Iterator[Entry]:
+        return (self._entry(header, kind) for header, kind in self._log.headers(start, end))
+
+    def _entry(self, header: BatchHeader, kind: ControlKind | None) -> Entry:
+        if kind is None:
+            return entry_of(header)
+        (found,) = self._log.read_batches(header.base_offset, header.next_offset)
+        return entry_of_control(header, kind, found.file.read_at(found.position, found.count))
+
+
+def entry_of(header: BatchHeader) -> Entry:
+    """Of a batch that recovery did not write."""
+    base = header.base_offset
+    end = base + header.last_offset_delta + 1
+    return Entry(base, end, Epoch(header.leader_epoch), header.crc, EntryKind.EVENT, header.batch_length + LOG_OVERHEAD)
+
+
+def entry_of_control(header: BatchHeader, kind: ControlKind, batch: Buffer, position: int = 0) -> Entry:
+    """Of one that it wrote: what it says counts, not its checksum, so that it can be told before the batch is made."""
+    is_bridge = kind is ControlKind.BRIDGE
+    return Entry(
+        header.base_offset,
+        header.next_offset,
+        Epoch(header.leader_epoch),
+        bridge_epoch(batch, position) if is_bridge else 0,
+        EntryKind.BRIDGE if is_bridge else EntryKind.HOLE,
+        header.size,
+    )
+
+
+def made_batch(entry: Entry) -> bytearray:
+    """The bytes of an entry that recovery has made up."""
+    if entry.kind is EntryKind.HOLE:
+        return hole(entry.base, entry.end, entry.epoch)
+    assert entry.kind is EntryKind.BRIDGE
+    return bridge(entry.base, entry.epoch)

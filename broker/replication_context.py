@@ -1,0 +1,35 @@
+"""What every replica's part in replication needs of the SPU around it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.ids import SpuId
+from tailrace.storage.promises import Promises
+
+from .live_replicas_updater import LiveReplicasUpdater
+from .peer_links import PeerLinks
+from .replicas import Replica
+from .waiting import Deadlines
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationContext:
+    spu: SpuId
+    process: str
+    """This process; a leader epoch is given to one."""
+    store_incarnation: str
+    """Stays the same as long as nothing was lost of what is stored here."""
+    promises: Promises
+    peers: PeerLinks
+    live_replicas: LiveReplicasUpdater
+    cluster: Cluster
+    deadlines: Deadlines
+    nursery: trio.Nursery
+    on_appended: Callable[[Replica], None]
+    """The flush policy, and whoever waits for more to read, hear of it at the end of the turn."""
+    end_turn: Callable[[], None]
+    logger: FilteringBoundLogger

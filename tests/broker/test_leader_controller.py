@@ -1,0 +1,56 @@
+import pytest
+import trio
+from replicating import code_of, produce, wire_of
+
+from tailrace.protocol.error_codes import ErrorCode
+
+
+async def test_a_leader_that_is_lost_is_followed_by_one_that_has_all(autojump_clock: object) -> None:
+    async with wire_of(3) as wire:
+        first = produce(wire.stores[1], b"a")
+        await wire.settle()
+        produce(wire.stores[1], b"b")
+        wire.kill(1)
+        leader = await wire.elect(2)
+        wire.offline(1)
+        await wire.settle()
+        second = produce(leader, b"c")
+        await trio.sleep(1)
+        assert (first.answer, second.answer) == (True, True)
+        assert set(wire.spec.live_replicas) == {2, 3}
+        assert leader.values()[0] == b"a"
+        assert leader.values()[-1] == b"c"
+        assert wire.stores[2].values() == wire.stores[3].values()
+
+
+async def test_a_deposed_leader_acknowledges_nothing(autojump_clock: object) -> None:
+    """It has not heard of the election, but its followers have."""
+    async with wire_of(3) as wire:
+        old = wire.stores[1]
+        wire.deaf.add(old.spu)
+        await wire.elect(2)
+        waiter = produce(old, b"late")
+        await trio.sleep(1)
+        assert code_of(waiter.answer) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert wire.stores[2].values() == []
+
+
+@pytest.mark.parametrize("policy", ["majority", "nrw:3,2,2"])
+async def test_a_quorum_recovers_what_its_leader_lacks(autojump_clock: object, policy: str) -> None:
+    async with wire_of(3, replication_policy=policy) as wire:
+        produce(wire.stores[1], b"a")
+        await trio.sleep(1)
+        wire.part(3)
+        waiter = produce(wire.stores[1], b"b" * 300_000)
+        produce(wire.stores[1], b"c")
+        await wire.settle()
+        assert waiter.answer is True
+        wire.kill(1)
+        wire.join(3)
+        leader = await wire.elect(3)
+        wire.offline(1)
+        await trio.sleep(1)
+        assert leader.values() == wire.stores[2].values() == [b"a", b"b" * 300_000, b"c"]
+        waiter = produce(leader, b"d")
+        await trio.sleep(1)
+        assert waiter.answer is True

@@ -1,0 +1,76 @@
+from simulation.files import SimulatedFiles
+from spus import batch
+
+from tailrace.broker.replica_log import NEWEST_KEPT_MAX, LogOfEntries, made_batch
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.protocol.control_batches import bridge, hole
+from tailrace.protocol.ids import Epoch
+from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.storage.log import Log
+from tailrace.storage.log_config import LogConfig
+
+
+def new_log() -> Log:
+    return Log.open(SimulatedFiles(), "/data/topics/t/id/0", LogConfig(), clean=True)
+
+
+def append(log: Log, data: bytes | bytearray, epoch: int = 1) -> Entry:
+    copy = bytearray(data)
+    stamp(copy, 0, log.log_end, epoch)
+    header = read_header(copy)
+    log.append(copy, header)
+    return Entry(header.base_offset, log.log_end, Epoch(epoch), header.crc, EntryKind.EVENT, len(copy))
+
+
+def test_batches_are_entries_with_their_checksum_for_content() -> None:
+    log = new_log()
+    appended = [append(log, batch(b"%d" % number, b"x")) for number in range(4)]
+    assert list(LogOfEntries(log).entries(0, 8)) == appended
+    assert list(LogOfEntries(log).entries(3, 5)) == appended[1:3]
+    assert list(LogOfEntries(log).entries(8, 8)) == []
+
+
+def test_what_is_appended_behind_its_back_is_found() -> None:
+    log = new_log()
+    entries = LogOfEntries(log)
+    appended = []
+    for number in range(3 * NEWEST_KEPT_MAX):
+        appended.append(append(log, batch(b"%d" % number)))
+        if number % 3 == 0:
+            assert list(entries.entries(number, number + 1)) == appended[-1:]
+    for start in (0, 5, len(appended) - NEWEST_KEPT_MAX // 3, len(appended) - 1):
+        assert list(entries.entries(start, log.log_end)) == appended[start:]
+
+
+async def test_what_was_cut_is_seen_no_more() -> None:
+    log = new_log()
+    entries = LogOfEntries(log)
+    kept = append(log, batch(b"kept"))
+    append(log, batch(b"cut"))
+    assert len(list(entries.entries(0, 2))) == 2
+    await log.truncate(1)
+    entries.on_changed()
+    other = append(log, batch(b"other"), epoch=2)
+    assert list(entries.entries(0, 2)) == [kept, other]
+
+
+def test_what_recovery_makes_up_is_the_same_before_it_is_made_and_after() -> None:
+    log = new_log()
+    append(log, batch(b"a"))
+    made = [
+        Entry(1, 5, Epoch(3), 0, EntryKind.HOLE),
+        Entry(5, 6, Epoch(3), 3, EntryKind.BRIDGE),
+    ]
+    for entry in made:
+        data = made_batch(entry)
+        log.append(data, read_header(data))
+    found = list(LogOfEntries(log).entries(1, 6))
+    assert [entry.same_as(own) for entry, own in zip(made, found, strict=True)] == [True, True]
+    assert [bytes(made_batch(entry)) for entry in made] == [bytes(hole(1, 5, 3)), bytes(bridge(5, 3))]
+
+
+def test_epochs_are_those_of_the_log() -> None:
+    log = new_log()
+    append(log, batch(b"a"), epoch=1)
+    append(log, batch(b"b"), epoch=4)
+    assert list(LogOfEntries(log).epochs) == [(1, 0), (4, 1)]

@@ -1,0 +1,411 @@
+"""Stores that replicate one partition: the real controllers on real logs, joined by a wire that a test can cut.
+
+Every message goes through its bytes. The Streaming Controller is a few lines here: it stores what leaders propose, and
+elects whom the test says.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import structlog
+import trio
+from simulation.files import Keep, SimulatedFiles
+from simulation.network import MemoryNetwork
+
+from tailrace.broker import peer_codec
+from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
+from tailrace.broker.peer_links import PeerLinks
+from tailrace.broker.peer_messages import PeerIdentity, PeerMessage, RecordsToSend
+from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
+from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replication.messages import Hello
+from tailrace.broker.replication_context import ReplicationContext
+from tailrace.broker.topic_settings import settings_of
+from tailrace.broker.waiting import Deadlines
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import NO_LEADER, PartitionSpec, SpuSpec
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
+from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest, ReportLiveReplicasResponse
+from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.protocol.records import Record, build_batch, read_records
+from tailrace.runtime.chance import RandomChance
+from tailrace.runtime.directories import make_directories_durably
+from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.log import Log
+from tailrace.storage.promises import Promises
+
+TOPIC = TopicId(int=7)
+KEY: ReplicaKey = (TOPIC, 0)
+
+
+class WirePeers:
+    """What `PeerLinks` is to a store, for a store that can be reached at once."""
+
+    def __init__(self, wire: "Wire", identity: PeerIdentity) -> None:
+        self.wire = wire
+        self.identity = identity
+        self.followed: dict[SpuId, int] = {}
+        self.hellos: dict[SpuId, Hello] = {}
+
+    def to_follower(
+        self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
+    ) -> None:
+        self.wire.send(self.identity, spu, key, message, records, from_leader=True)
+
+    def to_leader(
+        self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
+    ) -> None:
+        self.wire.send(self.identity, spu, key, message, records, from_leader=False)
+
+    def flush(self) -> None:
+        self.wire.wake()
+
+    def forget(self, key: ReplicaKey) -> None:
+        pass
+
+    def take_hellos(self, key: ReplicaKey) -> Sequence[Hello]:
+        return list(self.hellos.values())
+
+    def follow(self, spu: SpuId) -> None:
+        self.followed[spu] = self.followed.get(spu, 0) + 1
+
+    def unfollow(self, spu: SpuId) -> None:
+        self.followed[spu] -= 1
+
+    def is_linked(self, spu: SpuId, *, from_leader: bool) -> bool:
+        return self.wire.reaches(self.identity.spu, spu)
+
+
+@dataclass
+class Store:
+    spu: SpuId
+    wire: "Wire"
+    files: SimulatedFiles
+    process: str
+    incarnation: str
+    replica: Replica
+    dispatcher: ReplicaInfoDispatcher
+    peers: WirePeers
+    running: trio.CancelScope
+    appended: dict[Replica, None]
+
+    @property
+    def log(self) -> Log:
+        return self.replica.log
+
+    def end_turn(self) -> None:
+        appended = list(self.appended)
+        self.appended.clear()
+        for replica in appended:
+            if replica.replication is not None and replica.is_leader and not replica.is_merging:
+                replica.replication.on_appended()
+        self.wire.wake()
+
+    def values(self) -> list[bytes]:
+        """What is in the log, committed or not, without what recovery wrote."""
+        found = []
+        for part in self.log.read_batches(self.log.log_start, self.log.log_end):
+            data = part.file.read_at(part.position, part.count)
+            position = 0
+            while position < len(data):
+                header = read_header(data, position)
+                if not header.is_control:
+                    found += [record.value or b"" for record in read_records(data[position : position + header.size])]
+                position += header.size
+        return found
+
+
+@dataclass
+class Wire:
+    nursery: trio.Nursery
+    configs: dict[str, str] = field(default_factory=dict)
+    stores: dict[SpuId, Store] = field(default_factory=dict)
+    spec: PartitionSpec = field(default_factory=lambda: PartitionSpec(TOPIC, "t", 0, NO_LEADER, NO_EPOCH, (), ()))
+    deaf: set[SpuId] = field(default_factory=set)
+    """The Streaming Controller does not reach them."""
+    told: int = 0
+    """How many messages were sent."""
+    cut: set[SpuId] = field(default_factory=set)
+    """Reached by nobody, and reaching nobody."""
+    _queue: deque[tuple[PeerIdentity, SpuId, bytes, bool]] = field(default_factory=deque)
+    _woken: trio.Event = field(default_factory=trio.Event)
+    _starts: int = 0
+    refuses_proposals: bool = False
+
+    # the network
+
+    def reaches(self, one: SpuId, other: SpuId) -> bool:
+        return one not in self.cut and other not in self.cut and {one, other} <= self.stores.keys()
+
+    def send(
+        self,
+        sender: PeerIdentity,
+        to: SpuId,
+        key: ReplicaKey,
+        message: PeerMessage,
+        records: RecordsToSend | None,
+        *,
+        from_leader: bool,
+    ) -> None:
+        self.told += 1
+        if not self.reaches(sender.spu, to):
+            return
+        data = (
+            b"".join(each.file.read_at(each.position, each.count) for each in records())
+            if callable(records)
+            else records
+        )
+        parts = peer_codec.encode(key, message, data)
+        self._queue.append((sender, to, b"".join(bytes(part) for part in parts)[4:], from_leader))
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def deliver(self) -> None:
+        while True:
+            await self._woken.wait()
+            self._woken = trio.Event()
+            while self._queue:
+                sender, to, frame, from_leader = self._queue.popleft()
+                store = self.stores.get(to)
+                if store is None or not self.reaches(sender.spu, to):
+                    continue
+                told = peer_codec.decode_told(memoryview(frame), sender, from_leader=from_leader)
+                assert told is not None
+                key, message, batches = told
+                if isinstance(message, Hello):
+                    store.peers.hellos[sender.spu] = message
+                store.dispatcher.on_message(sender.spu, sender.incarnation, from_leader, key, message, batches)
+                store.end_turn()
+                await trio.lowlevel.checkpoint()
+
+    def part(self, spu: SpuId) -> None:
+        """The links of that store are lost, and come back with `join`."""
+        self.cut.add(spu)
+        for store in self.stores.values():
+            for other in self.stores:
+                if spu in (store.spu, other) and store.spu != other:
+                    store.dispatcher.on_unlinked(other, from_leader=True)
+                    store.dispatcher.on_unlinked(other, from_leader=False)
+
+    def join(self, spu: SpuId) -> None:
+        self.cut.discard(spu)
+        self._link(spu)
+
+    def _link(self, spu: SpuId) -> None:
+        for store in self.stores.values():
+            for other in self.stores:
+                if spu in (store.spu, other) and store.spu != other and self.reaches(store.spu, other):
+                    store.dispatcher.on_linked(other, from_leader=True)
+
+    # processes
+
+    async def start(self, number: int, files: SimulatedFiles | None = None, incarnation: str | None = None) -> Store:
+        spu = SpuId(number)
+        self._starts += 1
+        disk = SimulatedFiles() if files is None else files
+        await make_directories_durably(disk, "/data")
+        promises = Promises(disk, "/data")
+        incarnation = incarnation or f"store-{number}-{self._starts}"
+        process = f"process-{self._starts}"
+        cluster = Cluster()
+        for each in range(1, 6):
+            cluster.put_spu(SpuSpec(SpuId(each)))
+        replicas = Replicas(spu, cluster)
+        settings = settings_of(self.configs, BrokerConfigs({}))
+        log = Log.open(disk, f"/data/topics/t/{TOPIC}/0", settings.log, clean=False)
+        spec = replace(self.spec, replicas=self.spec.replicas or (spu, SpuId(99)), leader=NO_LEADER)
+        replica = Replica(spu, spec, log, settings, log.log_start)
+        replicas.add(replica)
+        logger = structlog.get_logger().bind(spu=number)
+        live_replicas = LiveReplicasUpdater(replicas, logger)
+        peers = WirePeers(self, PeerIdentity(spu, incarnation, process))
+        deadlines = Deadlines()
+        appended: dict[Replica, None] = {}
+        running = trio.CancelScope()
+        started = trio.Event()
+        made: list[ReplicaInfoDispatcher] = []
+
+        async def run() -> None:
+            with running:
+                async with trio.open_nursery() as nursery:
+                    made.append(
+                        ReplicaInfoDispatcher(
+                            ReplicationContext(
+                                spu,
+                                process,
+                                incarnation,
+                                promises,
+                                peers,  # type: ignore[arg-type]
+                                live_replicas,
+                                cluster,
+                                deadlines,
+                                nursery,
+                                lambda each: appended.update({each: None}),
+                                lambda: self.stores[spu].end_turn(),
+                                logger,
+                            )
+                        )
+                    )
+                    nursery.start_soon(deadlines.run)
+                    nursery.start_soon(live_replicas.run, self._report(spu))
+                    started.set()
+
+        self.nursery.start_soon(run)
+        await started.wait()
+        store = Store(spu, self, disk, process, incarnation, replica, made[0], peers, running, appended)
+        self.stores[spu] = store
+        self._link(spu)
+        if spu in self.spec.replicas:
+            await self._tell(store)
+        return store
+
+    def kill(self, number: int) -> Store:
+        store = self.stores[SpuId(number)]
+        self.part(store.spu)
+        store.running.cancel()
+        del self.stores[store.spu]
+        self.cut.discard(store.spu)
+        return store
+
+    async def restart(self, store: Store, keep: Keep = "all") -> Store:
+        """After a power failure, unless all is kept, it is another incarnation, and in doubt."""
+        if keep == "all":
+            return await self.start(store.spu, store.files.after_kill(), store.incarnation)
+        files = store.files.crash(keep)
+        await Promises(files, "/data").doubt_all()
+        return await self.start(store.spu, files)
+
+    # the Streaming Controller
+
+    def _report(self, spu: SpuId):  # type: ignore[no-untyped-def]
+        async def report(message: ReportLiveReplicasRequest) -> ReportLiveReplicasResponse:
+            await trio.lowlevel.checkpoint()
+            for each in message.partitions:
+                await self._on_report(each)
+            return ReportLiveReplicasResponse(error_code=ErrorCode.NONE)
+
+        return report
+
+    async def _on_report(self, each) -> None:  # type: ignore[no-untyped-def]
+        spec = self.spec
+        if (each.epoch, each.version) != (spec.epoch, spec.version) or self.refuses_proposals:
+            return
+        live = dict(spec.live_incarnations)
+        if each.members:
+            named = {SpuId(member.spu_id): member.incarnation for member in each.members}
+            if any(name and self.stores[spu].incarnation != name for spu, name in named.items()):
+                named = live
+            live = {spu: name or live[spu] for spu, name in named.items()}
+        await self.tell(replace(spec, live_incarnations=live, live_replicas=tuple(live), version=spec.version + 1))
+
+    async def tell(self, spec: PartitionSpec) -> None:
+        self.spec = spec
+        for store in list(self.stores.values()):
+            await self._tell(store)
+
+    async def _tell(self, store: Store) -> None:
+        if store.spu not in self.cut | self.deaf:
+            store.replica.use_spec(self.spec)
+            await store.dispatcher.attend(store.replica)
+            store.end_turn()
+
+    def offline(self, number: int) -> None:
+        """The Streaming Controller has lost it, and says so."""
+        for store in self.stores.values():
+            if store.spu not in self.cut | self.deaf:
+                store.dispatcher.on_offline(SpuId(number))
+
+    async def elect(self, number: int) -> Store:
+        """By the next epoch, with the live set as it is; at first all that run are live."""
+        store = self.stores[SpuId(number)]
+        spec = self.spec
+        if spec.epoch == NO_EPOCH:
+            live = {each.spu: each.incarnation for each in self.stores.values()}
+            spec = replace(spec, replicas=tuple(live), live_replicas=tuple(live), live_incarnations=live)
+        await self.tell(replace(spec, leader=store.spu, leader_incarnation=store.process, epoch=Epoch(spec.epoch + 1)))
+        await self.settle()
+        return store
+
+    async def settle(self) -> None:
+        """All that can happen without time passing has happened."""
+        await trio.testing.wait_all_tasks_blocked()
+
+
+def replication_on(
+    spu: SpuId, files: SimulatedFiles, replicas: Replicas, nursery: trio.Nursery
+) -> ReplicaInfoDispatcher:
+    """Of an SPU that reaches no other."""
+    cluster, logger = Cluster(), structlog.get_logger()
+    files.make_directories("/data")
+    identity = PeerIdentity(spu, "store", "process")
+    return ReplicaInfoDispatcher(
+        ReplicationContext(
+            spu,
+            identity.process,
+            identity.incarnation,
+            Promises(files, "/data"),
+            PeerLinks(identity, cluster, MemoryNetwork(), RandomChance(1), logger),
+            LiveReplicasUpdater(replicas, logger),
+            cluster,
+            Deadlines(),
+            nursery,
+            lambda replica: None,
+            lambda: None,
+            logger,
+        )
+    )
+
+
+@asynccontextmanager
+async def wire_of(count: int, **configs: str) -> AsyncIterator[Wire]:
+    """So many stores, the first of them elected."""
+    async with trio.open_nursery() as nursery:
+        wire = Wire(nursery, {name.replace("_", "."): value for name, value in configs.items()})
+        nursery.start_soon(wire.deliver)
+        for number in range(1, count + 1):
+            await wire.start(number)
+        await wire.elect(1)
+        yield wire
+        nursery.cancel_scope.cancel()
+
+
+def logs(wire: Wire) -> list[list[bytes]]:
+    return [store.values() for store in wire.stores.values()]
+
+
+def code_of(answer: KafkaError | bool | None) -> ErrorCode:
+    assert isinstance(answer, KafkaError), answer
+    return answer.code
+
+
+class Waiter:
+    """A producer that waits for its acknowledgement."""
+
+    def __init__(self) -> None:
+        self.answer: KafkaError | bool | None = None
+
+    def on_acknowledged(self) -> None:
+        self.answer = True
+
+    def on_refused(self, error: KafkaError) -> None:
+        self.answer = error
+
+
+def produce(store: Store, *values: bytes) -> Waiter:
+    """With acks=all."""
+    assert store.replica.is_leader
+    assert not store.replica.is_merging
+    waiter = Waiter()
+    records = [Record(offset, 1_700_000_000_000, None, value) for offset, value in enumerate(values)]
+    data = bytearray(build_batch(records))
+    stamp(data, 0, store.log.log_end, store.replica.spec.epoch)
+    store.replica.append(data, read_header(data))
+    store.replica.waiting_acknowledgements.append((store.log.log_end, waiter))
+    store.appended[store.replica] = None
+    store.end_turn()
+    return waiter

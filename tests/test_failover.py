@@ -1,0 +1,48 @@
+"""Whole clusters that lose the leader of a partition: what was acknowledged is there, and others go on."""
+
+import trio
+from clusters import ClusterOfSpus, cluster_of
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.records import read_records
+
+
+async def produced(cluster: ClusterOfSpus, by: int, value: bytes) -> int:
+    """By whoever leads, as a client does that tries again. The leader."""
+    for _ in range(300):
+        leader, _ = (await cluster.leaders(by, "t"))[0]
+        if leader in cluster.spus and await cluster.produce(leader, "t", 0, value) == ErrorCode.NONE:
+            return leader
+        await trio.sleep(0.1)
+    raise AssertionError("nobody leads")
+
+
+async def values(cluster: ClusterOfSpus, leader: int) -> list[bytes]:
+    """Of all records, as a consumer reads them: control batches are passed over."""
+    found: list[bytes] = []
+    offset = 0
+    while (answer := await cluster.fetched(leader, "t", 0, offset)).records:
+        data = bytes(answer.records)
+        for position, header in iterate(data):
+            offset = header.next_offset
+            if not header.is_control:
+                batch = data[position : position + header.size]
+                found += [record.value or b"" for record in read_records(batch)]
+    return found
+
+
+async def test_a_killed_leader_is_followed_by_one_that_has_all(autojump_clock: trio.testing.MockClock) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        assert await cluster.create(1, "t", 1, 3) == ErrorCode.NONE
+        first = await produced(cluster, 1, b"a")
+        await cluster.kill_spu(first)
+        left = min(cluster.spus)
+        second = await produced(cluster, left, b"b")
+        assert second != first
+        assert await values(cluster, second) == [b"a", b"b"]
+        await cluster.start_spu(first)
+        await trio.sleep(5)
+        await cluster.kill_spu(second)
+        third = await produced(cluster, min(cluster.spus), b"c")
+        assert await values(cluster, third) == [b"a", b"b", b"c"]
