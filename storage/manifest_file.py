@@ -15,13 +15,14 @@ _LINES_MAX = 1000
 class ManifestFile:
     """One writer at a time: the log holds its lock around every call."""
 
-    __slots__ = ("_appended_lines", "_directory", "_files", "_path")
+    __slots__ = ("_appended_lines", "_directory", "_files", "_is_damaged", "_path")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self._directory = directory
         self._path = f"{directory}/{MANIFEST}"
         self._appended_lines = 0
+        self._is_damaged = False
 
     def load(self) -> Manifest | None:
         """None when there is none yet. A line that was never finished is cut off, so that others can follow."""
@@ -34,11 +35,13 @@ class ManifestFile:
             self._files.open(self._path).truncate(whole)
         content = manifest.decode(data)
         self._appended_lines = data.count(b"\n") - len(content.sealed) - len(content.epochs)
+        self._is_damaged = content.damaged_lines > 0
         return content
 
     @property
     def wants_replacement(self) -> bool:
-        return self._appended_lines > _LINES_MAX
+        """Also when a power failure tore a line that was not synced: it says nothing, but would look like damage."""
+        return self._is_damaged or self._appended_lines > _LINES_MAX
 
     def append(self, lines: Sequence[bytes]) -> File:
         """Returns the file, for whoever needs the lines on the disk now."""
@@ -55,3 +58,4 @@ class ManifestFile:
     async def replace(self, content: Manifest) -> None:
         await self._files.replace(self._path, manifest.encode(content))
         self._appended_lines = 0
+        self._is_damaged = False

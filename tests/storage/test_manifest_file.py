@@ -58,3 +58,15 @@ async def test_a_long_file_wants_to_be_replaced(files: SimulatedFiles) -> None:
     await again.replace(content)
     assert not again.wants_replacement
     assert ManifestFile(files, "/r").load() == content
+
+
+async def test_a_file_with_a_torn_line_wants_to_be_replaced(files: SimulatedFiles) -> None:
+    ManifestFile(files, "/r").append([manifest.start_line(3)])
+    files.open("/r/manifest").append(bytes(20) + manifest.flushed_line(4))
+    file = ManifestFile(files, "/r")
+    content = file.load()
+    assert content is not None
+    assert content.log_start == 3
+    assert file.wants_replacement
+    await file.replace(content)
+    assert not file.wants_replacement
