@@ -34,7 +34,7 @@ SILENT_TICKS_MAX = 4
 """After so many without a byte the other side is taken for dead. Counted, so that a process which stood still itself
 does not take its own silence for that of all others."""
 GATHERED_BYTES_MAX = 256 * 1024
-"""So much is read from logs before it is sent."""
+"""With so much unsent, nothing more is read from logs."""
 SENT_PER_TURN_BYTES_MAX = 1024 * 1024
 """The others' turn comes after this, also when the connection would take more."""
 RECORDS_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
@@ -83,6 +83,8 @@ class PeerLink:
         self._receiver = receiver
         self._inbox = Inbox(buffers, FRAME_BYTES_MAX)
         self._outbox = Outbox()
+        self._framed_bytes = 0
+        """All that was ever put into the outbox."""
         self._queue = PeerQueue()
         self._traffic = traffic
         self._logger = logger.bind(spu=peer.spu, peer=str(connection.remote))
@@ -194,15 +196,17 @@ class PeerLink:
             self.close(str(error))
 
     def _gather(self) -> bool:
-        """Makes frames of what waits, a certain amount at a time; says whether there is anything to send."""
-        gathered = 0
-        while self._queue and gathered < GATHERED_BYTES_MAX:
+        """Makes frames of what waits, until a certain amount is unsent; says whether there is anything to send."""
+        while self._queue and self._framed_bytes - self._outbox.sent_bytes < GATHERED_BYTES_MAX:
             key, message, records = self._queue.take()
             parts = self._frame(key, message, records)
             if parts is not None:
-                gathered += sum(map(len, parts))
-                self._outbox.expect(_Frame(parts))
+                self._put(parts)
         return self._outbox.collect()
+
+    def _put(self, parts: Sequence[Part]) -> None:
+        self._framed_bytes += sum(map(len, parts))
+        self._outbox.expect(_Frame(parts))
 
     def _frame(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> list[Part] | None:
         """None if the log does not have any more what was to be sent: then nobody waits for it either."""
@@ -248,7 +252,7 @@ class PeerLink:
                 return
             self._was_heard = False
             if not self._has_spoken and not self._unsent.is_set():
-                self._outbox.expect(_Frame(frame(PingMessage())))
+                self._put(frame(PingMessage()))
             self._has_spoken = False
             self.flush()
 

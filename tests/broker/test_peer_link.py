@@ -177,6 +177,31 @@ async def test_logs_are_read_no_sooner_than_the_connection_takes_it(autojump_clo
         nursery.cancel_scope.cancel()
 
 
+async def test_a_slow_reader_does_not_make_us_read_ahead(autojump_clock: object) -> None:
+    message, batch = _append(0, size=50_000)
+    read = 0
+
+    def ranges() -> list[FileRange]:
+        nonlocal read
+        read += len(batch)
+        return [FileRange(file, 0, len(batch))]
+
+    file = SimulatedFiles().open("/log", create=True)
+    file.append(batch)
+    pair = _Pair(64 * 1024)
+    buffer, received = memoryview(bytearray(1000)), 0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(pair.leader.link.run)
+        for _ in range(100):
+            pair.leader.link.tell(KEY, message, ranges)
+        pair.leader.link.flush()
+        for _ in range(200):
+            received += pair.follower.connection.receive_into(buffer) or 0
+            await _settled()
+            assert read - received <= GATHERED_BYTES_MAX + len(batch) + 64 * 1024
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_link_with_much_to_say_lets_others_have_their_turn(autojump_clock: object) -> None:
     message, batch = _append(0, size=100_000)
     async with _linked(buffer_bytes=100 * len(batch)) as pair:
