@@ -7,6 +7,9 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
+
+import trio
 
 from .scenario import Scenario, scenario_of
 from .shrink import shrunk
@@ -88,7 +91,7 @@ def replay(options: argparse.Namespace) -> int:
     print(scenario.describe())
     for fault in scenario.faults:
         print(f"  {fault}")
-    outcome = simulate(scenario, _printing_logger()) if options.verbose else simulate(scenario)
+    outcome = simulate(scenario, _print if options.verbose else None)
     if outcome.failure is None:
         print(f"all is well: {outcome.acknowledged} records, {outcome.elections} elections, {outcome.seconds:.1f} s")
         return 0
@@ -96,16 +99,11 @@ def replay(options: argparse.Namespace) -> int:
     return 1
 
 
-def _printing_logger() -> object:
-    import structlog
-    import trio
-
-    def add_time(_: object, __: str, event: dict[str, object]) -> dict[str, object]:
-        event["event"] = f"{trio.current_time():9.4f} {event['event']}"
-        return event
-
-    processors = [add_time, structlog.dev.ConsoleRenderer(colors=False)]
-    return structlog.wrap_logger(structlog.PrintLogger(), processors=processors)  # type: ignore[list-item]
+def _print(event: dict[str, Any]) -> None:
+    at, name = event.pop("at", ""), event.pop("event")
+    error = event.pop("exc_info", None)
+    fields = " ".join(f"{key}={value!r}" for key, value in event.items())
+    print(f"{trio.current_time():9.4f} {at:6} {name} {fields}", error or "")
 
 
 def run_all(tasks: Sequence[Task], processes: int, failures_max: int) -> int:

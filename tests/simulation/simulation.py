@@ -1,7 +1,6 @@
 """One seed: a cluster under load while things go wrong; then all is mended, and everything must have come true."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import trio
@@ -22,7 +21,7 @@ from .partition_client import PartitionClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import Producer
 from .scenario import FAULTS_END, Scenario
-from .world import DATA_DIRECTORY, Machine, World, silent_logger
+from .world import DATA_DIRECTORY, Machine, Print, World
 
 TOPIC = "orders"
 LOOK_SECONDS = 0.02
@@ -48,10 +47,10 @@ class Outcome:
     """Of all that was sent: the same for the same seed."""
 
 
-def simulate(scenario: Scenario, logger: Any = silent_logger) -> Outcome:
+def simulate(scenario: Scenario, show: Print | None = None) -> Outcome:
     outcome = Outcome(scenario)
     try:
-        run_seeded(scenario.seed, partial(_Run(scenario, outcome, logger).run))
+        run_seeded(scenario.seed, _Run(scenario, outcome, show).run)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -67,10 +66,10 @@ def _first(error: BaseException) -> BaseException:
 
 
 class _Run:
-    def __init__(self, scenario: Scenario, outcome: Outcome, logger: Any) -> None:
+    def __init__(self, scenario: Scenario, outcome: Outcome, show: Print | None) -> None:
         self.scenario = scenario
         self.outcome = outcome
-        self.logger = logger
+        self.show = show
         self.damaged: dict[int, str] = {}
         """SPUs that have lost what was not synced, and have not caught up since: their store incarnations before."""
         self.broken: list[str] = []
@@ -89,7 +88,7 @@ class _Run:
                 sync_seconds=scenario.sync_seconds,
                 patience_seconds=scenario.patience_seconds,
                 broker=scenario.broker,
-                logger=self.logger,
+                show=self.show,
             )
             self.invariants = Invariants(self.world)
             self.histories = [PartitionHistory(number) for number in range(scenario.partitions)]
@@ -176,7 +175,7 @@ class _Run:
 
     def _check_crashed(self) -> None:
         if self.world.crashed:
-            raise SimulationError("a server ended by itself") from _first(self.world.crashed[0])
+            raise SimulationError("a server made a mistake") from _first(self.world.crashed[0])
 
     def _may_lose_power(self, spu: int) -> bool:
         """Whether somebody else is sure to have what this one may lose: more than that, no policy promises."""

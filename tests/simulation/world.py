@@ -6,7 +6,7 @@ was a power loss.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -41,9 +41,11 @@ RESTART_SECONDS = 0.5
 SEVERAL_SCS = "etcd://simulated:2379"
 """What an SC is told that shares its store with others; the store itself is handed to it."""
 
-silent_logger = structlog.wrap_logger(
-    structlog.ReturnLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
-)
+MISTAKES = frozenset({"request_failed", "private_request_failed"})
+"""What servers log of exceptions that nobody expected."""
+
+Print = Callable[[dict[str, Any]], None]
+"""Shows what servers log to a person."""
 
 
 def spu_address(spu: int) -> Address:
@@ -115,7 +117,7 @@ class World:
         sync_seconds: float = 0.002,
         patience_seconds: float = 2.0,
         broker: dict[str, str] | None = None,
-        logger: Any = silent_logger,
+        show: Print | None = None,
     ) -> None:
         self.seed = seed
         self.chance = random_of(seed, "world")
@@ -128,17 +130,33 @@ class World:
         self.scs = {number: self._machine(f"sc-{number}") for number in range(1, scs + 1)}
         self.clock_of_clients = HostClock()
         self.crashed: list[BaseException] = []
-        """What ended a process that nobody killed: always a bug."""
+        """What ended a process that nobody killed, or was logged as nobody's fault but the programmer's."""
         self.on_started: Callable[[int, Spu], None] = lambda number, spu: None
         self._nursery = nursery
         self._broker = broker or {}
-        self._logger = logger
+        self._logger = self._make_logger(show)
         self._starts = 0
 
     def _machine(self, host: str) -> Machine:
         machine = Machine(host, random_of(self.seed, host), self._sync_seconds)
         machine.files.sync_seconds = machine.disk_seconds
         return machine
+
+    def _make_logger(self, show: Print | None) -> Any:
+        """Without anybody to show them to, only errors are worth looking at."""
+
+        def look(_: object, __: str, event: MutableMapping[str, Any]) -> str:
+            if show is not None:
+                show(dict(event))
+            error = event.get("exc_info")
+            if event["event"] in MISTAKES and isinstance(error, BaseException):
+                error.add_note(f"logged at {trio.current_time():.3f} s: {event['event']} at {event['at']}")
+                self.crashed.append(error)
+            return ""
+
+        level = logging.ERROR if show is None else logging.DEBUG
+        wrapper = structlog.make_filtering_bound_logger(level)
+        return structlog.wrap_logger(structlog.ReturnLogger(), processors=[look], wrapper_class=wrapper)
 
     @property
     def hosts(self) -> list[str]:
