@@ -7,7 +7,7 @@ beside the batches either: they are what the headers of the batches say, each ch
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tailrace.protocol.control_batches import ControlKind, control_kind
+from tailrace.protocol.control_batches import control_kind
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.append_message import AppendMessage
@@ -25,11 +25,11 @@ from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_frames import START_BYTES, frame, read_body, read_key, start_of
 from .peer_messages import FetchedEntries, FetchEntries, PeerIdentity, PeerMessage, ReceivedBatches
+from .replica_log import entry_of, entry_of_control
 from .replication.entries import Entry, EntryKind, EpochStart
 from .replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
 
 _NOTHING = -1
-_KINDS = {None: EntryKind.EVENT, ControlKind.HOLE: EntryKind.HOLE, ControlKind.BRIDGE: EntryKind.BRIDGE}
 _KIND_NUMBERS: Mapping[int, EntryKind] = {kind.value: kind for kind in EntryKind}
 
 Told = tuple[ReplicaKey, PeerMessage, ReceivedBatches | None]
@@ -272,8 +272,8 @@ def _batches(records: Any, epoch: int, start: int, log_end: int | None) -> tuple
             )
         if not 0 <= header.leader_epoch <= epoch:
             raise RemoteProtocolError(f"the batch at offset {base} is of epoch {header.leader_epoch}, told in {epoch}")
-        kind = _KINDS[control_kind(header, records, position)] if header.is_control else EntryKind.EVENT
-        entries.append(Entry(base, end, Epoch(header.leader_epoch), header.crc, kind, size))
+        kind = control_kind(header, records, position) if header.is_control else None
+        entries.append(entry_of(header) if kind is None else entry_of_control(header, kind, records, position))
         headers.append(header)
         previous_end = end
         position += size

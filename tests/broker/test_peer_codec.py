@@ -8,9 +8,10 @@ from peers import KEY, append, append_reply, identity
 from tailrace.broker.peer_codec import decode_told, encode
 from tailrace.broker.peer_frames import frame
 from tailrace.broker.peer_messages import FetchedEntries, FetchEntries, PeerMessage
+from tailrace.broker.replica_log import entry_of, entry_of_control
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.messages import Append, Fenced, Hello, Seal, SealReply
-from tailrace.protocol.control_batches import bridge, hole
+from tailrace.protocol.control_batches import bridge, control_kind, hole
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.ping_message import PingMessage
@@ -25,9 +26,11 @@ def _frame(message: PeerMessage, records: bytes | bytearray | None = None) -> me
     return memoryview(b"".join(parts))[4:]
 
 
-def _entry(batch: bytes | bytearray, kind: EntryKind = EntryKind.EVENT) -> Entry:
+def _entry(batch: bytes | bytearray) -> Entry:
+    """As whoever has it in its log sees it."""
     header = read_header(batch)
-    return Entry(header.base_offset, header.next_offset, Epoch(header.leader_epoch), header.crc, kind, size=len(batch))
+    kind = control_kind(header, batch)
+    return entry_of(header) if kind is None else entry_of_control(header, kind, batch)
 
 
 FROM_FOLLOWER: list[PeerMessage] = [
@@ -93,8 +96,8 @@ def test_entries_are_what_the_batches_say() -> None:
         bridge(9, 4),
         make_batch(10, 1, size=5000, epoch=4),
     ]
-    kinds = [EntryKind.EVENT, EntryKind.HOLE, EntryKind.BRIDGE, EntryKind.EVENT]
-    entries = tuple(map(_entry, batches, kinds))
+    entries = tuple(map(_entry, batches))
+    assert [entry.kind for entry in entries[1:3]] == [EntryKind.HOLE, EntryKind.BRIDGE]
     told = append(2, entries, epoch=4, log_end=11)
     records = b"".join(batches)
     key, message, received = decode_told(_frame(told, records), identity(1), from_leader=True) or (None, None, None)
