@@ -23,6 +23,11 @@ class IndexEntries:
         self.next_position = last_position + max(1, self.interval_bytes)
         """The first batch from here on gets an entry."""
 
+    def keep(self, count: int) -> None:
+        """Only the first ones."""
+        del self.offsets[count:], self.times[count:]
+        self.start_after(offset_index.position_of(self.offsets[-1]) if count else 0)
+
     def on_batch(self, relative_offset: int, position: int, max_timestamp_before: int) -> None:
         if position >= self.next_position:
             self.offsets.append(offset_index.entry(relative_offset, position))

@@ -35,6 +35,7 @@ from .producer_snapshots import ProducerSnapshots
 from .producer_state import ProducerStates
 from .retention import segments_to_remove
 from .sealed_segment import SealedSegment
+from .segment_cutting import cut
 from .segment_recovery import RecoveryReport
 from .segment_scrub import SegmentScrub
 from .time_index import NO_TIMESTAMP
@@ -614,16 +615,18 @@ class Log:
                 return
             self.epochs.cut_end(first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset)
             await self._cut(kept, synced_end=min(self.synced_end, first.base))
-            for segment in reversed(gone):
-                segment.close()
-                if segment is not first or cut_size == 0:
-                    self._maker.remove(segment.base)
-                self._snapshots.remove(segment.end)
-            if cut_size:
-                self._open, _ = self._maker.recovered_segment(first.base, cut_size, trusted_end=2**63)
-            else:
-                self._open = self._maker.new_segment(first.base)
-            self.producers = self._snapshots.load(self._sealed, self._open, None)
+            try:
+                for segment in reversed(gone):
+                    self._snapshots.remove(segment.end)
+                    if segment is not first or cut_size == 0:
+                        segment.close()
+                        self._maker.remove(segment.base)
+                self._open = cut(first, cut_size) if cut_size else self._maker.new_segment(first.base)
+            except OSError as error:
+                self._fail(f"{self._directory}: the log could not be cut: {error}")
+                raise
+            if not self.producers.cut(self._open.end):
+                self.producers = self._snapshots.load(self._sealed, self._open, None)
             self._end_cut()
 
     async def truncate_fully(self, new_start: int) -> None:

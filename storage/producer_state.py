@@ -13,8 +13,9 @@ import crc32c
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import BatchHeader
 
-BATCHES_KEPT = 5
-"""A producer has at most five requests in flight, so no older batch can be repeated by mistake."""
+BATCHES_KEPT = 10
+"""A producer has at most five requests in flight, so no older batch can be repeated by mistake. When the end of the
+log is cut, the five that nobody has acknowledged go, and those before them tell what comes next."""
 PRODUCERS_MAX = 100_000
 """In one log; past this the one that has been silent for longest is forgotten, as if it had expired."""
 _SEQUENCE_MASK = 0x7FFFFFFF
@@ -87,16 +88,16 @@ class ProducerStates:
                     f"producer {header.producer_id} begins a new epoch at sequence {header.base_sequence}, not at 0",
                 )
             return None
+        expected = _next(producer.batches[-1].last_sequence)
+        if header.base_sequence == expected:
+            return None
         for batch in producer.batches:
             if batch.base_sequence == header.base_sequence and batch.last_sequence == header.last_sequence:
                 return batch
-        expected = _next(producer.batches[-1].last_sequence)
-        if header.base_sequence != expected:
-            raise KafkaError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {header.producer_id} sent sequence {header.base_sequence}; {expected} comes next",
-            )
-        return None
+        raise KafkaError(
+            ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+            f"producer {header.producer_id} sent sequence {header.base_sequence}; {expected} comes next",
+        )
 
     # what happened
 
@@ -113,6 +114,23 @@ class ProducerStates:
         self._producers[header.producer_id] = producer
         if len(self._producers) > PRODUCERS_MAX:
             del self._producers[next(iter(self._producers))]
+
+    def cut(self, log_end: int) -> bool:
+        """The batches from there on are gone. False: what came before them is not known here, only in the log."""
+        # Who appended last comes last.
+        for producer_id, producer in reversed(list(self._producers.items())):
+            batches = producer.batches
+            if batches[-1].base_offset < log_end:
+                break
+            kept = [batch for batch in batches if batch.base_offset < log_end]
+            if kept:
+                producer.batches = kept
+            elif producer.epoch == 0 and batches[0].base_sequence == 0:
+                del self._producers[producer_id]
+            else:
+                return False
+        self._producers = dict(sorted(self._producers.items(), key=lambda each: each[1].batches[-1].base_offset))
+        return True
 
     def expire(self, before_ms: int) -> None:
         """Forgets producers that appended nothing since."""

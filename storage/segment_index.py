@@ -96,6 +96,33 @@ class SegmentIndex:
         self.new = entries
         self.write()
 
+    def cut(self, position: int) -> None:
+        """The batches from the position on are gone. Something was looked up before, so the index is sound."""
+        new = self.new
+        kept = offset_index.last_up_to_position(new.offsets, position - 1) + 1
+        if kept or not self._written:
+            new.keep(kept)
+            return
+        try:
+            self._cut_files(position)
+        except OSError:
+            self.discard()
+            self._is_verified = False
+
+    def _cut_files(self, position: int) -> None:
+        self._map()
+        assert self._offsets is not None
+        kept = offset_index.last_up_to_position(self._offsets, position - 1) + 1
+        self.new = IndexEntries(self.new.interval_bytes)
+        self.new.start_after(offset_index.position_of(self._offsets[kept - 1]) if kept else 0)
+        self._written = kept
+        self.checksum = crc32c.crc32c(self._offsets[:kept])
+        self.time_checksum = crc32c.crc32c(self._times[:kept])
+        # Nobody may look at what is mapped and no longer there.
+        self.close()
+        for path in (self._offsets_path, self._times_path):
+            self._open_files.files.open(path).truncate(kept * ENTRY_BYTES)
+
     def discard(self) -> None:
         """Empties the index: the files go, if there are any."""
         self._open_files.close(self)

@@ -46,7 +46,7 @@ class SegmentReader:
 
     def position_of(self, offset: int, size: int) -> int:
         """Where the first batch starts that does not end before the offset; `size` if all do."""
-        near, _ = self._sound_index(size).before_offset(max(0, offset - self._base))
+        near, _ = self.before_offset(offset, size)
         for position, header, _ in walk(self.log.get(), near, size):
             if header.last_offset >= offset:
                 return position
@@ -54,6 +54,10 @@ class SegmentReader:
 
     def header_at(self, position: int) -> BatchHeader:
         return read_header(self.log.get().read_at(position, HEADER_SIZE))
+
+    def before_offset(self, offset: int, size: int) -> tuple[int, int]:
+        """Where a batch starts that lies at or before the offset, and not far before, and the largest earlier time."""
+        return self._sound_index(size).before_offset(max(0, offset - self._base))
 
     def headers(self, position: int, size: int, up_to: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
         """Of the batches from the position on that begin before the offset, and what recovery wrote among them."""
@@ -92,7 +96,7 @@ class SegmentReader:
         file = self.log.get()
         near, largest = 0, NO_TIMESTAMP
         if from_offset <= self._base:
-            near, largest = self._sound_index(size).before_offset(max(0, up_to - self._base))
+            near, largest = self.before_offset(up_to, size)
         for position, header, _ in walk(file, near, size, FAR_BYTES):
             if header.base_offset >= up_to:
                 break

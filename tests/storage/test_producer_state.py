@@ -32,12 +32,39 @@ def refused(states: ProducerStates, each: BatchHeader) -> ErrorCode:
 
 
 def test_a_repeated_batch_is_the_one_that_was_appended() -> None:
-    states = appended(*(header(sequence, offset=100 + sequence) for sequence in range(8)))
-    for sequence in range(8 - BATCHES_KEPT, 8):
+    states = appended(*(header(sequence, offset=100 + sequence) for sequence in range(20)))
+    for sequence in range(20 - BATCHES_KEPT, 20):
         found = states.check(header(sequence))
         assert found is not None
         assert found.base_offset == 100 + sequence
     assert refused(states, header(2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_what_is_cut_may_be_sent_again() -> None:
+    states = appended(*(header(sequence, offset=100 + sequence) for sequence in range(20)))
+    assert states.cut(115)
+    found = states.check(header(14))
+    assert found is not None
+    assert found.base_offset == 114
+    assert refused(states, header(16)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(header(15)) is None
+
+
+def test_only_those_who_appended_there_are_looked_at() -> None:
+    states = appended(header(0, producer=1, offset=0), header(0, producer=2, offset=1), header(1, producer=1, offset=2))
+    assert states.cut(2)
+    assert [(each, len(producer.batches)) for each, producer in states] == [(1, 1), (2, 1)]
+    assert states.cut(1)
+    assert [each for each, _ in states] == [1]
+    assert states.cut(0)
+    assert len(states) == 0
+
+
+@pytest.mark.parametrize("batches", [[header(7, offset=5)], [header(0, offset=5, epoch=2)]])
+def test_of_a_producer_who_was_there_before_the_log_has_to_tell(batches: list[BatchHeader]) -> None:
+    states = appended(*batches)
+    assert states.cut(6)
+    assert not states.cut(5)
 
 
 def test_a_batch_with_the_same_start_and_another_end_is_no_repetition() -> None:

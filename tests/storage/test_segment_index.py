@@ -140,3 +140,33 @@ def test_it_is_memory_mapped_once_it_is_used(tmp_path: Path) -> None:
     assert is_mapped()
     index.close()
     assert not is_mapped()
+
+
+@pytest.mark.parametrize("written", [0, 32, 64, 96, 99])
+def test_a_cut_index_is_one_that_never_was_longer(files: SimulatedFiles, written: int) -> None:
+    for kept in (1, 2, 31, 32, 33, 34, 64, 65, 97, 99, 100):
+        index = _index(files)
+        index.discard()
+        for number in range(COUNT):
+            index.on_batch(2 * number, 10 * number, 3 * number)
+            if len(index) == written:
+                index.write()
+        index.cut(10 * kept)
+        assert len(index) == kept - 1
+        _check(index, kept)
+        _fill(index, kept)
+        _check(index)
+        index.write()
+        again = _reopened(files, index)
+        assert again.ensure_sound(_rebuild)
+        _check(again)
+
+
+def test_an_index_that_cannot_be_cut_is_built_again(files: SimulatedFiles) -> None:
+    index = _index(files)
+    _fill(index)
+    index.write()
+    files.remove("/r/00000000000000000000.timeindex")
+    index.cut(500)
+    assert not index.ensure_sound(_rebuild)
+    _check(index)

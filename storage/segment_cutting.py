@@ -1,0 +1,84 @@
+"""Cuts the end off a segment without reading its beginning: a follower that has to cut a few batches must not stop to
+walk through a gigabyte of others.
+
+What is known of the segment as a whole is taken back by the few batches that go. Only for the largest timestamp one
+walks a little, from the last index entry before the cut.
+"""
+
+import crc32c
+
+from tailrace.protocol.record_batch import CRC_START, BatchHeader
+
+from .batch_walk import FAR_BYTES, walk
+from .manifest import SegmentFacts
+from .open_segment import OpenSegment
+from .sealed_segment import SealedSegment
+from .segment_reader import SegmentReader
+from .segment_summary import SegmentSummary
+from .time_index import NO_TIMESTAMP
+
+_POLYNOMIAL = 0x82F63B78
+"""Of CRC-32C, its bits in the order in which the algorithm takes them."""
+
+
+def _table_entry(byte: int) -> int:
+    for _ in range(8):
+        byte = byte >> 1 ^ (_POLYNOMIAL if byte & 1 else 0)
+    return byte
+
+
+_TABLE = [_table_entry(byte) for byte in range(256)]
+_BYTE_OF_HIGH = {entry >> 24: byte for byte, entry in enumerate(_TABLE)}
+"""The high byte of an entry tells which one it is."""
+
+
+def checksum_before(checksum: int, end_checksum: int, end_bytes: int) -> int:
+    """Of the beginning, when all has `checksum` and its last bytes have `end_checksum` by themselves."""
+    # What is left is the checksum of the beginning, pushed on by so many zeros: they are pulled out again.
+    state = checksum ^ end_checksum
+    for _ in range(end_bytes):
+        byte = _BYTE_OF_HIGH[state >> 24]
+        state = (state ^ _TABLE[byte]) << 8 & 0xFFFFFFFF | byte
+    return state
+
+
+def beginning_of(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int) -> SegmentSummary:
+    """Of the first `size` bytes of the segment. They end where a batch ends; there is one before and one behind."""
+    file = reader.log.get()
+    end_checksum = count = 0
+    first_gone: BatchHeader | None = None
+    for _, header, start in walk(file, size, whole.size):
+        end_checksum = crc32c.crc32c(start[:CRC_START], end_checksum)
+        count += 1
+        first_gone = first_gone or header
+    assert first_gone is not None
+    near, largest = reader.before_offset(first_gone.base_offset - 1, whole.size)
+    last: BatchHeader | None = None
+    for _, header, _ in walk(file, near, size):
+        largest = max(largest, header.max_timestamp if header.record_count else NO_TIMESTAMP)
+        last = header
+    assert last is not None
+    summary = SegmentSummary(whole.base)
+    summary.size = size
+    summary.end = last.next_offset
+    summary.epoch = last.leader_epoch
+    summary.checksum = checksum_before(whole.checksum, end_checksum, count * CRC_START)
+    summary.max_timestamp = largest
+    summary.first_timestamp = whole.first_timestamp
+    if largest == NO_TIMESTAMP:
+        # The first batch that has a time may be one of those that go.
+        headers = (header for _, header, _ in walk(file, 0, size, FAR_BYTES))
+        timed = (header.max_timestamp for header in headers if header.max_timestamp != NO_TIMESTAMP)
+        summary.first_timestamp = next(timed, NO_TIMESTAMP)
+    return summary
+
+
+def cut(segment: SealedSegment | OpenSegment, size: int) -> OpenSegment:
+    """The beginning goes on as an open segment; this object is done with."""
+    reader = segment.reader
+    whole = segment.facts if isinstance(segment, SealedSegment) else segment.summary
+    summary = beginning_of(reader, whole, size)
+    segment.close()
+    reader.log.get().truncate(size)
+    reader.index.cut(size)
+    return OpenSegment(summary, reader)

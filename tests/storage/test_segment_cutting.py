@@ -1,0 +1,124 @@
+"""What is left of a segment is what a scan of it would find, though hardly any of it is read."""
+
+import os
+
+import crc32c
+import pytest
+from batch_samples import header_of, make_batch
+from hypothesis import given
+from hypothesis import strategies as st
+from simulation.files import SimulatedFile, SimulatedFiles
+
+from tailrace.protocol.control_batches import hole
+from tailrace.protocol.record_batch import iterate
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_opening import SegmentMaker
+from tailrace.storage.open_files import OpenFiles
+from tailrace.storage.open_segment import OpenSegment
+from tailrace.storage.sealed_segment import SealedSegment
+from tailrace.storage.segment_cutting import checksum_before, cut
+from tailrace.storage.segment_recovery import RecoveryReport, recover
+
+PATH = "/r/00000000000000000050.log"
+CONFIG = LogConfig(index_interval_bytes=200)
+FACTS = ("base", "end", "epoch", "size", "checksum", "first_timestamp", "max_timestamp")
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_the_checksum_of_the_beginning_follows_from_the_whole_and_the_end(beginning: bytes, end: bytes) -> None:
+    whole = crc32c.crc32c(beginning + end)
+    assert checksum_before(whole, crc32c.crc32c(end), len(end)) == crc32c.crc32c(beginning)
+
+
+def _segment(files: SimulatedFiles, count: int, *, first_time: int = 0) -> OpenSegment:
+    """With gaps, times that go up and down, and first some batches that have none."""
+    segment = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).new_segment(50)
+    for number in range(count):
+        timestamp = (number * 37) % 101 if number >= first_time else -1
+        batch = make_batch(segment.end + number % 3, 2, size=61 + (number * 53) % 90, timestamp=timestamp, epoch=7)
+        if number == 4:
+            batch = hole(segment.end, segment.end + 9, 7)
+        segment.append(batch, header_of(batch))
+    return segment
+
+
+def _make(count: int, how: str, first_time: int) -> tuple[SimulatedFiles, SealedSegment | OpenSegment]:
+    files = SimulatedFiles()
+    files.make_directories("/r")
+    segment = _segment(files, count, first_time=first_time)
+    if how == "open":
+        return files, segment
+    if how == "written":
+        segment.reader.index.write()
+        return files, segment
+    return files, segment.seal(0)
+
+
+@pytest.mark.parametrize("how", ["open", "written", "sealed"])
+@pytest.mark.parametrize("first_time", [0, 12, 999])
+def test_what_is_left_is_what_a_scan_finds(how: str, first_time: int) -> None:
+    files, _ = _make(120, "open", first_time)
+    positions = [position for position, _ in iterate(files.read(PATH))]
+    for size in positions[1:6] + positions[6::7] + positions[-2:]:
+        files, segment = _make(120, how, first_time)
+        left = cut(segment, size)
+        assert files.size(PATH) == size
+        scanned = recover(files.open(PATH), size, 50, trusted_end=0, interval_bytes=200)
+        assert [getattr(left.summary, name) for name in FACTS] == [getattr(scanned.summary, name) for name in FACTS]
+        facts = left.facts(0)
+        assert facts.index_entries == len(scanned.entries)
+        assert facts.index_checksum == crc32c.crc32c(scanned.entries.offsets.tobytes())
+        assert facts.time_index_checksum == crc32c.crc32c(scanned.entries.times.tobytes())
+        assert facts.last_indexed_position == scanned.entries.last_position
+        if facts.index_entries:
+            assert files.read("/r/00000000000000000050.index") == scanned.entries.offsets.tobytes()
+        assert left.reader.index.new.next_position == scanned.entries.next_position
+
+
+def test_it_goes_on_as_an_open_segment() -> None:
+    for how in ("open", "written", "sealed"):
+        files, segment = _make(120, how, 0)
+        size = [position for position, _ in iterate(files.read(PATH))][70]
+        left = cut(segment, size)
+        for number in range(60):
+            batch = make_batch(left.end, size=80, timestamp=number, epoch=8)
+            left.append(batch, header_of(batch))
+        scanned = recover(files.open(PATH), left.size, 50, trusted_end=0, interval_bytes=200)
+        facts = left.facts(0)
+        assert (facts.checksum, facts.end) == (scanned.summary.checksum, scanned.summary.end)
+        assert facts.index_checksum == crc32c.crc32c(scanned.entries.offsets.tobytes())
+        for _, header in iterate(files.read(PATH)):
+            found = left.read(header.last_offset, 10, left.end, at_least_one=True)
+            assert found is not None
+            assert header_of(found.read()) == header
+
+
+def test_little_of_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = SimulatedFiles()
+    files.make_directories("/r")
+    segment = SegmentMaker(OpenFiles(files), "/r", LogConfig(), RecoveryReport()).new_segment(50)
+    for _ in range(3000):
+        batch = make_batch(segment.end, size=1000)
+        segment.append(batch, header_of(batch))
+    counts: list[int] = []
+    read_at = SimulatedFile.read_at
+
+    def counting(file: SimulatedFile, position: int, count: int) -> bytes:
+        counts.append(count)
+        return read_at(file, position, count)
+
+    monkeypatch.setattr(SimulatedFile, "read_at", counting)
+    assert cut(segment, 1000 * 2990).end == 50 + 2990
+    assert sum(counts) < 50_000
+
+
+def test_an_index_that_is_damaged_is_built_again_before_it_is_cut() -> None:
+    files, segment = _make(120, "written", 0)
+    facts = segment.facts(0) if isinstance(segment, OpenSegment) else segment.facts
+    files.open("/r/00000000000000000050.index").write_at(5, os.urandom(8))
+    sealed = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).sealed_segment(facts, is_synced=True)
+    size = [position for position, _ in iterate(files.read(PATH))][70]
+    left = cut(sealed, size)
+    scanned = recover(files.open(PATH), size, 50, trusted_end=0, interval_bytes=200)
+    assert files.read("/r/00000000000000000050.index") == scanned.entries.offsets.tobytes()
+    assert left.summary.checksum == scanned.summary.checksum
