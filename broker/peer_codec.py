@@ -88,7 +88,8 @@ def _seal_reply_to_wire(key: ReplicaKey, message: SealReply, records: Part | Non
 def _seal_to_wire(key: ReplicaKey, message: Seal, records: Part | None) -> SealMessage:
     entries_from = _NOTHING if message.entries_from is None else message.entries_from
     epochs = [EpochBeginning(epoch, start) for epoch, start in message.epochs]
-    return SealMessage(key[0], key[1], message.epoch, entries_from, message.log_end, epochs)
+    log_end = _NOTHING if message.log_end is None else message.log_end
+    return SealMessage(key[0], key[1], message.epoch, entries_from, message.log_start, log_end, epochs)
 
 
 def _hello_to_wire(key: ReplicaKey, message: Hello, records: Part | None) -> HelloMessage:
@@ -191,11 +192,12 @@ def _seal_reply(wire: SealReplyMessage, peer: PeerIdentity) -> tuple[SealReply, 
 
 
 def _seal(wire: SealMessage, peer: PeerIdentity) -> tuple[Seal, None]:
-    if wire.epoch | wire.log_end < 0:
+    if wire.epoch | wire.log_start < 0:
         raise _negative("Seal")
     epochs = tuple(EpochStart(Epoch(beginning.epoch), beginning.start) for beginning in wire.epochs)
     entries_from = None if wire.entries_from < 0 else wire.entries_from
-    return Seal(Epoch(wire.epoch), entries_from, wire.log_end, epochs), None
+    log_end = None if wire.log_end < 0 else wire.log_end
+    return Seal(Epoch(wire.epoch), entries_from, wire.log_start, log_end, epochs), None
 
 
 def _hello(wire: HelloMessage, peer: PeerIdentity) -> tuple[Hello, None]:

@@ -74,10 +74,12 @@ class LogOfEntries:
 
 
 def entry_of(header: BatchHeader) -> Entry:
-    """Of a batch that recovery did not write."""
+    """Of a batch that recovery did not write. Producers leave no offset out; compaction does."""
     base = header.base_offset
-    end = base + header.last_offset_delta + 1
-    return Entry(base, end, Epoch(header.leader_epoch), header.crc, EntryKind.EVENT, header.batch_length + LOG_OVERHEAD)
+    count = header.last_offset_delta + 1
+    is_whole = header.record_count == count or header.is_control
+    kind = EntryKind.EVENT if is_whole else EntryKind.COMPACTED
+    return Entry(base, base + count, Epoch(header.leader_epoch), header.crc, kind, header.batch_length + LOG_OVERHEAD)
 
 
 def entry_of_control(header: BatchHeader, kind: ControlKind, batch: Buffer, position: int = 0) -> Entry:

@@ -5,14 +5,15 @@ Streaming Controller (compare-and-set on one record), the network (any message m
 order), time, producers. After each step the invariants are asserted; whoever breaks one is named by its seed.
 """
 
+import math
 import random
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
+from replication_store import InvariantError, Store, check, content_of
+from replication_truth import Truth
+
+from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.follower import Follower
-from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.leader import Leader, LeaderLimits
 from tailrace.broker.replication.live_replicas import LagLimits, LiveReplicas
 from tailrace.broker.replication.messages import (
@@ -26,46 +27,24 @@ from tailrace.broker.replication.messages import (
     SealReply,
 )
 from tailrace.broker.replication.policy import Live, Quorum, ReplicationPolicy
-from tailrace.broker.replication.ready import AppendEntries, Cut, EndDoubt, Persist, Restamp, StorePromise
-from tailrace.broker.replication.sealing import Promise
+from tailrace.broker.replication.ready import (
+    AdvanceLogStart,
+    AppendEntries,
+    Cut,
+    EndDoubt,
+    Persist,
+    Restamp,
+    StorePromise,
+    Sync,
+)
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
-Content = tuple[int, int, EntryKind, int]
 LAG = LagLimits(records_max=12, seconds_max=3.0)
 LIMITS = LeaderLimits(append_bytes_max=2, appends_in_flight_max=2, quiet_seconds_max=0.5)
+CONTROLLER = SpuId(0)
 
-
-class InvariantError(AssertionError):
-    """The sentence says which one."""
-
-
-def check(holds: bool, sentence: str) -> None:
-    if not holds:
-        raise InvariantError(sentence)
-
-
-def content_of(entry: Entry) -> Content:
-    return entry.base, entry.end, entry.kind, entry.content
-
-
-class ListLog:
-    def __init__(self, entries: list[Entry] | None = None) -> None:
-        self.all: list[Entry] = entries or []
-
-    @property
-    def log_start(self) -> int:
-        return 0
-
-    @property
-    def epochs(self) -> list[EpochStart]:
-        return []
-
-    @property
-    def log_end(self) -> int:
-        return self.all[-1].end if self.all else 0
-
-    def entries(self, start: int, end: int) -> Iterator[Entry]:
-        return iter([entry for entry in self.all if entry.end > start and entry.base < end])
+Link = tuple[SpuId, SpuId]
+"""Follower and leader: the connection between two stores that the first one dials."""
 
 
 @dataclass(frozen=True)
@@ -73,38 +52,22 @@ class Spec:
     """What the Streaming Controller has stored, as it tells the stores."""
 
     leader: SpuId
-    incarnation: str
+    process: str
     epoch: Epoch
     live: dict[SpuId, str]
     version: int
 
 
-@dataclass
-class Store:
-    spu: SpuId
-    # On the disk:
-    log: ListLog = field(default_factory=ListLog)
-    synced: int = 0
-    """How many entries a power failure does not take."""
-    promised: Epoch = NO_EPOCH
-    doubt: bool = False
-    checkpoint: int = 0
-    # In the process:
-    starts: int = 0
-    is_up: bool = False
-    role: Leader | Follower | None = None
-    promise: Promise = field(default_factory=lambda: Promise(NO_EPOCH))
-    high_watermark: HighWatermark = field(default_factory=lambda: HighWatermark(0))
-    waiting: list[Entry] = field(default_factory=list)
-    checked: int = 0
-    """How many entries below the high watermark have been compared with what is committed."""
-    # What only the model knows:
-    is_damaged: bool = False
-    """A power failure took a part of its log, and it has not caught up since."""
+@dataclass(frozen=True)
+class Item:
+    """On its way."""
 
-    @property
-    def incarnation(self) -> str:
-        return f"{self.spu}.{self.starts}"
+    sender: SpuId
+    process: str
+    receiver: SpuId
+    message: object
+    link: Link | None = None
+    link_number: int = 0
 
 
 @dataclass(frozen=True)
@@ -123,10 +86,13 @@ class Faults:
     """The network between one store and the others fails, or works again."""
     breaks_off: float = 0.01
     """A process dies while it carries something out."""
+    link: float = 0.01
+    """The connection between two stores breaks; they connect again."""
 
 
-CALM = Faults(loss=0.01, repetition=0.01, disorder=0.1, kill=0.004, power=0.004, suspicion=0.004, breaks_off=0.002)
-WILD = Faults(loss=0.15, repetition=0.2, disorder=0.8, kill=0.015, power=0.015, suspicion=0.02, breaks_off=0.03)
+CALM = Faults(0.01, 0.01, 0.1, kill=0.004, power=0.004, suspicion=0.004, breaks_off=0.002, link=0.003)
+WILD = Faults(0.15, 0.2, 0.8, kill=0.015, power=0.015, suspicion=0.02, breaks_off=0.03, link=0.02)
+NONE = Faults(*[0.0] * 10)
 
 
 @dataclass
@@ -138,37 +104,47 @@ class Bugs:
     controller_ignores_incarnations: bool = False
     controller_ignores_versions: bool = False
     election_shrinks_live_set: bool = False
+    kill_ends_doubt: bool = False
+    sync_is_skipped: bool = False
+    keeps_a_checkpoint_above_a_cut: bool = False
+
+
+@dataclass(frozen=True)
+class World:
+    """What is the case all the time."""
+
+    policy: ReplicationPolicy
+    syncs: bool = False
+    """Nothing is acknowledged that is not on the disk: then all may lose power."""
+    unclean: bool = False
+    """A leader may be elected that lacks something."""
 
 
 class Cluster:
-    def __init__(
-        self, seed: int, policy: ReplicationPolicy, *, faults: Faults | None = None, bugs: Bugs | None = None
-    ) -> None:
+    def __init__(self, seed: int, world: World, *, faults: Faults | None = None, bugs: Bugs | None = None) -> None:
         self.random = random.Random(seed)
-        self.policy = policy
+        self.world = world
+        self.policy = policy = world.policy
         self.faults = faults or self.random.choice((CALM, Faults(), WILD))
         self.bugs = bugs or Bugs()
         self.now = 0.0
+        self.truth = Truth()
         count = policy.stores if isinstance(policy, Quorum) else 3
         self.stores = {SpuId(number): Store(SpuId(number)) for number in range(1, count + 1)}
-        self.network: list[tuple[SpuId, str, SpuId, str | None, object]] = []
-        """From whom and which process, to whom and which process (none: to whichever is there), what."""
-        self.spec = Spec(SpuId(0), "", NO_EPOCH, {}, 0)
-        self.registered: dict[SpuId, str] = {}
-        self.online: set[SpuId] = set()
-        self.log_ends: dict[SpuId, int] = {}
-        """As each store said when it registered."""
-        self.committed: list[Content] = []
-        self.acknowledged: list[Entry] = []
-        self.stamped: dict[tuple[int, int], Content] = {}
-        self.leaders: dict[int, str] = {}
-        self.next_content = 1
-        self.origins: dict[int, tuple[Epoch, int]] = {}
-        """Of each record: the epoch in which it was produced, and how many records were before it in that epoch."""
-        self.produced: Counter[Epoch] = Counter()
-        self.came_through: Counter[Epoch] = Counter()
+        self.network: list[Item] = []
+        self.links: dict[Link, int] = {}
+        """Those that are up, each with a number of its own."""
+        self.links_made = 0
+        self.lost: list[Link] = []
+        """Connections that are gone, and nobody has noticed it yet."""
         self.cut_off: SpuId | None = None
         """Neither reaches the other stores, nor is reached."""
+        # The Streaming Controller:
+        self.spec = Spec(CONTROLLER, "", NO_EPOCH, {}, 0)
+        self.registered: dict[SpuId, tuple[str, str]] = {}
+        """Process and incarnation."""
+        self.online: set[SpuId] = set()
+        self.leaders: dict[int, str] = {}
         for spu in self.stores:
             self.start(spu)
         self.elect()
@@ -183,22 +159,24 @@ class Cluster:
     def step(self) -> None:
         chance = self.random.random()
         spu = self.random.choice(list(self.stores))
-        if chance < 0.5:
+        if chance < 0.48:
             for _ in range(self.random.randint(1, 6)):
                 self.deliver()
-        elif chance < 0.62:
+        elif chance < 0.6:
             for leader in self.stores:
                 self.produce(leader)
-        elif chance < 0.78:
+        elif chance < 0.75:
             self.let_time_pass(self.random.random())
-        elif chance < 0.83:
+        elif chance < 0.8:
             self.tell(spu)
-        elif chance < 0.86:
+        elif chance < 0.83:
             self.notice(spu)
-        elif chance < 0.9:
+        elif chance < 0.87:
             self.sync(spu)
-        elif chance < 0.92:
+        elif chance < 0.91:
             self.start(spu)
+        elif chance < 0.92:
+            self.random.choice((self.delete, self.compact))(spu)
         else:
             self.go_wrong(spu)
         self.check_all()
@@ -210,8 +188,9 @@ class Cluster:
             (faults.kill, self.kill),
             (faults.power, self.lose_power),
             (faults.clean_stop, self.stop),
-            (faults.suspicion, lambda _: self.elect()),
+            (faults.suspicion, self.suspect),
             (faults.cut, self.cut_or_mend),
+            (faults.link, self.break_links),
         ):
             if chance < share * scale:
                 happens(spu)
@@ -219,39 +198,50 @@ class Cluster:
             chance -= share * scale
 
     def heal(self) -> None:
-        """No more faults: all must come back, agree, and have everything that was acknowledged."""
-        self.faults = Faults(0, 0, 0, 0, 0, 0, 0, 0, 0)
+        """No more faults: all must come back, agree, have everything that was acknowledged, and come to rest."""
+        self.faults = NONE
         self.cut_off = None
-        for spu in self.stores:
-            self.start(spu)
         for _ in range(60):
             for spu in self.stores:
+                self.start(spu)
                 self.notice(spu)
                 self.tell(spu)
+                self.connect(spu)
             self.deliver_all()
             self.let_time_pass(0.3)
             self.check_all()
         leader = self.stores[self.spec.leader]
         check(isinstance(leader.role, Leader) and leader.role.is_serving, "nobody leads when all is well again")
-        self.produce(leader.spu)
+        if self.random.random() < 0.5:
+            self.produce(leader.spu)
         for _ in range(8):
+            self.sync(leader.spu)
             self.deliver_all()
             self.let_time_pass(0.6)
         self.check_all()
         check(not leader.waiting, "what was produced when all was well is not acknowledged")
-        contents = [content_of(entry) for entry in leader.log.all]
         for store in self.stores.values():
-            check([content_of(entry) for entry in store.log.all] == contents, f"the log of {store.spu} is another one")
+            self.truth.check_is_whole(store)
+            check(store.log.log_start >= leader.log.log_start, f"{store.spu} keeps what the leader has deleted")
             check(store.high_watermark.value == leader.log.log_end, f"{store.spu} does not know that all is committed")
-        check(self.spec.live.keys() == self.stores.keys(), "not all are live when all is well again")
-        check(
-            {content_of(entry) for entry in self.acknowledged} <= set(contents), "something acknowledged has been lost"
-        )
+            check(
+                store.role is not None and store.role.deadline == math.inf, "something is to be done when all is done"
+            )
+        check(self.spec.live == {spu: store.incarnation for spu, store in self.stores.items()}, "not all are live")
+        self.truth.check_holds_acknowledged(leader)
 
     # time and messages
 
     def let_time_pass(self, seconds: float) -> None:
         self.now += seconds
+        for link in self.lost[:]:
+            if self.random.random() < 0.7:
+                self.notice_loss(link)
+        if self.cut_off is not None and self.random.random() < 0.3:
+            self.break_links(self.cut_off)
+        for spu in self.stores:
+            if self.random.random() < 0.5:
+                self.connect(spu)
         for store in self.stores.values():
             if store.role is not None and store.role.deadline <= self.now:
                 store.role.on_deadline(self.now)
@@ -265,21 +255,20 @@ class Cluster:
         item = self.network[index]
         if self.random.random() >= self.faults.repetition:
             del self.network[index]
-        sender, process, receiver, to_process, message = item
-        is_cut = self.cut_off in (sender, receiver) and 0 not in (sender, receiver)
-        if is_cut or self.random.random() < self.faults.loss:
+        is_gone = item.link is not None and self.links.get(item.link) != item.link_number
+        is_cut = item.link is not None and self.cut_off in item.link
+        if is_gone or is_cut or self.random.random() < self.faults.loss:
             return
-        if receiver == 0:
-            assert isinstance(message, ProposeLiveReplicas)
-            self.on_proposal(sender, process, message)
+        if isinstance(item.message, ProposeLiveReplicas):
+            self.on_proposal(item.sender, item.process, item.message)
             return
-        store = self.stores[receiver]
-        if not store.is_up or (to_process is not None and to_process != store.incarnation):
+        store = self.stores[item.receiver]
+        if not store.is_up:
             return
-        if isinstance(message, Spec):
-            self.on_spec(store, message)
+        if isinstance(item.message, Spec):
+            self.on_spec(store, item.message)
         else:
-            self.on_message(store, message)
+            self.on_message(store, item.message)
         self.carry_out(store)
 
     def deliver_all(self) -> None:
@@ -301,9 +290,9 @@ class Cluster:
             case Fenced() if isinstance(role, Leader):
                 role.on_fenced(message)
             case Seal() if isinstance(role, Follower):
-                role.on_seal(message, self.now)
+                role.on_seal(message)
             case Append() if isinstance(role, Follower):
-                role.on_append(message, self.now)
+                role.on_append(message)
             case _:
                 pass
 
@@ -327,10 +316,12 @@ class Cluster:
                 promise=store.promise,
                 high_watermark=store.high_watermark,
                 in_doubt=store.doubt,
+                syncs_before_acknowledging=self.world.syncs,
             )
-            store.role.on_linked(self.now)
-        elif spec.incarnation == store.incarnation and spec.epoch > store.promise.epoch:
-            check(self.leaders.setdefault(spec.epoch, store.incarnation) == store.incarnation, "two lead in one epoch")
+            if (store.spu, spec.leader) in self.links:
+                store.role.on_linked(self.now)
+        elif spec.process == store.process and spec.epoch > store.promise.epoch:
+            check(self.leaders.setdefault(spec.epoch, store.process) == store.process, "two lead in one epoch")
             store.role = Leader(
                 store.spu,
                 spec.epoch,
@@ -341,11 +332,51 @@ class Cluster:
                 in_doubt=store.doubt,
                 policy=self.policy,
                 live_replicas=LiveReplicas(
-                    store.spu, spec.epoch, spec.live, spec.version, limits=LAG, retry_seconds=1.0, now=self.now
+                    store.spu,
+                    store.incarnation,
+                    spec.epoch,
+                    spec.live,
+                    spec.version,
+                    limits=LAG,
+                    retry_seconds=1.0,
+                    now=self.now,
                 ),
                 limits=LIMITS,
+                syncs_before_acknowledging=self.world.syncs,
+                was_unclean=self.truth.unclean_epoch >= 0,
                 now=self.now,
             )
+
+    # connections
+
+    def connect(self, spu: SpuId) -> None:
+        store = self.stores[spu]
+        if not isinstance(store.role, Follower):
+            return
+        link = spu, store.role.leader
+        if link in self.links or self.cut_off in link or not self.stores[link[1]].is_up:
+            return
+        if link in self.lost:
+            self.notice_loss(link)
+        self.links_made += 1
+        self.links[link] = self.links_made
+        store.role.on_linked(self.now)
+        self.carry_out(store)
+
+    def break_links(self, spu: SpuId) -> None:
+        for link in list(self.links):
+            if spu in link:
+                del self.links[link]
+                self.lost.append(link)
+
+    def notice_loss(self, link: Link) -> None:
+        self.lost.remove(link)
+        follower, leader = (self.stores[spu] for spu in link)
+        if isinstance(follower.role, Follower) and follower.role.leader == leader.spu:
+            follower.role.on_link_lost()
+        if isinstance(leader.role, Leader):
+            leader.role.on_link_lost(follower.spu, self.now)
+            self.carry_out(leader)
 
     # what a store's shell does
 
@@ -355,6 +386,8 @@ class Cluster:
             return
         ready = role.take_ready()
         breaks_off = self.random.random() < self.faults.breaks_off and bool(ready.persist)
+        if breaks_off and self.gives_up_recovery(store, ready.persist):
+            return
         count = self.random.randrange(len(ready.persist) + 1) if breaks_off else len(ready.persist)
         for effect in ready.persist[:count]:
             self.persist(store, effect)
@@ -364,12 +397,28 @@ class Cluster:
         for receiver, message in ready.send:
             self.send(store, receiver, message)
         if ready.propose is not None:
-            self.network.append((store.spu, store.incarnation, SpuId(0), None, ready.propose))
+            self.network.append(Item(store.spu, store.process, CONTROLLER, ready.propose))
         if ready.acknowledged_end is not None:
             self.acknowledge(store, ready.acknowledged_end)
         if ready.fenced_by is not None:
             store.role = None
             store.waiting.clear()
+
+    def gives_up_recovery(self, store: Store, effects: list[Persist]) -> bool:
+        """The store that has what the leader lacks is gone before it could send it."""
+        role = store.role
+        if not isinstance(role, Leader) or StorePromise(role.epoch) in effects:
+            return False
+        for effect in effects:
+            for entry in effect.entries if isinstance(effect, AppendEntries) else ():
+                if entry.kind not in (EntryKind.HOLE, EntryKind.BRIDGE) and content_of(entry) not in map(
+                    content_of, store.log.all
+                ):
+                    holders = role.holders_of(entry)
+                    check(bool(holders), "nobody has what the leader recovers")
+                    role.on_recovery_failed(self.random.choice(holders), self.now)
+                    return True
+        return False
 
     def persist(self, store: Store, effect: Persist) -> None:
         log = store.log
@@ -379,129 +428,156 @@ class Cluster:
                 if not self.bugs.forgets_promise:
                     store.promised = epoch
             case EndDoubt():
-                store.doubt, store.synced = False, len(log.all)
+                store.doubt = False
+                store.sync()
                 if not isinstance(self.policy, Live):
                     store.is_damaged = False
+            case Sync():
+                if not self.bugs.sync_is_skipped:
+                    store.sync()
+            case AdvanceLogStart(offset):
+                log.advance_log_start(offset)
             case Cut(end):
                 check(not isinstance(store.role, Leader) or not store.waiting, "a leader that serves cuts its log")
-                log.all = [entry for entry in log.all if entry.base < end]
-                check(log.log_end <= end, "a cut goes through an entry")
-                check(store.checked <= len(log.all), "something committed was cut")
-                store.synced = min(store.synced, len(log.all))
+                check(store.checked_end <= end or self.world.unclean, "something committed was cut")
+                if not self.bugs.keeps_a_checkpoint_above_a_cut:
+                    store.checkpoint = min(store.checkpoint, end)
+                store.checked_end = min(store.checked_end, end)
+                log.cut(end)
             case Restamp(base, end, epoch):
                 for index, entry in enumerate(log.all):
                     if base <= entry.base < end:
-                        log.all[index] = self.stamp(entry.stamped(epoch))
+                        log.all[index] = entry.stamped(epoch)
+                        self.truth.on_stamped(log.all[index])
             case AppendEntries(entries):
                 for entry in entries:
-                    check(entry.base == log.log_end, "an entry is not where the log ends")
-                    log.all.append(self.stamp(entry))
-
-    def stamp(self, entry: Entry) -> Entry:
-        content = content_of(entry)
-        check(self.stamped.setdefault((entry.epoch, entry.base), content) == content, "an epoch and offset name two")
-        return entry
+                    log.append(entry)
+                    self.truth.on_stamped(entry)
 
     def send(self, store: Store, receiver: SpuId, message: Message) -> None:
         epoch = message.promised if isinstance(message, Fenced) else message.epoch
         if not isinstance(message, Fenced) and epoch >= store.promise.epoch:
             check(store.promised >= epoch, "a message left before its epoch was on the disk")
-        to_process = self.stores[receiver].incarnation if isinstance(store.role, Leader) else None
-        self.network.append((store.spu, store.incarnation, receiver, to_process, message))
+        link = (receiver, store.spu) if isinstance(store.role, Leader) else (store.spu, receiver)
+        if link in self.links:
+            self.network.append(Item(store.spu, store.process, receiver, message, link, self.links[link]))
 
     def produce(self, spu: SpuId) -> None:
         store = self.stores[spu]
-        if not isinstance(store.role, Leader) or not store.role.is_serving:
+        role = store.role
+        if not isinstance(role, Leader) or not role.is_serving or role.is_stopping:
             return
         for _ in range(self.random.randint(1, 3)):
-            end = store.log.log_end + self.random.choice((1, 1, 3))
-            entry = Entry(store.log.log_end, end, store.role.epoch, self.next_content)
-            self.origins[self.next_content] = store.role.epoch, self.produced[store.role.epoch]
-            self.produced[store.role.epoch] += 1
-            self.next_content += 1
-            store.log.all.append(self.stamp(entry))
+            base = store.log.log_end
+            entry = self.truth.next_entry(base, base + self.random.choice((1, 1, 3)), role.epoch)
+            self.truth.on_stamped(entry)
+            store.log.append(entry)
             store.waiting.append(entry)
-        store.role.on_appended(self.now)
+        role.on_appended(self.now)
         self.carry_out(store)
 
     def acknowledge(self, store: Store, end: int) -> None:
         released = [entry for entry in store.waiting if entry.end <= end]
         del store.waiting[: len(released)]
-        self.acknowledged.extend(released)
-        if released:
-            self.check_policy_holds(content_of(released[-1]))
+        assert isinstance(store.role, Leader)
+        self.truth.on_acknowledged(released, store.role.epoch)
+        if released and store.role.epoch >= self.truth.unclean_epoch:
+            self.check_policy_holds(released[-1])
 
     def sync(self, spu: SpuId) -> None:
         store = self.stores[spu]
         if store.is_up:
-            store.synced = len(store.log.all)
+            store.sync()
             store.checkpoint = store.high_watermark.value
+            if isinstance(store.role, Leader) and store.role.is_serving:
+                store.role.on_synced(store.log.log_end, self.now)
+                self.carry_out(store)
+
+    def delete(self, spu: SpuId) -> None:
+        """Retention, or DeleteRecords: what is committed."""
+        store = self.stores[spu]
+        if store.is_up and store.high_watermark.value > store.log.log_start and not store.is_outdated:
+            offset = self.random.randint(store.log.log_start, store.high_watermark.value)
+            store.log.advance_log_start(offset)
+            self.truth.on_deleted(offset)
+            if isinstance(store.role, Leader):
+                store.role.on_deleted(self.now)
+
+    def compact(self, spu: SpuId) -> None:
+        store = self.stores[spu]
+        end = store.high_watermark.value
+        if not store.is_up or store.is_outdated:
+            return
+        candidates = [entry for entry in store.log.all if entry.end <= end]
+        for entry in candidates[:-1]:  # the last batch of a segment stays
+            if entry.kind in (EntryKind.EVENT, EntryKind.COMPACTED) and self.random.random() < 0.3:
+                store.log.compact(entry, wholly=self.random.random() < 0.5)
+                self.truth.on_compacted(entry)
 
     # what goes wrong
 
     def kill(self, spu: SpuId) -> None:
+        """The process dies; all it has written is there when the next one starts."""
         store = self.stores[spu]
         store.is_up, store.role = False, None
         store.waiting.clear()
-        store.doubt = True
+        self.break_links(spu)
 
     def lose_power(self, spu: SpuId) -> None:
-        """Only while somebody else has what this one may lose: more than that, no policy promises."""
+        """Only while somebody else has what this one may lose: else nothing helps but to sync first."""
         store = self.stores[spu]
         if not store.is_up:
             return
         damaged = {other for other, its in self.stores.items() if its.is_damaged or other == spu}
-        if isinstance(self.policy, Quorum):
-            if len(damaged) >= self.policy.writes:
+        if not self.world.syncs:
+            if isinstance(self.policy, Quorum):
+                if len(damaged) >= self.policy.writes:
+                    return
+            elif self.spec.live.keys() <= damaged:
                 return
-        elif self.spec.live.keys() <= damaged:
-            return
         self.kill(spu)
         store.is_damaged = True
-        store.log.all = store.log.all[: self.random.randint(store.synced, len(store.log.all))]
-        self.network = [item for item in self.network if not (item[0] == spu and item[2] == 0)]
+        store.lose_unsynced(self.random)
+        store.doubt = True
+        self.network = [item for item in self.network if not (item.sender == spu and item.receiver == CONTROLLER)]
 
     def cut_or_mend(self, spu: SpuId) -> None:
         self.cut_off = spu if self.cut_off is None else None
 
     def stop(self, spu: SpuId) -> None:
         store = self.stores[spu]
-        if store.is_up:
+        role = store.role
+        if isinstance(role, Leader) and not role.is_stopping and self.random.random() < 0.7:
+            role.on_stopping(self.now)
+            self.carry_out(store)
+        elif store.is_up:
+            if isinstance(role, Leader) and role.is_settled and role.epoch == self.spec.epoch:
+                end = store.log.log_end
+                knows = all(self.stores[live].high_watermark.value >= end for live in self.spec.live)
+                check(knows or self.world.unclean, "all is settled, and a live replica does not know it")
             self.sync(spu)
-            was_in_doubt = store.doubt
             self.kill(spu)
-            store.doubt = was_in_doubt
 
     def start(self, spu: SpuId) -> None:
         store = self.stores[spu]
         if store.is_up:
             return
-        store.is_up = True
-        store.starts += 1
-        store.promise = Promise(store.promised)
-        store.high_watermark = HighWatermark(min(store.checkpoint, store.log.log_end))
-        store.synced = len(store.log.all)
-        store.checked = 0
+        if store.doubt and self.bugs.kill_ends_doubt and not store.is_damaged:
+            store.doubt = False
+        if store.doubt:
+            store.number += 1
+        store.start()
         if self.bugs.cuts_to_high_watermark_at_start:
-            store.log.all = [entry for entry in store.log.all if entry.base < store.high_watermark.value]
-        self.register(spu)
+            store.log.cut(store.high_watermark.value)
+        self.registered[spu] = store.process, store.incarnation
+        self.online.add(spu)
+        if self.spec.leader in (spu, CONTROLLER):
+            self.elect()
 
     # the Streaming Controller
 
-    def register(self, spu: SpuId) -> None:
-        """After a clean stop, the new process has what the old one had."""
-        store = self.stores[spu]
-        before = self.registered.get(spu)
-        self.registered[spu] = store.incarnation
-        self.online.add(spu)
-        self.log_ends[spu] = store.log.log_end
-        if not store.doubt and before is not None and self.spec.live.get(spu) == before:
-            self.store_live({**self.spec.live, spu: store.incarnation})
-        if self.spec.leader in (spu, 0):
-            self.elect()
-
     def store_live(self, live: dict[SpuId, str]) -> None:
-        self.spec = Spec(self.spec.leader, self.spec.incarnation, self.spec.epoch, live, self.spec.version + 1)
+        self.spec = Spec(self.spec.leader, self.spec.process, self.spec.epoch, live, self.spec.version + 1)
 
     def notice(self, spu: SpuId) -> None:
         if self.stores[spu].is_up:
@@ -509,19 +585,37 @@ class Cluster:
         else:
             self.online.discard(spu)
         leader = self.spec.leader
-        if leader not in self.online or self.registered.get(leader) != self.spec.incarnation:
+        if leader not in self.online or self.registered[leader][0] != self.spec.process:
+            self.elect()
+
+    def suspect(self, spu: SpuId) -> None:
+        if self.world.unclean and self.random.random() < 0.3:
+            self.elect_uncleanly(spu)
+        else:
             self.elect()
 
     def elect(self) -> None:
+        """Nobody is taken out of the live set: the leader does that, once it leads."""
         candidates = self.candidates()
         if not candidates:
             return
-        leader = self.random.choice(candidates)
-        live = dict(self.spec.live) or {leader: ""}
+        live = self.spec.live or {spu: self.registered[spu][1] for spu in self.online}
         if self.bugs.election_shrinks_live_set:
-            live = {spu: process for spu, process in live.items() if spu in self.online}
-        live[leader] = self.registered[leader]
-        self.spec = Spec(leader, live[leader], Epoch(self.spec.epoch + 1), live, self.spec.version + 1)
+            live = {spu: incarnation for spu, incarnation in live.items() if spu in self.online}
+        self.store_leader(self.random.choice(candidates), live)
+
+    def elect_uncleanly(self, spu: SpuId) -> None:
+        if spu not in self.online or not self.stores[spu].is_up:
+            return
+        self.truth.on_unclean_election(self.stores[spu], Epoch(self.spec.epoch + 1))
+        for store in self.stores.values():
+            store.is_outdated = store.spu != spu
+            store.checked_end = 0
+        self.store_leader(spu, {spu: self.registered[spu][1]})
+
+    def store_leader(self, leader: SpuId, live: dict[SpuId, str]) -> None:
+        epoch, version = Epoch(self.spec.epoch + 1), self.spec.version + 1
+        self.spec = Spec(leader, self.registered[leader][0], epoch, live, version)
         for spu in self.stores:
             self.tell(spu)
 
@@ -529,37 +623,37 @@ class Cluster:
         live = self.spec.live
         if not live or not isinstance(self.policy, Live):
             return sorted(self.online)
-        sure = [spu for spu, process in live.items() if spu in self.online and self.registered[spu] == process]
+        sure = [spu for spu, name in live.items() if spu in self.online and self.registered[spu][1] == name]
         if self.bugs.controller_ignores_incarnations:
             sure = [spu for spu in live if spu in self.online]
         if sure:
             return sure
-        if live.keys() <= self.online and all(self.registered[spu] != live[spu] for spu in live):
-            return [max(live, key=lambda spu: self.log_ends[spu])]
+        if live.keys() <= self.online and all(self.registered[spu][1] != live[spu] for spu in live):
+            return [max(live, key=lambda spu: self.stores[spu].log.log_end)]
         return []
 
     def tell(self, spu: SpuId) -> None:
-        self.network.append((SpuId(0), "", spu, self.registered.get(spu), self.spec))
+        self.network.append(Item(CONTROLLER, "", spu, self.spec))
 
     def on_proposal(self, sender: SpuId, process: str, proposal: ProposeLiveReplicas) -> None:
         spec = self.spec
         members = dict(proposal.members)
-        entering = {spu: name for spu, name in members.items() if name}
+        named = {spu: name for spu, name in members.items() if name}
         is_current = (
             proposal.epoch == spec.epoch
             and (proposal.version == spec.version or self.bugs.controller_ignores_versions)
             and sender == spec.leader
-            and process == spec.incarnation == self.registered[sender]
+            and process == spec.process == self.registered[sender][0]
             and all(name or spu in spec.live for spu, name in members.items())
         )
         if is_current:
-            is_known = all(self.registered.get(spu) == name for spu, name in entering.items())
+            is_known = all(self.registered[spu][1] == name for spu, name in named.items())
             if is_known or self.bugs.controller_ignores_incarnations:
                 self.store_live({spu: name or spec.live[spu] for spu, name in members.items()})
             else:
                 self.store_live(spec.live)  # so that the leader may give this proposal up
-                entering = {}
-            for spu, name in entering.items():
+                named = {}
+            for spu, name in named.items():
                 store = self.stores[spu]
                 if store.is_up and name == store.incarnation and isinstance(self.policy, Live):
                     store.is_damaged = False
@@ -571,43 +665,27 @@ class Cluster:
         check(self.spec.live.keys() <= self.stores.keys(), "somebody is live that holds nothing")
         for store in self.stores.values():
             if store.is_up:
-                self.check_committed(store)
+                self.note_whether_outdated(store)
+                if not store.is_outdated:
+                    self.truth.check_committed(store)
         role = self.stores[self.spec.leader].role if self.spec.leader else None
         if isinstance(role, Leader) and role.epoch == self.spec.epoch and role.is_serving:
-            self.check_holds_acknowledged(self.stores[self.spec.leader])
+            self.truth.check_holds_acknowledged(self.stores[self.spec.leader])
 
-    def check_committed(self, store: Store) -> None:
-        """Below the high watermark there is one log, whoever holds it; producers' acknowledgements lie in it."""
-        end = store.high_watermark.value
-        check(end <= store.log.log_end, "a high watermark lies beyond its log")
-        entries = store.log.all
-        while store.checked < len(entries) and entries[store.checked].end <= end:
-            content = content_of(entries[store.checked])
-            if store.checked == len(self.committed):
-                self.committed.append(content)
-                self.check_order(entries[store.checked])
-            check(self.committed[store.checked] == content, "two logs differ below the high watermark")
-            store.checked += 1
+    def note_whether_outdated(self, store: Store) -> None:
+        role = store.role
+        if store.is_outdated and role is not None and role.epoch >= self.truth.unclean_epoch:
+            if isinstance(role, Follower):
+                store.is_outdated = not (role.is_compared and role.matched_end >= store.high_watermark.value)
+            else:
+                store.is_outdated = False
 
-    def check_order(self, entry: Entry) -> None:
-        """What comes through of an epoch is a beginning of it: no record without those before it."""
-        if entry.kind is EntryKind.EVENT:
-            epoch, place = self.origins[entry.content]
-            check(place == self.came_through[epoch], "a record came through without one before it")
-            self.came_through[epoch] += 1
-
-    def check_holds_acknowledged(self, store: Store) -> None:
-        """A leader that serves has all that was ever acknowledged, each where it was."""
-        entries = {entry.base: entry for entry in store.log.all}
-        for entry in self.acknowledged:
-            mine = entries.get(entry.base)
-            check(mine is not None and mine.same_as(entry), "a leader lacks something that was acknowledged")
-
-    def check_policy_holds(self, content: Content) -> None:
+    def check_policy_holds(self, entry: Entry) -> None:
         holders = {
             spu
             for spu, store in self.stores.items()
-            if store.is_damaged or any(content_of(entry) == content for entry in store.log.all)
+            if (store.is_damaged and not self.world.syncs)
+            or self.truth.holds(store, entry, store.synced if self.world.syncs else store.log.all)
         }
         if isinstance(self.policy, Quorum):
             check(len(holders) >= self.policy.writes, "acknowledged by too few")
@@ -615,10 +693,10 @@ class Cluster:
             check(self.spec.live.keys() <= holders, "acknowledged, and a live replica does not have it")
 
 
-def run(seed: int, policy: ReplicationPolicy, *, steps: int = 300, bugs: Bugs | None = None) -> Cluster:
-    cluster = Cluster(seed, policy, bugs=bugs)
+def run(seed: int, world: World, *, steps: int = 300, bugs: Bugs | None = None) -> Cluster:
+    cluster = Cluster(seed, world, bugs=bugs)
     try:
         cluster.run(steps)
     except AssertionError as error:
-        raise InvariantError(f"seed {seed}, {policy}: {error}") from error
+        raise InvariantError(f"seed {seed}, {world}: {error}") from error
     return cluster

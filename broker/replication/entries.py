@@ -2,6 +2,9 @@
 
 The identity covers neither offsets nor epoch, as a batch's own checksum does not. So the epoch of an entry can be
 stamped anew in place, and two stores can find out that they have the same without looking at the bytes.
+
+Entries follow each other without gaps, and each is as it was produced, until compaction takes records away. It does so
+below the high watermark only: so a gap, or an entry that has lost something, tells that all before was committed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +21,8 @@ class EntryKind(Enum):
     """Offsets that no store holds; written by recovery."""
     BRIDGE = 2
     """Ends what was recovered; one offset."""
+    COMPACTED = 3
+    """Events of which some are gone: fewer records than offsets."""
 
 
 class EpochStart(NamedTuple):
@@ -34,14 +39,27 @@ class Entry:
     epoch: Epoch
     """Of the leader that replicated it last."""
     content: int = 0
-    """The batch's checksum; of a hole 0, of a bridge the epoch that it names."""
+    """The batch's checksum; of a bridge the epoch that it names, of a hole 0."""
     kind: EntryKind = EntryKind.EVENT
     size: int = 1
     """In bytes."""
 
     def same_as(self, other: "Entry") -> bool:
-        """All but the epoch is the same."""
-        return (self.base, self.end, self.kind, self.content) == (other.base, other.end, other.kind, other.content)
+        """It is the same for sure: of one content, or of one epoch, which has but one content at an offset."""
+        if self.base != other.base or self.end != other.end:
+            return False
+        if self.epoch == other.epoch or self.kind is EntryKind.HOLE is other.kind:
+            return True
+        return self.content == other.content and self.kind is other.kind
+
+    def may_be(self, other: "Entry") -> bool:
+        """Nobody can tell from the content, because one of them has lost some of it."""
+        return (
+            self.base == other.base
+            and self.end == other.end
+            and EntryKind.COMPACTED in (self.kind, other.kind)
+            and {self.kind, other.kind} <= {EntryKind.EVENT, EntryKind.COMPACTED}
+        )
 
     def stamped(self, epoch: Epoch) -> "Entry":
         return self if self.epoch == epoch else replace(self, epoch=epoch)
@@ -70,3 +88,18 @@ class ReplicaLog(Protocol):
 
 def end_of(entries: Sequence[Entry], otherwise: int) -> int:
     return entries[-1].end if entries else otherwise
+
+
+def compacted_end(entries: Sequence[Entry], start: int) -> int:
+    """Up to where compaction has been here for sure: where the last gap or compacted entry from `start` on ends.
+
+    0 if there is none.
+    """
+    end, position = 0, start
+    for entry in entries:
+        if entry.kind is EntryKind.COMPACTED:
+            end = entry.end
+        elif entry.base > position:
+            end = entry.base
+        position = entry.end
+    return end

@@ -5,15 +5,15 @@ may be behind. So nothing is cut but what a leader of the newest epoch shows to 
 """
 
 import math
-from collections.abc import Sequence
 
 from tailrace.protocol.ids import Epoch, SpuId
 
-from .entries import Entry, ReplicaLog
+from .agreement import agreed_end
+from .entries import ReplicaLog, compacted_end, end_of
 from .high_watermark import HighWatermark
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .ready import AdvanceLogStart, AppendEntries, Cut, EndDoubt, Ready, StorePromise, Sync
-from .recovery import restamps
+from .rewriting import rewritten
 from .sealing import Promise
 
 
@@ -38,6 +38,10 @@ class Follower:
         self._promise = promise
         self._high_watermark = high_watermark
         self._hello_again_seconds = hello_again_seconds
+        self.is_compared = False
+        """With the leader of this epoch, by the epochs in both logs."""
+        self._synced_end = 0
+        """Up to here what was matched in this epoch is on the disk, as far as is known."""
         self._ready = Ready()
         self.leader = leader
         self.epoch = epoch
@@ -52,7 +56,7 @@ class Follower:
     # what happened
 
     def on_linked(self, now: float) -> None:
-        """There is a connection to the leader's SPU, a new one or the first."""
+        """There is a connection to the leader's SPU, the first one or another."""
         self.deadline = now
         self.on_deadline(now)
 
@@ -64,36 +68,34 @@ class Follower:
             self._send(Hello(self.epoch, self._spu, self._incarnation))
             self.deadline = now + self._hello_again_seconds
 
-    def on_seal(self, seal: Seal, now: float) -> None:
-        if not self._accepts(seal.epoch, now):
+    def on_seal(self, seal: Seal) -> None:
+        if not self._accepts(seal.epoch):
             return
-        start, end = seal.entries_from, self._log.log_end
-        if start is None:
-            entries: tuple[Entry, ...] = ()
-        else:
-            entries = tuple(self._log.entries(min(start, self._high_watermark.value), end))
+        log, start = self._log, seal.entries_from
+        if seal.log_end is not None and not self.is_compared:
+            self._compare(seal, seal.log_end)
+        high_watermark, log_end = min(self._high_watermark.value, self.matched_end), log.log_end
+        entries = () if start is None else tuple(log.entries(min(start, high_watermark), log_end))
         self._send(
-            SealReply(self.epoch, self._spu, self._incarnation, self._high_watermark.value, end, self.in_doubt, entries)
+            SealReply(
+                self.epoch,
+                self._spu,
+                self._incarnation,
+                high_watermark,
+                log_end,
+                self.in_doubt,
+                entries,
+                log.log_start,
+            )
         )
 
-    def on_append(self, append: Append, now: float) -> None:
-        if not self._accepts(append.epoch, now):
+    def on_append(self, append: Append) -> None:
+        if not self._accepts(append.epoch):
             return
-        missed = append.base > self.matched_end
-        log_end = self._log.log_end
-        if not missed:
-            log_end = self._match([entry for entry in append.entries if entry.end > self.matched_end])
-            if log_end > self.matched_end == append.log_end:
-                self._ready.persist.append(Cut(self.matched_end))
-                log_end = self.matched_end
-            self._high_watermark.advance(min(append.high_watermark, self.matched_end))
-            if append.log_start > self._log.log_start:
-                self._ready.persist.append(AdvanceLogStart(min(append.log_start, self._high_watermark.value)))
-            if self.syncs_before_acknowledging and self._ready.persist:
-                self._ready.persist.append(Sync())
-            if self.in_doubt and self.matched_end >= append.log_end:
-                self._ready.persist.append(EndDoubt())
-                self.in_doubt = False
+        self.is_compared = True
+        begins_anew = self.matched_end < append.base <= append.log_start
+        missed = append.base > self.matched_end and not begins_anew
+        log_end = self._log.log_end if missed else self._match(append, begins_anew)
         self._send(
             AppendReply(
                 self.epoch,
@@ -110,7 +112,69 @@ class Follower:
         ready, self._ready = self._ready, Ready()
         return ready
 
-    def _accepts(self, epoch: Epoch, now: float) -> bool:
+    # what becomes of the log
+
+    def _compare(self, seal: Seal, log_end: int) -> None:
+        """Below the high watermark it is the leader's log, unless one was elected that lacked something of it."""
+        self.is_compared = True
+        log = self._log
+        agreed = agreed_end(log.epochs, log.log_end, seal.epochs, log_end)
+        floor = max(log.log_start, seal.log_start)
+        end = min(self._high_watermark.value, max(agreed, floor), log.log_end, log_end)
+        self.matched_end = min((entry.base for entry in log.entries(end, end + 1)), default=end)
+
+    def _match(self, append: Append, begins_anew: bool) -> int:
+        """Makes the log the leader's from the matched end on, as far as this goes. Returns its new end.
+
+        `begins_anew`: the leader has deleted what this log lacks. What it may have behind that is kept.
+        """
+        persist = self._ready.persist
+        if begins_anew:
+            self.matched_end = append.base
+        log_end = self._rewrite(append, begins_anew)
+        if log_end > self.matched_end == append.log_end:
+            log_end = self.matched_end
+            persist.append(Cut(log_end))
+            self._high_watermark.fall_back(log_end)
+        self._high_watermark.advance(min(append.high_watermark, self.matched_end))
+        log_start = min(append.log_start, self._high_watermark.value)
+        if log_start > self._log.log_start and not (begins_anew and log_start <= append.base):
+            persist.append(AdvanceLogStart(log_start))
+        if self.syncs_before_acknowledging and self._synced_end < self.matched_end:
+            persist.append(Sync())
+            self._synced_end = self.matched_end
+        if self.in_doubt and self.matched_end >= append.log_end:
+            persist.append(EndDoubt())
+            self.in_doubt = False
+        return log_end
+
+    def _rewrite(self, append: Append, begins_anew: bool) -> int:
+        persist, log, start = self._ready.persist, self._log, self.matched_end
+        log_end = log.log_end
+        entries = append.entries
+        if entries and entries[0].end <= start:
+            entries = tuple(entry for entry in entries if entry.end > start)
+        if not entries and not begins_anew:
+            return log_end
+        self.matched_end = end = end_of(entries, start)
+        if log_end <= start and not begins_anew:
+            persist.append(AppendEntries(entries))
+            log_end = end
+        else:
+            own = [entry for entry in log.entries(start, max(end, start + 1)) if entries or entry.base < start]
+            log_end = max(log_end, end)
+            begin_at = start if begins_anew and start > log.log_start else None
+            for change in rewritten(own, log.log_end, entries, begin_at=begin_at):
+                persist.append(change)
+                if isinstance(change, Cut):
+                    self._high_watermark.fall_back(change.log_end)
+                    log_end = end
+        self._high_watermark.advance(compacted_end(entries, start))
+        return log_end
+
+    # what is said
+
+    def _accepts(self, epoch: Epoch) -> bool:
         assert not self._ready.persist, "what was asked for before has not been carried out"
         if self._promise.refuses(epoch):
             self._send(Fenced(self._promise.epoch))
@@ -125,24 +189,8 @@ class Follower:
         if epoch > self.epoch:
             self.epoch = epoch
             self.matched_end = self._high_watermark.value
-
-    def _match(self, entries: Sequence[Entry]) -> int:
-        """Makes the log the leader's from the matched end on, as far as these entries reach. Returns its new end."""
-        log_end = self._log.log_end
-        if not entries:
-            return log_end
-        own = list(self._log.entries(self.matched_end, max(entries[-1].end, self.matched_end + 1)))
-        same = 0
-        while same < min(len(own), len(entries)) and own[same].same_as(entries[same]):
-            same += 1
-        self._ready.persist.extend(restamps(own[:same], entries[:same]))
-        self.matched_end = entries[-1].end
-        if same == len(entries):
-            return log_end
-        if same < len(own):
-            self._ready.persist.append(Cut(own[same].base))
-        self._ready.persist.append(AppendEntries(tuple(entries[same:])))
-        return self.matched_end
+            self.is_compared = False
+            self._synced_end = 0
 
     def _send(self, message: Message) -> None:
         self._ready.send.append((self.leader, message))

@@ -1,4 +1,6 @@
-"""The high watermark of one replica: up to where all is committed. It never falls."""
+"""The high watermark of one replica: up to where all is committed. It never falls, but for an unclean election."""
+
+from .entries import ReplicaLog, compacted_end
 
 
 class HighWatermark:
@@ -16,3 +18,20 @@ class HighWatermark:
             return False
         self.value = end
         return True
+
+    def fall_back(self, end: int) -> None:
+        """A leader that was elected uncleanly never had what was committed from here on."""
+        self.value = min(self.value, end)
+
+
+def high_watermark_at_start(log: ReplicaLog, checkpoint: int) -> int:
+    """What a store knows of it when it opens a log: the one it wrote down last, or more, if the log itself tells more.
+
+    Only what was committed is ever deleted or compacted: so all before the log's start was, and all before a gap. It is
+    the end of an entry in any case: a log may start in the midst of one.
+    """
+    value = min(max(checkpoint, log.log_start), log.log_end)
+    entries = list(log.entries(value, log.log_end))
+    if entries and entries[0].base < value:
+        value = entries[0].end
+    return max(value, compacted_end(entries, value))

@@ -2,22 +2,26 @@
 
 Whatever it acknowledges, any later leader finds: on every live replica, or on enough stores that whoever seals meets
 one. It never cuts its log once it serves, so that its epoch and an offset name one content for ever.
+
+A follower that has everything, and knows that it is committed, is left in peace: thousands of partitions at rest cost
+nothing. Whether it is still there is the connection's business.
 """
 
 import math
-from collections import deque
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tailrace.protocol.ids import Epoch, SpuId
 
 from .entries import Entry, ReplicaLog
+from .follower_link import FollowerLink
 from .high_watermark import HighWatermark
-from .live_replicas import FollowerStanding, LiveReplicas
+from .live_replicas import LiveReplicas
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
-from .ready import EndDoubt, Ready, StorePromise
-from .recovery import begins_like, bridge, merge, rewritten
+from .ready import AdvanceLogStart, EndDoubt, Ready, StorePromise, Sync
+from .recovery import recover
+from .rewriting import rewritten
 from .sealing import Promise, Sealing
 
 
@@ -27,32 +31,9 @@ class LeaderLimits:
     appends_in_flight_max: int = 8
     """For each follower; with the size of one, the window."""
     quiet_seconds_max: float = 0.5
-    """After so long without an answer a follower is sent something again."""
+    """A follower that lacks something and has not answered for so long is sent something again."""
     high_watermark_delay_seconds: float = 0.01
     """So long a new high watermark waits for entries that take it along."""
-
-
-@dataclass(slots=True)
-class _Link:
-    """A follower, in the process that said Hello."""
-
-    incarnation: str
-    matched_end: int | None = None
-    """None until it has answered the seal."""
-    high_watermark: int = 0
-    sent_end: int = 0
-    in_flight: deque[int] = field(default_factory=deque)
-    """Ends of what was sent and has not been matched."""
-    sent_again_from: int | None = None
-    """One gap makes many replies; it is closed once."""
-    quiet_at: float = 0.0
-    asked_at: float = -math.inf
-    log_end_when_asked: int = 0
-    """How long the leader's log was at that time: who matches it later was caught up then."""
-
-    def rewind(self, to: int) -> None:
-        self.sent_end = to
-        self.in_flight.clear()
 
 
 class Leader:
@@ -70,6 +51,7 @@ class Leader:
         live_replicas: LiveReplicas,
         limits: LeaderLimits,
         syncs_before_acknowledging: bool = False,
+        was_unclean: bool = False,
         now: float,
     ) -> None:
         self._spu = spu
@@ -79,21 +61,36 @@ class Leader:
         self._high_watermark = high_watermark
         self._policy = policy
         self._limits = limits
-        self._links: dict[SpuId, _Link] = {}
-        self._sealing = Sealing(policy, high_watermark.value)
+        self._links: dict[SpuId, FollowerLink] = {}
+        self._matched: dict[SpuId, int] = {}
+        """Matched ends, the own one among them."""
+        self._offline: set[SpuId] = set()
+        self._sealing = Sealing(policy)
         self._recovers_from = high_watermark.value
-        self._ready = Ready()
+        self._known_high_watermark = high_watermark.value
+        """The largest that any store knows."""
+        self._tell_at = math.inf
+        """When followers are told of the high watermark that is new."""
         self._synced_end = 0
+        self._newest: Append | None = None
+        """What was sent last: what one follower gets, the next one gets too."""
+        self._was_unclean = was_unclean
+        """A leader of this partition was once elected that may have lacked something: this one, or an earlier one."""
+        self._ready = Ready()
         self.epoch = epoch
         self.live_replicas = live_replicas
+        self.syncs_before_acknowledging = syncs_before_acknowledging
+        """The own log counts as far as it is on the disk: `on_synced` says how far that is."""
         self.is_serving = False
         """Accepts batches; before that, nobody knows where the log ends."""
-        self.is_over = False
         self.is_stopping = False
-        self.syncs_before_acknowledging = syncs_before_acknowledging
+        self.is_over = False
         self.recovered_end = 0
         """Up to here goes what earlier epochs left, with the bridge: one segment, sealed when this is committed."""
-        self._seal_own_store(in_doubt, now)
+        if promise.renew(epoch):
+            self._ready.persist.append(StorePromise(epoch))
+        self._seal_own_store(in_doubt)
+        self._recover_if_sealed(now)
 
     # what is
 
@@ -105,89 +102,118 @@ class Leader:
     def has_sealed_earlier_segments(self) -> bool:
         return self.is_serving and self.high_watermark >= self.recovered_end
 
+    def may_roll(self, open_segment_base: int) -> bool:
+        """Whether a segment may be opened behind the open one: there are never three that are not committed."""
+        return self.has_sealed_earlier_segments and self.high_watermark >= open_segment_base
+
     @property
     def is_settled(self) -> bool:
-        """Every live follower has all, and knows that it is committed: another leader will have nothing to recover."""
+        """All is committed and every live replica knows it: the next leader will have nothing to recover."""
         log_end = self._log.log_end
-        followers = [self._links.get(spu) for spu in self.live_replicas.stored if spu != self._spu]
+        followers = [self._links.get(spu) for spu in self.live_replicas.counting if spu != self._spu]
         return self.high_watermark == log_end and all(
             link is not None and link.high_watermark == log_end for link in followers
         )
-
-    def holders_of(self, entry: Entry) -> list[SpuId]:
-        """The followers that said, when they were sealed, that they have this entry."""
-        return [
-            spu
-            for spu, entries in self._sealing.entries.items()
-            if spu != self._spu and any(entry.same_as(held) for held in entries)
-        ]
 
     @property
     def deadline(self) -> float:
         if self.is_over:
             return math.inf
-        quiet_at = min((link.quiet_at for link in self._links.values()), default=math.inf)
-        return min(quiet_at, self.live_replicas.deadline) if self.is_serving else quiet_at
+        deadline = self.live_replicas.deadline if self.is_serving else math.inf
+        if self._tell_at < deadline:
+            deadline = self._tell_at
+        for link in self._links.values():
+            if link.quiet_at < deadline:
+                deadline = link.quiet_at
+        return deadline
+
+    def holders_of(self, entry: Entry) -> list[SpuId]:
+        """The followers that have this entry, as they said when they were sealed."""
+        return [
+            spu
+            for spu, reply in self._sealing.replies.items()
+            if spu != self._spu and any(entry.same_as(held) for held in reply.entries)
+        ]
 
     # what happened
 
     def on_hello(self, hello: Hello, now: float) -> None:
         if not self._is_of_this_epoch(hello.epoch, hello.spu) or hello.spu not in self._copy_set:
             return
+        self._offline.discard(hello.spu)
         link = self._links.get(hello.spu)
         if link is None or link.incarnation != hello.incarnation:
-            link = self._links[hello.spu] = _Link(hello.incarnation)
+            link = self._links[hello.spu] = FollowerLink(hello.incarnation)
+            self._matched.pop(hello.spu, None)
+            self.live_replicas.on_link_lost(hello.spu, now)
         self._seal(hello.spu, link, now)
 
     def on_seal_reply(self, reply: SealReply, now: float) -> None:
         link = self._speaking(reply.epoch, reply.spu, reply.incarnation, now)
         if link is None:
             return
+        link.high_watermark = reply.high_watermark
         if not self.is_serving:
+            link.quiet_at = math.inf
             self._sealing.add(reply)
             self._recover_if_sealed(now)
-        link.high_watermark = reply.high_watermark
-        if self.is_serving:
-            self._begin(link, reply.high_watermark, now)
+        else:
+            self._begin(reply.spu, link, now)
             self._commit(now)
+            self._speak_up(reply.spu, link, now)
 
     def on_append_reply(self, reply: AppendReply, now: float) -> None:
-        link = self._speaking(reply.epoch, reply.spu, reply.incarnation, now)
+        spu = reply.spu
+        link = self._speaking(reply.epoch, spu, reply.incarnation, now)
         if link is None or link.matched_end is None:
             return
+        link.on_reply(reply)
+        self._matched[spu] = link.matched_end
+        log_end = self._log.log_end
+        caught_up_at = link.caught_up_at(log_end, now)
+        if caught_up_at is not None:
+            self.live_replicas.on_caught_up(spu, caught_up_at)
         link.quiet_at = now + self._limits.quiet_seconds_max
-        link.matched_end = max(link.matched_end, reply.matched_end)
-        link.sent_end = max(link.sent_end, link.matched_end)
-        link.high_watermark = max(link.high_watermark, reply.high_watermark)
-        while link.in_flight and link.in_flight[0] <= link.matched_end:
-            link.in_flight.popleft()
-        if reply.missed and link.sent_again_from != reply.matched_end:
-            link.sent_again_from = reply.matched_end
-            link.rewind(reply.matched_end)
-        self._note_caught_up(reply.spu, link, now)
-        self._push(reply.spu, link, now)
+        self._push(spu, link, now)
         self._commit(now)
+        if reply.matched_end == reply.log_end == log_end and reply.high_watermark >= self._high_watermark.value:
+            link.quiet_at = math.inf
 
     def on_appended(self, now: float) -> None:
         """The log has grown, by a producer's batches."""
         assert self.is_serving and not self.is_over
+        self.live_replicas.on_appended(now)
         for spu, link in self._links.items():
             self._push(spu, link, now)
         self._commit(now)
 
     def on_synced(self, end: int, now: float) -> None:
-        """The own log is on the disk up to there; matters where that must be before it is acknowledged."""
-        self._synced_end = max(self._synced_end, end)
-        self._commit(now)
+        """The own log is on the disk up to there."""
+        if end > self._synced_end:
+            self._synced_end = end
+            self._commit(now)
+
+    def on_deleted(self, now: float) -> None:
+        """The log starts later than before."""
+        if self.is_serving and not self.is_over:
+            self._tell_at = min(self._tell_at, now + self._limits.high_watermark_delay_seconds)
 
     def on_link_lost(self, spu: SpuId, now: float) -> None:
-        """What was sent may be lost, and the follower is silent until it says Hello again."""
+        """What was sent may be lost, and the follower will say Hello again, if it is still there."""
         self._links.pop(spu, None)
-
-    def on_stopping(self, now: float) -> None:
-        """Nothing more is appended; the followers are told at once that all is committed."""
-        self.is_stopping = True
+        self._matched.pop(spu, None)
+        if spu in self._offline:
+            self.live_replicas.on_offline(spu)
+        else:
+            self.live_replicas.on_link_lost(spu, now)
         self._commit(now)
+
+    def on_offline(self, spu: SpuId, now: float) -> None:
+        """The Streaming Controller has lost that SPU. As long as it speaks to this one, it lives."""
+        self._offline.add(spu)
+        if spu not in self._links:
+            self.live_replicas.on_offline(spu)
+            self._commit(now)
 
     def on_live_replicas(self, epoch: Epoch, version: int, members: Mapping[SpuId, str], now: float) -> None:
         """What the Streaming Controller has stored."""
@@ -197,24 +223,35 @@ class Leader:
             self.live_replicas.on_stored(version, members)
             self._commit(now)
 
-    def on_offline(self, spu: SpuId, now: float) -> None:
-        """The Streaming Controller has lost that SPU."""
-        self.live_replicas.on_offline(spu)
-        self._commit(now)
-
     def on_fenced(self, fenced: Fenced) -> None:
         if fenced.promised > self.epoch:
             self._end(fenced.promised)
 
+    def on_recovery_failed(self, spu: SpuId, now: float) -> None:
+        """That store has entries that this one lacks, and is gone: its answer does not count any more.
+
+        For whoever has carried out nothing of what was to be persisted.
+        """
+        self.is_serving = False
+        self._sealing.forget(spu)
+        self._matched.clear()
+        for link in self._links.values():
+            link.begin_again(now)
+        self._recover_if_sealed(now)
+
+    def on_stopping(self, now: float) -> None:
+        """Nothing more is appended, and followers hear at once what is committed: soon this `is_settled`."""
+        self.is_stopping = True
+        self._tell_at = now
+        self._commit(now)
+
     def on_deadline(self, now: float) -> None:
         if self.is_over:
             return
+        self._commit(now)
         for spu, link in self._links.items():
             if now >= link.quiet_at:
                 self._speak_up(spu, link, now)
-            else:
-                self._push(spu, link, now)
-        self._commit(now)
 
     def take_ready(self) -> Ready:
         ready, self._ready = self._ready, Ready()
@@ -222,114 +259,120 @@ class Leader:
 
     # sealing and recovering
 
-    def _seal_own_store(self, in_doubt: bool, now: float) -> None:
-        if self._promise.renew(self.epoch):
-            self._ready.persist.append(StorePromise(self.epoch))
+    def _seal_own_store(self, in_doubt: bool) -> None:
+        high_watermark, log = self.high_watermark, self._log
+        entries = tuple(log.entries(high_watermark, log.log_end))
         self._sealing.add(
-            SealReply(
-                self.epoch,
-                self._spu,
-                "",
-                self.high_watermark,
-                self._log.log_end,
-                in_doubt,
-                tuple(self._log.entries(self._recovers_from, self._log.log_end)),
-            )
+            SealReply(self.epoch, self._spu, "", high_watermark, log.log_end, in_doubt, entries, log.log_start)
         )
-        self._recover_if_sealed(now)
 
-    def _seal(self, spu: SpuId, link: _Link, now: float) -> None:
+    def _seal(self, spu: SpuId, link: FollowerLink, now: float) -> None:
         link.quiet_at = now + self._limits.quiet_seconds_max
-        asks = self._policy.reads_others and not self.is_serving
-        self._send(spu, Seal(self.epoch, self._recovers_from if asks else None))
+        log = self._log
+        entries_from = self._recovers_from if self._policy.reads_others and not self.is_serving else None
+        if self._was_unclean:
+            self._send(spu, Seal(self.epoch, entries_from, log.log_start, log.log_end, tuple(log.epochs)))
+        else:
+            self._send(spu, Seal(self.epoch, entries_from))
 
     def _recover_if_sealed(self, now: float) -> None:
         """From here on all is known that may have been acknowledged: makes the own log hold it."""
         if not self._sealing.is_complete:
             return
-        own_end = self._log.log_end
-        start, stores = self._recovers_from, self._sealing.entries
-        own = stores[self._spu]
-        lowest = min((entries[0].base for entries in stores.values() if entries), default=start)
-        committed = list(self._log.entries(lowest, start))
-        fit = [entries for entries in stores.values() if begins_like(committed, start, entries)]
-        wanted = merge(start, fit, self.epoch)
-        if wanted:
-            wanted.append(bridge(wanted, self.epoch))
-        self._ready.persist.extend(rewritten(own, wanted))
-        if self._spu in self._sealing.in_doubt:
-            self._ready.persist.append(EndDoubt())
-        self.recovered_end = wanted[-1].end if wanted else own_end
-        self._high_watermark.advance(min(self._sealing.high_watermark, self.recovered_end))
+        log, replies = self._log, self._sealing.replies
+        start = self._recovers_from
+        lowest = min((reply.entries[0].base for reply in replies.values() if reply.entries), default=start)
+        own = replies[self._spu]
+        others = [reply for spu, reply in replies.items() if spu != self._spu]
+        recovered = recover(list(log.entries(lowest, start)), start, [own, *others], self.epoch)
+        own_entries = [entry for entry in own.entries if entry.end > recovered.start]
+        begin_at = recovered.start if recovered.start > start else None
+        persist = self._ready.persist
+        persist.extend(rewritten(own_entries, own.log_end, recovered.entries, epoch=self.epoch, begin_at=begin_at))
+        if recovered.log_start > log.log_start:
+            persist.append(AdvanceLogStart(recovered.log_start))
+        if self.syncs_before_acknowledging:
+            persist.append(Sync())
+        if own.in_doubt:
+            persist.append(EndDoubt())
+        self.recovered_end = self._synced_end = recovered.end
+        self._known_high_watermark = recovered.high_watermark
         self.is_serving = True
         for spu, link in self._links.items():
-            if spu in stores:
-                self._begin(link, link.high_watermark, now)
+            if spu in replies:
+                self._begin(spu, link, now)
 
     # replicating
 
-    def _begin(self, link: _Link, high_watermark: int, now: float) -> None:
+    def _begin(self, spu: SpuId, link: FollowerLink, now: float) -> None:
         """Below its high watermark a store has the committed log, which is this one."""
-        self._high_watermark.advance(min(high_watermark, self.recovered_end))
+        self._known_high_watermark = max(self._known_high_watermark, link.high_watermark)
+        link.begin(min(link.high_watermark, self.recovered_end), now)
+        assert link.matched_end is not None
+        self._matched[spu] = link.matched_end
+
+    def _push(self, spu: SpuId, link: FollowerLink, now: float) -> bool:
+        """Whether there was anything to send, and room."""
         if link.matched_end is None:
-            link.matched_end = min(high_watermark, self.recovered_end)
-        link.rewind(link.matched_end)
-        link.sent_again_from = None
-        link.quiet_at = now
+            return False
+        log_end = self._log.log_end
+        has_sent = False
+        while link.sent_end < log_end and len(link.in_flight) < self._limits.appends_in_flight_max:
+            self._append(spu, link, now)
+            has_sent = True
+        return has_sent
 
-    def _push(self, spu: SpuId, link: _Link, now: float) -> None:
-        while (
-            link.matched_end is not None
-            and link.sent_end < self._log.log_end
-            and len(link.in_flight) < self._limits.appends_in_flight_max
+    def _append(self, spu: SpuId, link: FollowerLink, now: float) -> None:
+        """What comes next, or that there is nothing."""
+        append = self._newest
+        if (
+            append is None
+            or append.base != link.sent_end
+            or append.log_end != self._log.log_end
+            or append.high_watermark != self._high_watermark.value
+            or append.live_replicas is not self.live_replicas.counting
         ):
-            entries = self._next_entries(link.sent_end)
-            self._append(spu, link, entries, now)
-            link.sent_end = entries[-1].end
-            link.in_flight.append(link.sent_end)
+            append = self._newest = self._append_from(link.sent_end)
+        end = append.entries[-1].end if append.entries else append.base
+        self._send_append(spu, link, append, end, now)
 
-    def _next_entries(self, start: int) -> tuple[Entry, ...]:
-        """As many as one message takes, and at least one."""
+    def _append_from(self, base: int) -> Append:
+        """As many entries as one message takes, and at least one, if there is any."""
+        log = self._log
+        log_start, log_end = log.log_start, log.log_end
         entries: list[Entry] = []
         size = 0
-        for entry in self._log.entries(start, self._log.log_end):
-            size += entry.size
-            if entries and size > self._limits.append_bytes_max:
-                break
-            entries.append(entry)
-        return tuple(entries)
+        if base < log_end:
+            for entry in log.entries(base, log_end):
+                size += entry.size
+                if entries and size > self._limits.append_bytes_max:
+                    break
+                entries.append(entry)
+        if base < log_start:  # that is deleted, and an entry may begin before the log does
+            base = min(entries[0].base, log_start) if entries else log_start
+        live = self.live_replicas.counting
+        return Append(self.epoch, base, tuple(entries), self._high_watermark.value, log_end, log_start, live)
 
-    def _append(self, spu: SpuId, link: _Link, entries: tuple[Entry, ...], now: float) -> None:
-        if link.quiet_at < now:
-            link.quiet_at = now + self._limits.quiet_seconds_max
-        live = frozenset(self.live_replicas.counting)
-        self._send(
-            spu,
-            Append(
-                self.epoch, link.sent_end, entries, self.high_watermark, self._log.log_end, self._log.log_start, live
-            ),
-        )
-
-    def _speak_up(self, spu: SpuId, link: _Link, now: float) -> None:
+    def _speak_up(self, spu: SpuId, link: FollowerLink, now: float) -> None:
         """Nothing was heard for a while: what was sent may be lost, and the answer to this will tell."""
         link.quiet_at = now + self._limits.quiet_seconds_max
         if link.matched_end is None:
             self._seal(spu, link, now)
             return
         link.sent_again_from = None
-        self._push(spu, link, now)
-        self._append(spu, link, (), now)
+        if not self._push(spu, link, now):
+            self._send_sign_of_life(spu, link, now)
 
-    def _note_caught_up(self, spu: SpuId, link: _Link, now: float) -> None:
-        assert link.matched_end is not None
-        log_end = self._log.log_end
-        if link.matched_end >= log_end:
-            self.live_replicas.on_caught_up(spu, now)
-        elif link.matched_end >= link.log_end_when_asked:
-            self.live_replicas.on_caught_up(spu, link.asked_at)
-        else:
-            return
-        link.asked_at, link.log_end_when_asked = now, log_end
+    def _send_sign_of_life(self, spu: SpuId, link: FollowerLink, now: float) -> None:
+        log, high_watermark, live = self._log, self._high_watermark.value, self.live_replicas.counting
+        append = Append(self.epoch, link.sent_end, (), high_watermark, log.log_end, log.log_start, live)
+        self._send_append(spu, link, append, link.sent_end, now)
+
+    def _send_append(self, spu: SpuId, link: FollowerLink, append: Append, end: int, now: float) -> None:
+        link.on_sent(append, end)
+        if link.quiet_at == math.inf:
+            link.quiet_at = now + self._limits.quiet_seconds_max
+        self._send(spu, append)
 
     # committing
 
@@ -338,31 +381,40 @@ class Leader:
         if not self.is_serving or self.is_over or self._ready.persist:
             return
         log_end = self._log.log_end
-        matched = {spu: link.matched_end for spu, link in self._links.items() if link.matched_end is not None}
-        committed = self._policy.committed_end({**matched, self._spu: log_end}, self.live_replicas.counting)
+        matched, live_replicas = self._matched, self.live_replicas
+        matched[self._spu] = min(log_end, self._synced_end) if self.syncs_before_acknowledging else log_end
+        committed = self._policy.committed_end(matched, live_replicas.counting)
+        if committed < self._known_high_watermark:
+            committed = max(committed, min(self._known_high_watermark, self.recovered_end))
         if self._high_watermark.advance(committed):
             self._ready.acknowledged_end = committed
-            for spu, link in self._links.items():
-                if link.matched_end is not None and link.sent_end >= log_end:
-                    self._append(spu, link, (), now)
-        standings = {
-            spu: FollowerStanding(self._links[spu].incarnation, end, self._links[spu].high_watermark)
-            for spu, end in matched.items()
-        }
-        proposal = self.live_replicas.propose(
-            standings,
+            delay_seconds = 0 if self.is_stopping else self._limits.high_watermark_delay_seconds
+            self._tell_at = min(self._tell_at, now + delay_seconds)
+        proposal = live_replicas.propose(
+            self._links,
             log_end=log_end,
-            high_watermark=self.high_watermark,
+            high_watermark=self._high_watermark.value,
             entry_end=self.recovered_end,
             now=now,
         )
         if proposal is not None:
             self._ready.propose = proposal
+        if now >= self._tell_at:
+            self._tell(now)
+
+    def _tell(self, now: float) -> None:
+        """The high watermark and the log start, to whom nothing else has told them."""
+        self._tell_at = math.inf
+        log_start, log_end, high_watermark = self._log.log_start, self._log.log_end, self._high_watermark.value
+        for spu, link in self._links.items():
+            has_all = link.matched_end is not None and link.sent_end >= log_end
+            if has_all and (link.told_high_watermark < high_watermark or link.told_log_start < log_start):
+                self._send_sign_of_life(spu, link, now)
 
     # ends, and what is not for this leader
 
-    def _speaking(self, epoch: Epoch, spu: SpuId, incarnation: str, now: float) -> _Link | None:
-        """The follower that says this. Another process than the one that is known has to be sealed first.
+    def _speaking(self, epoch: Epoch, spu: SpuId, incarnation: str, now: float) -> FollowerLink | None:
+        """The follower that says this. Another store than the one that is known has to be sealed first.
 
         Whichever it is, the old or the new one: a Hello may have been late, and the one who lives speaks last.
         """

@@ -4,15 +4,15 @@ Any member of the stored set may be elected, so whatever is committed must be on
 when it is stored; a larger one at once, for nobody knows when it will be. So what counts is the stored set and the
 proposed one together.
 
-Each member is stored with its incarnation: the process that is known to have caught up. One that has restarted without
-a clean stop is not elected until the leader has named its new process, for it may have lost what it acknowledged.
+Each member is stored with its incarnation: the store that is known to have caught up. One that may have lost something
+since is another one, and is not elected until the leader has named it: it may lack what it acknowledged.
 """
 
 import math
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -33,13 +33,17 @@ class LeaveReason(Enum):
     SILENCE = "it has not been at the leader's log end for too long"
 
 
-@dataclass(frozen=True, slots=True)
-class FollowerStanding:
-    """How a follower stands, in the process that speaks."""
+class FollowerStanding(Protocol):
+    """How a follower stands, in the store that speaks."""
 
-    incarnation: str
-    matched_end: int
-    high_watermark: int
+    @property
+    def incarnation(self) -> str: ...
+
+    @property
+    def matched_end(self) -> int | None: ...
+
+    @property
+    def high_watermark(self) -> int: ...
 
 
 class LiveReplicas:
@@ -48,6 +52,7 @@ class LiveReplicas:
     def __init__(
         self,
         leader: SpuId,
+        incarnation: str,
         epoch: Epoch,
         stored: Mapping[SpuId, str],
         version: int,
@@ -57,10 +62,14 @@ class LiveReplicas:
         now: float,
     ) -> None:
         self._leader = leader
+        self._incarnation = incarnation
         self._epoch = epoch
         self._limits = limits
         self._retry_seconds = retry_seconds
         self._caught_up_at: dict[SpuId, float] = {spu: now for spu in stored if spu != leader}
+        """Until when each had all; inf: it still has."""
+        self._silence_at = now + limits.seconds_max
+        """Not before this time is anybody silent for too long."""
         self._proposal: ProposeLiveReplicas | None = None
         self._proposed: tuple[tuple[SpuId, str], ...] = ()
         self._proposed_at = -math.inf
@@ -68,16 +77,10 @@ class LiveReplicas:
         """The first proposal says that this leader leads, whether it changes the set or not."""
         self.stored = dict(stored)
         self.version = version
+        self.counting = frozenset(stored)
+        """Whatever is committed must be on all of these."""
         self.left: dict[SpuId, LeaveReason] = {}
         """Why, for those that the last proposal leaves out."""
-
-    # what is
-
-    @property
-    def counting(self) -> AbstractSet[SpuId]:
-        if self._proposal is None:
-            return self.stored.keys()
-        return self.stored.keys() | {spu for spu, _ in self._proposal.members}
 
     @property
     def deadline(self) -> float:
@@ -85,19 +88,29 @@ class LiveReplicas:
             return self._proposed_at + self._retry_seconds
         if not self._is_announced:
             return -math.inf
-        silent_at = (self._caught_up_at.get(spu, -math.inf) for spu in self.stored if spu != self._leader)
-        leaves_at = min(silent_at, default=math.inf) + self._limits.seconds_max
-        return max(leaves_at, self._proposed_at + self._retry_seconds)
+        return max(self._silence_at, self._proposed_at + self._retry_seconds)
 
     # what happened
 
     def on_caught_up(self, spu: SpuId, at: float) -> None:
-        """It had all that the leader had at that time."""
-        self._caught_up_at[spu] = max(at, self._caught_up_at.get(spu, -math.inf))
+        """It had all that the leader had at that time; inf: it has all, until something is appended."""
+        if at > self._caught_up_at.get(spu, -math.inf):
+            self._caught_up_at[spu] = at
+
+    def on_appended(self, now: float) -> None:
+        """From now on nobody has all but the leader."""
+        for spu, at in self._caught_up_at.items():
+            if at == math.inf:
+                self._fall_behind(spu, now)
+
+    def on_link_lost(self, spu: SpuId, now: float) -> None:
+        """From now on nobody knows what it has."""
+        if self._caught_up_at.get(spu) == math.inf:
+            self._fall_behind(spu, now)
 
     def on_offline(self, spu: SpuId) -> None:
         """The Streaming Controller has lost it: there is no use in waiting until it has been silent long enough."""
-        self._caught_up_at[spu] = -math.inf
+        self._fall_behind(spu, -math.inf)
 
     def on_stored(self, version: int, members: Mapping[SpuId, str]) -> None:
         """What is stored now. A proposal made from an older version has been stored by then, or never will be."""
@@ -106,6 +119,8 @@ class LiveReplicas:
         self.stored = dict(members)
         self.version = version
         self._proposal = None
+        self.counting = frozenset(members)
+        self._silence_at = -math.inf
 
     def propose(
         self,
@@ -126,42 +141,93 @@ class LiveReplicas:
                 return None
             self._proposed_at = now
             return self._proposal
+        entry_end = max(high_watermark, entry_end)
+        if not self._may_change(followers, log_end, high_watermark, entry_end, now):
+            return None
         stay = self._staying(followers, log_end, high_watermark, now)
-        enter = {
-            spu: standing.incarnation
-            for spu, standing in followers.items()
-            if self.stored.get(spu) != standing.incarnation
-            and standing.matched_end >= max(high_watermark, entry_end)
-            and self._lag(spu, standing, log_end, high_watermark, now) is None
-        }
+        enter = self._entering(followers, log_end, high_watermark, entry_end, now)
         if stay == self.stored.keys() and not enter and self._is_announced:
             return None
         members = tuple((spu, enter.get(spu, "")) for spu in sorted(stay | enter.keys()))
         if members == self._proposed and now < self._proposed_at + self._retry_seconds:
-            return None  # it was refused a moment ago: the leader does not know yet who has restarted
+            self._silence_at = -math.inf  # it was refused a moment ago: not known yet who has restarted
+            return None
         self._proposed = members
         self._proposal = ProposeLiveReplicas(self._epoch, self.version, members)
         self._proposed_at = now
         self._is_announced = True
+        self.counting = frozenset(self.stored.keys() | dict(members).keys())
         return self._proposal
+
+    # who leaves, who enters
+
+    def _may_change(
+        self,
+        followers: Mapping[SpuId, FollowerStanding],
+        log_end: int,
+        high_watermark: int,
+        entry_end: int,
+        now: float,
+    ) -> bool:
+        """Asked with each batch, and nearly always no: so it looks at as little as it can."""
+        if not self._is_announced or now >= self._silence_at:
+            return True
+        records_max = self._limits.records_max
+        for spu, standing in followers.items():
+            if (matched_end := standing.matched_end) is None:
+                continue
+            if log_end - matched_end > records_max or high_watermark - standing.high_watermark > records_max:
+                return True
+            if matched_end >= entry_end and self.stored.get(spu) != standing.incarnation:
+                return True
+        return False
 
     def _staying(
         self, followers: Mapping[SpuId, FollowerStanding], log_end: int, high_watermark: int, now: float
-    ) -> AbstractSet[SpuId]:
+    ) -> set[SpuId]:
         self.left = {}
-        for spu in self.stored.keys() - {self._leader}:
+        others = self.stored.keys() - {self._leader}
+        for spu in others:
             reason = self._lag(spu, followers.get(spu), log_end, high_watermark, now)
             if reason is not None:
                 self.left[spu] = reason
+        caught_up_at = min((self._caught_up_at[spu] for spu in others - self.left.keys()), default=math.inf)
+        self._silence_at = caught_up_at + self._limits.seconds_max
         return self.stored.keys() - self.left.keys()
+
+    def _entering(
+        self,
+        followers: Mapping[SpuId, FollowerStanding],
+        log_end: int,
+        high_watermark: int,
+        entry_end: int,
+        now: float,
+    ) -> dict[SpuId, str]:
+        enter = {
+            spu: standing.incarnation
+            for spu, standing in followers.items()
+            if self.stored.get(spu) != standing.incarnation
+            and standing.matched_end is not None
+            and standing.matched_end >= entry_end
+            and self._lag(spu, standing, log_end, high_watermark, now) is None
+        }
+        if self.stored.get(self._leader) != self._incarnation:
+            enter[self._leader] = self._incarnation  # nobody has more than what its epoch began with
+        return enter
 
     def _lag(
         self, spu: SpuId, standing: FollowerStanding | None, log_end: int, high_watermark: int, now: float
     ) -> LeaveReason | None:
         if now >= self._caught_up_at.get(spu, -math.inf) + self._limits.seconds_max:
             return LeaveReason.SILENCE
-        if standing is not None and log_end - standing.matched_end > self._limits.records_max:
+        if standing is None or standing.matched_end is None:
+            return None
+        if log_end - standing.matched_end > self._limits.records_max:
             return LeaveReason.RECORDS
-        if standing is not None and high_watermark - standing.high_watermark > self._limits.records_max:
+        if high_watermark - standing.high_watermark > self._limits.records_max:
             return LeaveReason.HIGH_WATERMARK
         return None
+
+    def _fall_behind(self, spu: SpuId, at: float) -> None:
+        self._caught_up_at[spu] = at
+        self._silence_at = min(self._silence_at, at + self._limits.seconds_max)

@@ -25,10 +25,11 @@ class Seal:
     epoch: Epoch
     entries_from: int | None
     """From where on the leader wants to know what the store has; None: it takes its own."""
-    log_end: int = 0
+    log_start: int = 0
+    log_end: int | None = None
+    """Of the leader, as its epoch begins; None: no leader has ever been elected that may have lacked something."""
     epochs: tuple[EpochStart, ...] = ()
-    """Where each epoch begins in the leader's log, so that the store sees how far its own is the same; none: it is
-    as far as its own high watermark."""
+    """Where each epoch begins in the leader's log, so that the store sees how far its own is the same."""
 
 
 @dataclass(frozen=True, slots=True)

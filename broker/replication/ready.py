@@ -26,7 +26,10 @@ class EndDoubt:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Gives up all entries from here on."""
+    """Gives up all entries from here on; a log that begins later becomes an empty one that begins here.
+
+    A larger high watermark that was written down must not outlive it. There is none, but for an unclean election.
+    """
 
     log_end: int
 

@@ -1,16 +1,63 @@
 """Recovery: what a new leader makes of what the stores hold beyond the last high watermark that it knows.
 
-Acknowledged entries are a prefix, held gaplessly by W stores, stamped with the epoch in which they were acknowledged or
-a later one. So at each offset the entry of the largest epoch is the acknowledged one, if any is; and a store that has
-another one there holds nothing acknowledged from there on.
+Below the largest high watermark among the answers, the log of the store that knows it is the committed one, with its
+gaps. Beyond it nobody has compacted anything, and acknowledged entries are a prefix, held by W stores, stamped with the
+epoch in which they were acknowledged or a later one. So at each offset the entry of the largest epoch is the
+acknowledged one, if any is; and a store that has another one there holds nothing acknowledged from there on.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from tailrace.protocol.ids import Epoch
 
 from .entries import Entry, EntryKind, end_of
-from .ready import AppendEntries, Cut, Persist, Restamp
+from .messages import SealReply
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    start: int
+    """From here on the leader's log is to be this; all before it was committed already, or is deleted."""
+    entries: tuple[Entry, ...]
+    """All to be stamped with the new leader's epoch; the last one is the bridge, if there are any."""
+    high_watermark: int
+    """The largest that any store knows."""
+    log_start: int
+    """The largest that any store has: everything before it was committed, and deleted."""
+
+    @property
+    def end(self) -> int:
+        return end_of(self.entries, self.start)
+
+
+def recover(own_before: Sequence[Entry], start: int, replies: Collection[SealReply], epoch: Epoch) -> Recovered:
+    """The log from the leader's own high watermark (`start`) on; its entries before that are compared only.
+
+    The first reply is the leader's own.
+    """
+    authority = max(replies, key=lambda reply: reply.high_watermark)
+    high_watermark = authority.high_watermark
+    start = _beginning(authority, start)
+    entries = [entry for entry in authority.entries if start <= entry.base < high_watermark]
+    committed = [*own_before, *entries]
+    fitting = [
+        reply.entries
+        for reply in replies
+        if reply.high_watermark == high_watermark or begins_like(committed, high_watermark, reply.entries)
+    ]
+    entries += merge(max(start, high_watermark), fitting, epoch)
+    if entries:
+        entries.append(bridge(entries, epoch))
+    return Recovered(start, tuple(entries), high_watermark, max(reply.log_start for reply in replies))
+
+
+def _beginning(authority: SealReply, start: int) -> int:
+    """Where the recovered log begins: later than asked, if the store that knows most has deleted that by now."""
+    if authority.log_start <= start:
+        return start
+    first = next((entry.base for entry in authority.entries if entry.end > authority.log_start), authority.log_start)
+    return min(first, authority.log_start)
 
 
 def merge(start: int, stores: Collection[Sequence[Entry]], epoch: Epoch) -> list[Entry]:
@@ -35,10 +82,21 @@ def merge(start: int, stores: Collection[Sequence[Entry]], epoch: Epoch) -> list
 def begins_like(committed: Sequence[Entry], start: int, entries: Sequence[Entry]) -> bool:
     """Whether a store's entries before `start` are the committed ones, so that the rest may belong to the same log.
 
-    One that was away while others committed something else may end far beyond, with what nobody has acknowledged.
+    One that was away while others committed something else may end far beyond, with what nobody has acknowledged. Where
+    the committed log has been compacted or deleted, there is nothing to compare.
     """
-    by_base = {entry.base: entry for entry in committed}
-    return all(entry.base in by_base and entry.same_as(by_base[entry.base]) for entry in entries if entry.base < start)
+    position = 0
+    for entry in entries:
+        if entry.base >= start:
+            break
+        while position < len(committed) and committed[position].end <= entry.base:
+            position += 1
+        if position == len(committed):
+            break
+        other = committed[position]
+        if other.base < entry.end and not (entry.same_as(other) or entry.may_be(other)):
+            return False
+    return True
 
 
 class _Reader:
@@ -58,34 +116,6 @@ class _Reader:
             self.entry = next(self._rest, None)
             return True
         return self.entry.base >= taken.end
-
-
-def rewritten(own: Sequence[Entry], wanted: Sequence[Entry]) -> Iterator[Persist]:
-    """What makes a log that ends with `own` one that ends with `wanted`; it keeps all that is the same."""
-    same = 0
-    while same < min(len(own), len(wanted)) and own[same].same_as(wanted[same]):
-        same += 1
-    yield from restamps(own[:same], wanted[:same])
-    if same < len(own):
-        yield Cut(own[same].base)
-    if same < len(wanted):
-        yield AppendEntries(tuple(wanted[same:]))
-
-
-def restamps(own: Sequence[Entry], wanted: Sequence[Entry]) -> Iterator[Restamp]:
-    """Runs of entries whose epoch is to become another one."""
-    run: Restamp | None = None
-    for mine, theirs in zip(own, wanted, strict=True):
-        if mine.epoch == theirs.epoch:
-            continue
-        if run is not None and run.end == mine.base and run.epoch == theirs.epoch:
-            run = Restamp(run.base, mine.end, run.epoch)
-        else:
-            if run is not None:
-                yield run
-            run = Restamp(mine.base, mine.end, theirs.epoch)
-    if run is not None:
-        yield run
 
 
 def bridge(after: Sequence[Entry], epoch: Epoch) -> Entry:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from tailrace.protocol.ids import Epoch, SpuId
 
-from .entries import Entry
 from .messages import SealReply
 from .policy import ReplicationPolicy
 
@@ -35,19 +34,20 @@ class Sealing:
     """The answers that a leader has got, its own store's among them."""
 
     policy: ReplicationPolicy
-    high_watermark: int
-    """The largest that any of them knows."""
     sure: set[SpuId] = field(default_factory=set)
     in_doubt: set[SpuId] = field(default_factory=set)
-    entries: dict[SpuId, tuple[Entry, ...]] = field(default_factory=dict)
+    replies: dict[SpuId, SealReply] = field(default_factory=dict)
 
     def add(self, reply: SealReply) -> None:
         """The newest of a store counts: it may have restarted since, and be in doubt now."""
-        self.sure.discard(reply.spu)
-        self.in_doubt.discard(reply.spu)
+        self.forget(reply.spu)
         (self.in_doubt if reply.in_doubt else self.sure).add(reply.spu)
-        self.entries[reply.spu] = reply.entries
-        self.high_watermark = max(self.high_watermark, reply.high_watermark)
+        self.replies[reply.spu] = reply
+
+    def forget(self, spu: SpuId) -> None:
+        self.sure.discard(spu)
+        self.in_doubt.discard(spu)
+        self.replies.pop(spu, None)
 
     @property
     def is_complete(self) -> bool:

@@ -29,6 +29,7 @@ class SealMessage:
     partition: int = 0
     epoch: int = 0
     entries_from: int = 0
+    log_start: int = 0
     log_end: int = 0
     epochs: list[EpochBeginning] = field(default_factory=list)
 
@@ -40,6 +41,7 @@ class SealMessage:
         Field("partition", "int32", "0+"),
         Field("epoch", "int32", "0+"),
         Field("entries_from", "int64", "0+"),
+        Field("log_start", "int64", "0+"),
         Field("log_end", "int64", "0+"),
         Field("epochs", EpochBeginning, "0+", array=True),
     )

@@ -1,4 +1,4 @@
-from replication_model import ListLog
+from replication_store import ListLog
 
 from tailrace.broker.replication.entries import Entry
 from tailrace.broker.replication.follower import Follower
@@ -38,7 +38,7 @@ def _append(base: int, *entries: Entry, epoch: int = 2, high_watermark: int = 0,
 
 def _after(follower: Follower, append: Append) -> Ready:
     follower.take_ready()
-    follower.on_append(append, 0.1)
+    follower.on_append(append)
     return follower.take_ready()
 
 
@@ -77,18 +77,18 @@ def test_it_says_hello_again_while_it_hears_nothing() -> None:
 def test_it_answers_a_seal_with_what_it_has() -> None:
     follower = _follower([e(0), e(1), e(2)], high_watermark=1, in_doubt=True)
     follower.take_ready()
-    follower.on_seal(Seal(Epoch(2), entries_from=1), 0.1)
+    follower.on_seal(Seal(Epoch(2), entries_from=1))
     assert _said(follower.take_ready()) == SealReply(Epoch(2), FOLLOWER, "2.1", 1, 3, True, (e(1), e(2)))
-    follower.on_seal(Seal(Epoch(2), entries_from=2), 0.1)
+    follower.on_seal(Seal(Epoch(2), entries_from=2))
     assert _said(follower.take_ready()) == SealReply(Epoch(2), FOLLOWER, "2.1", 1, 3, True, (e(1), e(2)))
-    follower.on_seal(Seal(Epoch(2), entries_from=None), 0.1)
+    follower.on_seal(Seal(Epoch(2), entries_from=None))
     assert _said(follower.take_ready()) == SealReply(Epoch(2), FOLLOWER, "2.1", 1, 3, True, ())
 
 
 def test_a_newer_epoch_is_promised_before_the_answer() -> None:
     follower = _follower([])
     follower.take_ready()
-    follower.on_seal(Seal(Epoch(5), entries_from=None), 0.1)
+    follower.on_seal(Seal(Epoch(5), entries_from=None))
     ready = follower.take_ready()
     assert ready.persist == [StorePromise(Epoch(5))]
     assert isinstance(_said(ready), SealReply)
@@ -99,7 +99,7 @@ def test_an_earlier_epoch_is_refused_and_nothing_changes() -> None:
     ready = _after(follower, _append(0, e(0, 2, content=9), epoch=2, log_end=1))
     assert ready.persist == []
     assert _said(ready) == Fenced(Epoch(3))
-    follower.on_seal(Seal(Epoch(2), None), 0.1)
+    follower.on_seal(Seal(Epoch(2), None))
     assert _said(follower.take_ready()) == Fenced(Epoch(3))
 
 

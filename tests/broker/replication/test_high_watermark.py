@@ -1,4 +1,8 @@
-from tailrace.broker.replication.high_watermark import HighWatermark
+from replication_store import ListLog
+
+from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.high_watermark import HighWatermark, high_watermark_at_start
+from tailrace.protocol.ids import Epoch
 
 
 def test_it_rises_and_says_so() -> None:
@@ -12,3 +16,30 @@ def test_it_never_falls() -> None:
     assert not high_watermark.advance(2)
     assert not high_watermark.advance(3)
     assert high_watermark.value == 3
+
+
+def test_it_falls_back_only_when_it_is_told_to() -> None:
+    high_watermark = HighWatermark(3)
+    high_watermark.fall_back(5)
+    assert high_watermark.value == 3
+    high_watermark.fall_back(1)
+    assert high_watermark.value == 1
+
+
+def _log(*ends: tuple[int, int]) -> ListLog:
+    return ListLog([Entry(base, end, Epoch(1)) for base, end in ends])
+
+
+def test_at_start_it_is_what_was_written_down_as_far_as_there_is_a_log() -> None:
+    assert high_watermark_at_start(_log((0, 3), (3, 5)), 3) == 3
+    assert high_watermark_at_start(_log((0, 3), (3, 5)), 9) == 5
+
+
+def test_what_was_deleted_was_committed_and_so_is_the_batch_in_which_the_log_starts() -> None:
+    log = _log((0, 3), (3, 7), (7, 9))
+    log.advance_log_start(5)
+    assert high_watermark_at_start(log, 0) == 7
+
+
+def test_what_was_compacted_away_was_committed() -> None:
+    assert high_watermark_at_start(_log((0, 3), (5, 7), (9, 10)), 3) == 9

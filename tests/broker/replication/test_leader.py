@@ -1,17 +1,22 @@
-from replication_model import ListLog
+import math
 
-from tailrace.broker.replication.entries import Entry, EntryKind
+from replication_store import ListLog
+
+from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.leader import Leader, LeaderLimits
 from tailrace.broker.replication.live_replicas import LagLimits, LiveReplicas
 from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
 from tailrace.broker.replication.policy import Live, Quorum, ReplicationPolicy
-from tailrace.broker.replication.ready import AppendEntries, Cut, EndDoubt, Ready, Restamp, StorePromise
+from tailrace.broker.replication.ready import AppendEntries, Cut, EndDoubt, Ready, Restamp, StorePromise, Sync
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import Epoch, SpuId
 
 A, B, C = map(SpuId, (1, 2, 3))
 EPOCH = Epoch(2)
+LIMITS = LeaderLimits(
+    append_bytes_max=2, appends_in_flight_max=2, quiet_seconds_max=0.5, high_watermark_delay_seconds=0.1
+)
 
 
 def e(base: int, epoch: int = 1, content: int | None = None) -> Entry:
@@ -33,8 +38,12 @@ class World:
         policy: ReplicationPolicy | None = None,
         in_doubt: bool = False,
         live: tuple[SpuId, ...] = (A, B, C),
+        syncs: bool = False,
+        was_unclean: bool = False,
     ) -> None:
-        self.log = ListLog(entries)
+        self.log = ListLog()
+        for entry in entries:
+            self.log.append(entry)
         limits = LagLimits(records_max=100, seconds_max=10.0)
         self.leader = Leader(
             A,
@@ -46,9 +55,11 @@ class World:
             in_doubt=in_doubt,
             policy=policy or Live(),
             live_replicas=LiveReplicas(
-                A, EPOCH, {spu: f"{spu}.1" for spu in live}, 1, limits=limits, retry_seconds=1.0, now=0.0
+                A, "1.1", EPOCH, {spu: f"{spu}.1" for spu in live}, 1, limits=limits, retry_seconds=1.0, now=0.0
             ),
-            limits=LeaderLimits(append_bytes_max=2, appends_in_flight_max=2, quiet_seconds_max=0.5),
+            limits=LIMITS,
+            syncs_before_acknowledging=syncs,
+            was_unclean=was_unclean,
             now=0.0,
         )
 
@@ -57,9 +68,10 @@ class World:
         for effect in ready.persist:
             match effect:
                 case AppendEntries(entries):
-                    self.log.all.extend(entries)
+                    for entry in entries:
+                        self.log.append(entry)
                 case Cut(end):
-                    self.log.all = [entry for entry in self.log.all if entry.base < end]
+                    self.log.cut(end)
                 case Restamp(base, end, epoch):
                     self.log.all = [
                         entry.stamped(epoch) if base <= entry.base < end else entry for entry in self.log.all
@@ -67,7 +79,8 @@ class World:
         return ready
 
     def produce(self, *entries: Entry, now: float = 0.0) -> Ready:
-        self.log.all.extend(entries)
+        for entry in entries:
+            self.log.append(entry)
         self.leader.on_appended(now)
         return self.ready()
 
@@ -80,10 +93,18 @@ class World:
         return self.ready()
 
     def reply(
-        self, spu: SpuId, matched_end: int, *, incarnation: int = 1, missed: bool = False, now: float = 0.0
+        self,
+        spu: SpuId,
+        matched_end: int,
+        *,
+        high_watermark: int = 0,
+        incarnation: int = 1,
+        missed: bool = False,
+        now: float = 0.0,
     ) -> Ready:
         name = f"{spu}.{incarnation}"
-        self.leader.on_append_reply(AppendReply(EPOCH, spu, name, matched_end, matched_end, 0, missed), now)
+        reply = AppendReply(EPOCH, spu, name, matched_end, matched_end, high_watermark, missed)
+        self.leader.on_append_reply(reply, now)
         return self.ready()
 
 
@@ -151,6 +172,7 @@ def test_the_example_of_high_watermark_and_live_replicas() -> None:
     world.reply(B, 4)
     assert world.reply(C, 3).acknowledged_end == 3
     world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1", C: "3.1"}, 0.0)
+    world.leader.on_link_lost(C, 0.0)
     world.leader.on_offline(C, 0.0)
     ready = world.ready()
     assert ready.propose is not None and dict(ready.propose.members).keys() == {A, B}
@@ -173,7 +195,7 @@ def test_nothing_is_acknowledged_before_the_earlier_segment_is_sealed() -> None:
 
 def test_a_follower_is_sent_everything_from_its_high_watermark_on() -> None:
     world = _served(A, B, entries=4)
-    assert _appends(world.join(B, high_watermark=1), B) == [(1, 2), (3,), ()]
+    assert _appends(world.join(B, high_watermark=1), B) == [(1, 2), (3,)]
 
 
 def test_no_more_is_under_way_than_the_window_takes() -> None:
@@ -189,6 +211,137 @@ def test_a_gap_is_closed_once() -> None:
     world.produce(e(0, 2), e(1, 2), e(2, 2))
     assert _appends(world.reply(B, 0, missed=True), B) == [(0, 1), (2,)]
     assert _appends(world.reply(B, 0, missed=True), B) == []
+
+
+def test_followers_at_one_place_get_one_message() -> None:
+    world = _served()
+    world.join(B, high_watermark=0)
+    world.join(C, high_watermark=0)
+    (_, to_b), (_, to_c) = world.produce(e(0, 2)).send
+    assert to_b is to_c
+
+
+def test_who_has_all_and_knows_it_is_left_in_peace() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 0.0)
+    world.produce(e(0, 2), now=1.0)
+    world.reply(B, 1, now=1.01)
+    assert world.leader.deadline == 1.11, "it is to hear of the high watermark"
+    world.leader.on_deadline(1.11)
+    assert _appends(world.ready(), B) == [()]
+    world.reply(B, 1, high_watermark=1, now=1.12)
+    world.leader.on_deadline(20.0)
+    assert world.ready() == Ready()
+    assert world.leader.deadline == math.inf
+    assert world.leader.is_settled
+
+
+def test_a_high_watermark_goes_along_with_entries() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.produce(e(0, 2))
+    world.reply(B, 1)
+    (_, append), *_ = world.produce(e(1, 2), now=0.05).send
+    assert isinstance(append, Append) and append.high_watermark == 1
+    world.leader.on_deadline(0.1)
+    assert _appends(world.ready(), B) == []
+
+
+def test_a_leader_that_stops_tells_of_the_high_watermark_at_once() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.produce(e(0, 2))
+    world.leader.on_stopping(0.0)
+    assert not world.leader.is_settled
+    assert _appends(world.reply(B, 1), B) == [()]
+    world.reply(B, 1, high_watermark=1)
+    assert world.leader.is_settled
+
+
+def test_a_lost_link_is_no_reason_to_leave_before_it_has_lasted() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 1.0)
+    world.leader.on_link_lost(B, 2.0)
+    world.leader.on_deadline(9.9)
+    assert world.ready().propose is None
+    world.leader.on_deadline(12.0)
+    proposed = world.ready().propose
+    assert proposed is not None and dict(proposed.members).keys() == {A}
+
+
+def test_who_speaks_lives_whatever_the_controller_says() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 1.0)
+    world.leader.on_offline(B, 2.0)
+    assert world.ready().propose is None
+    world.leader.on_link_lost(B, 2.0)
+    assert world.ready().propose is not None
+
+
+def test_what_is_not_synced_does_not_count() -> None:
+    world = World([], high_watermark=0, live=(A, B), syncs=True)
+    assert Sync() in world.ready().persist
+    world.join(B, high_watermark=0)
+    world.produce(e(0, 2))
+    assert world.reply(B, 1).acknowledged_end is None
+    world.leader.on_synced(1, 0.0)
+    assert world.ready().acknowledged_end == 1
+
+
+def test_a_follower_that_lacks_what_is_deleted_begins_at_the_batch_with_the_log_start() -> None:
+    world = World([Entry(base, base + 2, EPOCH, base) for base in (0, 2, 4)], high_watermark=6, live=(A, B))
+    world.ready()
+    world.log.advance_log_start(3)
+    appends = [message for _, message in world.join(B, high_watermark=0).send if isinstance(message, Append)]
+    assert [(append.base, append.log_start) for append in appends] == [(2, 3)]
+
+
+def test_a_deletion_is_told() -> None:
+    world = _served(A, B, entries=2)
+    world.join(B, high_watermark=2)
+    world.reply(B, 2, high_watermark=2)
+    world.log.advance_log_start(1)
+    world.leader.on_deleted(1.0)
+    world.leader.on_deadline(1.1)
+    ((_, append),) = world.ready().send
+    assert isinstance(append, Append) and append.log_start == 1
+
+
+def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() -> None:
+    world = World([], high_watermark=0, policy=Quorum(3, 2, 2))
+    world.ready()
+    for spu, entries in ((B, (e(0), e(1))), (C, (e(0),))):
+        world.leader.on_hello(Hello(EPOCH, spu, f"{spu}.1"), 0.0)
+        if spu == C:
+            world.leader.take_ready()  # B's entries could not be fetched
+            world.leader.on_recovery_failed(B, 0.0)
+            assert not world.leader.is_serving
+        world.leader.on_seal_reply(SealReply(EPOCH, spu, f"{spu}.1", 0, len(entries), False, entries), 0.0)
+        assert world.leader.is_serving
+    assert world.leader.holders_of(e(0)) == [C]
+    assert world.leader.holders_of(e(1)) == []
+    assert world.ready().persist == [AppendEntries((e(0, 2), _bridge(1)))]
+
+
+def test_a_third_segment_waits_until_the_first_one_is_committed() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.produce(e(0, 2), e(1, 2))
+    assert world.leader.may_roll(0)
+    assert not world.leader.may_roll(1)
+    world.reply(B, 1)
+    assert world.leader.may_roll(1)
+
+
+def test_after_an_unclean_election_followers_compare_epochs() -> None:
+    world = World([e(0), e(1, 2)], high_watermark=2, was_unclean=True)
+    world.ready()
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    epochs = (EpochStart(Epoch(1), 0), EpochStart(Epoch(2), 1))
+    assert world.ready().send == [(B, Seal(EPOCH, None, log_start=0, log_end=2, epochs=epochs))]
 
 
 def test_a_quiet_follower_is_spoken_to() -> None:

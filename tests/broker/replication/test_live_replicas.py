@@ -1,7 +1,8 @@
 import math
 from collections.abc import Mapping
 
-from tailrace.broker.replication.live_replicas import FollowerStanding, LagLimits, LeaveReason, LiveReplicas
+from tailrace.broker.replication.follower_link import FollowerLink
+from tailrace.broker.replication.live_replicas import LagLimits, LeaveReason, LiveReplicas
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -11,7 +12,7 @@ STORED = {A: "a", B: "b", C: "c"}
 
 def _live(stored: Mapping[SpuId, str] = STORED) -> LiveReplicas:
     limits = LagLimits(records_max=4, seconds_max=10.0)
-    live = LiveReplicas(A, Epoch(1), stored, 7, limits=limits, retry_seconds=1.0, now=0.0)
+    live = LiveReplicas(A, "a", Epoch(1), stored, 7, limits=limits, retry_seconds=1.0, now=0.0)
     _propose(live, {}, now=0.0)
     live.on_stored(8, stored)
     return live
@@ -20,13 +21,13 @@ def _live(stored: Mapping[SpuId, str] = STORED) -> LiveReplicas:
 def _propose(
     live: LiveReplicas, matched: Mapping[SpuId, int], *, now: float, high_watermark: int = 10, entry_end: int = 0
 ) -> ProposeLiveReplicas | None:
-    followers = {spu: FollowerStanding(STORED[spu], end, min(end, high_watermark)) for spu, end in matched.items()}
+    followers = {spu: FollowerLink(STORED[spu], end, min(end, high_watermark)) for spu, end in matched.items()}
     return live.propose(followers, log_end=12, high_watermark=high_watermark, entry_end=entry_end, now=now)
 
 
 def test_the_first_proposal_says_that_the_leader_leads() -> None:
     limits = LagLimits(records_max=4, seconds_max=10.0)
-    live = LiveReplicas(A, Epoch(1), STORED, 7, limits=limits, retry_seconds=1.0, now=0.0)
+    live = LiveReplicas(A, "a", Epoch(1), STORED, 7, limits=limits, retry_seconds=1.0, now=0.0)
     assert live.deadline == -math.inf
     assert _propose(live, {}, now=0.0) == ProposeLiveReplicas(Epoch(1), 7, ((A, ""), (B, ""), (C, "")))
 
@@ -44,7 +45,7 @@ def test_too_many_records_behind_leaves() -> None:
 
 def test_a_high_watermark_too_far_behind_leaves() -> None:
     live = _live()
-    followers = {B: FollowerStanding("b", 12, 10), C: FollowerStanding("c", 12, 5)}
+    followers = {B: FollowerLink("b", 12, 10), C: FollowerLink("c", 12, 5)}
     assert live.propose(followers, log_end=12, high_watermark=10, entry_end=0, now=1.0) is not None
     assert live.left == {C: LeaveReason.HIGH_WATERMARK}
 
@@ -53,8 +54,8 @@ def test_silence_leaves() -> None:
     live = _live()
     live.on_caught_up(B, 5.0)
     live.on_caught_up(C, 3.0)
-    assert live.deadline == 13.0
     assert _propose(live, {B: 12, C: 12}, now=12.9) is None
+    assert live.deadline == 13.0
     assert _propose(live, {B: 12, C: 12}, now=13.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
     assert live.left == {C: LeaveReason.SILENCE}
 
@@ -112,7 +113,36 @@ def test_who_enters_has_matched_all_that_the_leader_began_with() -> None:
     assert _propose(live, {B: 11}, high_watermark=9, entry_end=11, now=1.0) is not None
 
 
-def test_another_process_of_a_live_replica_is_named_when_it_has_caught_up() -> None:
+def test_who_has_all_is_not_silent_until_there_is_more() -> None:
+    live = _live()
+    for spu in (B, C):
+        live.on_caught_up(spu, math.inf)
+    assert _propose(live, {B: 12, C: 12}, now=100.0) is None
+    assert live.deadline == math.inf
+    live.on_appended(200.0)
+    live.on_caught_up(B, math.inf)
+    assert live.deadline == 210.0
+    assert _propose(live, {B: 12, C: 12}, now=209.9) is None
+    assert _propose(live, {B: 12, C: 12}, now=210.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
+
+
+def test_whose_link_is_lost_is_silent_from_then_on() -> None:
+    live = _live()
+    for spu in (B, C):
+        live.on_caught_up(spu, math.inf)
+    assert _propose(live, {B: 12, C: 12}, now=49.0) is None
+    live.on_link_lost(C, 50.0)
+    assert live.deadline == 60.0
+    live.on_link_lost(C, 55.0)
+    assert live.deadline == 60.0
+
+
+def test_a_leader_whose_store_is_another_one_names_itself() -> None:
+    live = _live({A: "before", B: "b"})
+    assert _propose(live, {B: 12}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, "a"), (B, "")))
+
+
+def test_another_store_of_a_live_replica_is_named_when_it_has_caught_up() -> None:
     live = _live({A: "a", B: "before"})
     live.on_caught_up(B, 1.0)
     assert _propose(live, {B: 9}, now=1.0) is None

@@ -1,7 +1,7 @@
 from tailrace.broker.replication.entries import Entry, EntryKind
-from tailrace.broker.replication.ready import AppendEntries, Cut, Restamp
-from tailrace.broker.replication.recovery import begins_like, bridge, merge, restamps, rewritten
-from tailrace.protocol.ids import Epoch
+from tailrace.broker.replication.messages import SealReply
+from tailrace.broker.replication.recovery import Recovered, begins_like, bridge, merge, recover
+from tailrace.protocol.ids import Epoch, SpuId
 
 
 def e(base: int, epoch: int = 1, *, content: int | None = None, end: int | None = None) -> Entry:
@@ -67,33 +67,37 @@ def test_a_store_that_was_away_while_others_committed_something_else_is_not_read
     assert begins_like(committed, 2, [e(1), e(2, content=92)])
     assert begins_like(committed, 2, [e(2, content=92)])
     assert begins_like(committed, 2, [])
-    assert not begins_like(committed, 2, [e(1, content=91), e(2, content=92)])
+    assert not begins_like(committed, 2, [e(1, 7, content=91), e(2, content=92)])
 
 
-def test_a_log_keeps_what_is_the_same() -> None:
-    assert list(rewritten([e(0), e(1)], [e(0, 2), e(1, 2), e(2, 2)])) == [
-        Restamp(0, 2, Epoch(2)),
-        AppendEntries((e(2, 2),)),
-    ]
+def test_what_was_deleted_or_compacted_away_cannot_be_compared() -> None:
+    assert begins_like([e(1), e(3)], 4, [e(0), e(1), e(2), e(3)])
+    assert begins_like([e(1), e(2), e(3)], 4, [e(1), e(3)])
 
 
-def test_a_log_is_cut_at_the_first_difference() -> None:
-    wanted = [e(0, 2), e(1, 2, content=81)]
-    assert list(rewritten([e(0), e(1, content=91), e(2, content=92)], wanted)) == [
-        Restamp(0, 1, Epoch(2)),
-        Cut(1),
-        AppendEntries((wanted[1],)),
-    ]
+def _reply(spu: int, *entries: Entry, high_watermark: int, log_start: int = 0) -> SealReply:
+    end = entries[-1].end if entries else max(high_watermark, log_start)
+    return SealReply(Epoch(9), SpuId(spu), f"{spu}.1", high_watermark, end, False, entries, log_start)
 
 
-def test_what_nobody_wants_is_cut() -> None:
-    assert list(rewritten([e(0, 2), e(1)], [e(0, 2)])) == [Cut(1)]
+def test_below_the_largest_high_watermark_gaps_are_no_holes() -> None:
+    """C has compacted what lies between, and knows that it is committed."""
+    mine, its = _reply(1, e(1), e(2, content=92), high_watermark=1), _reply(3, e(1), e(4), e(5), high_watermark=5)
+    assert recover([e(0)], 1, [mine, its], Epoch(9)) == Recovered(
+        1, (e(1), e(4), e(5, 9), bridge([e(5)], Epoch(9))), 5, 0
+    )
 
 
-def test_stamps_are_written_in_runs() -> None:
-    own = [e(0), e(1), e(2, 2), e(3)]
-    wanted = [e(0, 2), e(1, 2), e(2, 2), e(3, 3)]
-    assert list(restamps(own, wanted)) == [Restamp(0, 2, Epoch(2)), Restamp(3, 4, Epoch(3))]
+def test_what_others_have_deleted_is_not_recovered() -> None:
+    mine, its = _reply(1, e(1), high_watermark=1), _reply(3, e(4, end=6), high_watermark=6, log_start=5)
+    recovered = recover([e(0)], 1, [mine, its], Epoch(9))
+    assert (recovered.start, recovered.log_start, recovered.entries[0]) == (4, 5, e(4, end=6))
+
+
+def test_all_may_be_deleted() -> None:
+    recovered = recover([], 0, [_reply(1, high_watermark=0), _reply(3, high_watermark=7, log_start=7)], Epoch(9))
+    assert recovered == Recovered(7, (), 7, 7)
+    assert recovered.end == 7
 
 
 def test_bridges_of_two_recoveries_are_two() -> None:

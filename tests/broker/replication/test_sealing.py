@@ -24,24 +24,31 @@ def test_only_a_new_promise_has_to_be_stored() -> None:
 
 
 def test_enough_answers_complete_it() -> None:
-    sealing = Sealing(Quorum(3, 2, 2), high_watermark=1)
+    sealing = Sealing(Quorum(3, 2, 2))
     sealing.add(_reply(1))
     assert not sealing.is_complete
     sealing.add(_reply(2, high_watermark=4, end=6))
     assert sealing.is_complete
-    assert sealing.high_watermark == 4
-    assert sealing.entries[SpuId(2)] == (Entry(0, 6, Epoch(1)),)
+    assert sealing.replies[SpuId(2)].entries == (Entry(0, 6, Epoch(1)),)
+
+
+def test_an_answer_that_is_forgotten_does_not_count() -> None:
+    sealing = Sealing(Quorum(3, 2, 2))
+    sealing.add(_reply(1))
+    sealing.add(_reply(2))
+    sealing.forget(SpuId(2))
+    assert not sealing.is_complete
 
 
 def test_one_store_counts_once() -> None:
-    sealing = Sealing(Quorum(3, 2, 2), high_watermark=0)
+    sealing = Sealing(Quorum(3, 2, 2))
     sealing.add(_reply(1))
     sealing.add(_reply(1))
     assert not sealing.is_complete
 
 
 def test_a_store_that_has_restarted_uncleanly_since_is_in_doubt() -> None:
-    sealing = Sealing(Quorum(3, 2, 2), high_watermark=0)
+    sealing = Sealing(Quorum(3, 2, 2))
     sealing.add(_reply(2))
     sealing.add(_reply(2, in_doubt=True))
     sealing.add(_reply(1))

@@ -1,0 +1,77 @@
+"""A follower as its leader sees it: what it has, what is on its way to it, and when it has to be asked."""
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from .messages import Append, AppendReply
+
+
+@dataclass(slots=True)
+class FollowerLink:
+    """In the process that said Hello. Nothing is waited for from one that has all and knows it: `quiet_at` is inf."""
+
+    incarnation: str
+    matched_end: int | None = None
+    """Up to where it has the leader's log; None until it has answered the seal."""
+    high_watermark: int = 0
+    """As it confirmed it."""
+    told_high_watermark: int = 0
+    told_log_start: int = 0
+    sent_end: int = 0
+    in_flight: deque[int] = field(default_factory=deque)
+    """Ends of what was sent and has not been matched."""
+    sent_again_from: int | None = None
+    """One gap makes many replies; it is closed once."""
+    quiet_at: float = math.inf
+    """If nothing is heard until then, it is sent something again."""
+    asked_at: float = -math.inf
+    log_end_when_asked: int = 0
+    """How long the leader's log was at that time: who matches it later was caught up then."""
+
+    def begin(self, matched_end: int, now: float) -> None:
+        """It is sealed. What it had matched before in this epoch, it still has."""
+        self.matched_end = max(matched_end, self.matched_end or 0)
+        self.sent_again_from = None
+        self.quiet_at = now
+        self._rewind(self.matched_end)
+
+    def begin_again(self, now: float) -> None:
+        """Nothing is known of it any more, but that it is there."""
+        self.matched_end = None
+        self.quiet_at = now
+
+    def on_reply(self, reply: AppendReply) -> None:
+        assert self.matched_end is not None
+        self.matched_end = max(self.matched_end, reply.matched_end)
+        self.high_watermark = max(self.high_watermark, reply.high_watermark)
+        self.sent_end = max(self.sent_end, reply.matched_end)
+        in_flight = self.in_flight
+        while in_flight and in_flight[0] <= reply.matched_end:
+            in_flight.popleft()
+        if reply.missed and self.sent_again_from != reply.matched_end:
+            self.sent_again_from = reply.matched_end
+            self._rewind(reply.matched_end)
+
+    def on_sent(self, append: Append, end: int) -> None:
+        if end > self.sent_end:
+            self.sent_end = end
+            self.in_flight.append(end)
+        self.told_high_watermark = append.high_watermark
+        self.told_log_start = append.log_start
+
+    def caught_up_at(self, log_end: int, now: float) -> float | None:
+        """Since when it has, or until when it had, all that the leader had; None: that is not news."""
+        assert self.matched_end is not None
+        if self.matched_end >= log_end:
+            at = math.inf
+        elif self.matched_end >= self.log_end_when_asked:
+            at = self.asked_at
+        else:
+            return None
+        self.asked_at, self.log_end_when_asked = now, log_end
+        return at
+
+    def _rewind(self, to: int) -> None:
+        self.sent_end = to
+        self.in_flight.clear()

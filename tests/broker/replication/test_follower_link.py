@@ -1,0 +1,67 @@
+import math
+
+from tailrace.broker.replication.follower_link import FollowerLink
+from tailrace.broker.replication.messages import Append, AppendReply
+from tailrace.protocol.ids import Epoch, SpuId
+
+
+def _begun(matched_end: int) -> FollowerLink:
+    link = FollowerLink("2.1")
+    link.begin(matched_end, 0.0)
+    return link
+
+
+def _send(link: FollowerLink, end: int) -> None:
+    link.on_sent(Append(Epoch(2), link.sent_end, (), 0, 100, 0, frozenset()), end)
+
+
+def _reply(link: FollowerLink, matched_end: int, *, missed: bool = False) -> None:
+    link.on_reply(AppendReply(Epoch(2), SpuId(2), "2.1", matched_end, matched_end, 0, missed))
+
+
+def test_what_is_matched_is_no_longer_in_flight() -> None:
+    link = _begun(3)
+    for end in (5, 8, 9):
+        _send(link, end)
+    _reply(link, 8)
+    assert link.matched_end == 8
+    assert list(link.in_flight) == [9]
+
+
+def test_a_sign_of_life_is_not_in_flight() -> None:
+    link = _begun(3)
+    _send(link, 3)
+    assert not link.in_flight
+
+
+def test_a_gap_is_closed_from_what_was_answered_once() -> None:
+    link = _begun(3)
+    for end in (5, 8):
+        _send(link, end)
+    _reply(link, 3, missed=True)
+    assert link.sent_end == 3 and not link.in_flight
+    _send(link, 5)
+    _reply(link, 3, missed=True)
+    assert link.sent_end == 5
+
+
+def test_what_it_had_matched_it_still_has_when_it_begins_again() -> None:
+    link = _begun(3)
+    _send(link, 5)
+    _reply(link, 5)
+    link.begin(3, 1.0)
+    assert link.matched_end == 5
+    _reply(link, 3, missed=True)
+    assert link.matched_end == 5 and link.sent_end == 3
+
+
+def test_who_has_all_is_caught_up_and_who_had_all_a_while_ago_was() -> None:
+    link = _begun(0)
+    _reply(link, 10)
+    assert link.caught_up_at(10, 1.0) == math.inf
+    _reply(link, 12)
+    assert link.caught_up_at(20, 2.0) == 1.0
+    _reply(link, 15)
+    assert link.caught_up_at(30, 3.0) is None
+    _reply(link, 20)
+    assert link.caught_up_at(30, 4.0) == 2.0

@@ -1,0 +1,68 @@
+from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.ready import AdvanceLogStart, AppendEntries, Cut, Restamp
+from tailrace.broker.replication.rewriting import restamps, rewritten
+from tailrace.protocol.ids import Epoch
+
+
+def e(base: int, epoch: int = 1, *, content: int | None = None) -> Entry:
+    return Entry(base, base + 1, Epoch(epoch), content=base if content is None else content)
+
+
+def test_a_log_keeps_what_is_the_same() -> None:
+    assert list(rewritten([e(0), e(1)], 2, [e(0, 2), e(1, 2), e(2, 2)])) == [
+        Restamp(0, 2, Epoch(2)),
+        AppendEntries((e(2, 2),)),
+    ]
+
+
+def test_a_log_is_cut_at_the_first_difference() -> None:
+    wanted = [e(0, 2), e(1, 2, content=81)]
+    assert list(rewritten([e(0), e(1, content=91), e(2, content=92)], 3, wanted)) == [
+        Restamp(0, 1, Epoch(2)),
+        Cut(1),
+        AppendEntries((wanted[1],)),
+    ]
+
+
+def test_what_nobody_wants_is_cut() -> None:
+    assert list(rewritten([e(0, 2), e(1)], 2, [e(0, 2)])) == [Cut(1)]
+
+
+def test_stamps_are_written_in_runs() -> None:
+    own = [e(0), e(1), e(2, 2), e(3)]
+    wanted = [e(0, 2), e(1, 2), e(2, 2), e(3, 3)]
+    assert list(restamps(zip(own, wanted, strict=True))) == [Restamp(0, 2, Epoch(2)), Restamp(3, 4, Epoch(3))]
+
+
+def test_what_is_stamped_is_the_epoch_that_is_given() -> None:
+    assert list(rewritten([e(0)], 1, [e(0), e(1)], epoch=Epoch(5))) == [
+        Restamp(0, 1, Epoch(5)),
+        AppendEntries((e(1, 5),)),
+    ]
+
+
+def test_what_the_other_has_compacted_away_is_kept_if_both_are_one_log() -> None:
+    assert list(rewritten([e(0), e(1), e(2)], 3, [e(0), e(2), e(3)])) == [AppendEntries((e(3),))]
+
+
+def test_what_lies_in_a_gap_is_cut_if_nothing_shows_whose_it_is() -> None:
+    """The batch behind it has been sent twice, and is the same in two logs."""
+    assert list(rewritten([e(0), e(1, content=91), e(2)], 3, [e(0), e(2, 2), e(3, 2)])) == [
+        Cut(1),
+        AppendEntries((e(2, 2), e(3, 2))),
+    ]
+    assert list(rewritten([e(0), e(1)], 2, [e(0), e(2)])) == [Cut(1), AppendEntries((e(2),))]
+
+
+def test_a_compacted_batch_is_the_same_if_its_epoch_is() -> None:
+    assert list(rewritten([e(0)], 1, [e(0, content=90), e(1)])) == [AppendEntries((e(1),))]
+    assert list(rewritten([e(0)], 1, [e(0, 2, content=90)])) == [Cut(0), AppendEntries((e(0, 2, content=90),))]
+
+
+def test_a_log_that_begins_later_is_cut_as_a_whole() -> None:
+    assert list(rewritten([], 9, [e(5)])) == [Cut(5), AppendEntries((e(5),))]
+
+
+def test_a_log_begins_anew_before_anything_is_appended() -> None:
+    assert list(rewritten([], 3, [e(5)], begin_at=5)) == [AdvanceLogStart(5), AppendEntries((e(5),))]
+    assert list(rewritten([e(5)], 6, [e(5), e(6)], begin_at=5)) == [AdvanceLogStart(5), AppendEntries((e(6),))]

@@ -1,0 +1,147 @@
+"""A store of the model: what is on its disk, of which a power failure takes what was not synced, and in its process."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
+from tailrace.broker.replication.follower import Follower
+from tailrace.broker.replication.high_watermark import HighWatermark, high_watermark_at_start
+from tailrace.broker.replication.leader import Leader
+from tailrace.broker.replication.sealing import Promise
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
+
+Content = tuple[int, int, EntryKind, int]
+
+
+class InvariantError(AssertionError):
+    """The sentence says which one."""
+
+
+def check(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise InvariantError(sentence)
+
+
+def content_of(entry: Entry) -> Content:
+    """Whether it has been compacted or not: that makes the number negative."""
+    kind = EntryKind.EVENT if entry.kind is EntryKind.COMPACTED else entry.kind
+    return entry.base, entry.end, kind, abs(entry.content)
+
+
+class ListLog:
+    def __init__(self, entries: list[Entry] | None = None) -> None:
+        self.all: list[Entry] = entries or []
+        self.epochs: list[EpochStart] = []
+        self._log_end = 0
+        self._log_start = 0
+
+    @property
+    def log_start(self) -> int:
+        return self._log_start
+
+    @property
+    def log_end(self) -> int:
+        return max(self._log_end, self.all[-1].end) if self.all else self._log_end
+
+    def entries(self, start: int, end: int) -> Iterator[Entry]:
+        return iter([entry for entry in self.all if entry.end > start and entry.base < end])
+
+    def append(self, entry: Entry) -> None:
+        check(entry.base >= self.log_end or not self.all, "an entry is not where the log ends")
+        self.all.append(entry)
+        self._log_end = entry.end
+        self._note_epoch(entry)
+
+    def cut(self, log_end: int) -> None:
+        if log_end < self._log_start:
+            self.all, self._log_start = [], log_end
+        self.all = [entry for entry in self.all if entry.base < log_end]
+        check(not self.all or self.all[-1].end <= log_end, "a cut goes through an entry")
+        self._log_end = self.all[-1].end if self.all else log_end
+        self.epochs = [beginning for beginning in self.epochs if beginning.start < log_end]
+
+    def advance_log_start(self, offset: int) -> None:
+        check(offset >= self._log_start, "a log start has fallen")
+        self._log_end = max(self.log_end, offset)
+        self._log_start = offset
+        self.all = [entry for entry in self.all if entry.end > offset]
+        begun = [beginning for beginning in self.epochs if beginning.start <= offset]
+        if begun:
+            self.epochs[: len(begun)] = [EpochStart(begun[-1].epoch, offset)]
+
+    def compact(self, entry: Entry, *, wholly: bool) -> None:
+        self._log_end = self.log_end
+        at = self.all.index(entry)
+        lesser = replace(entry, kind=EntryKind.COMPACTED, content=-abs(entry.content))
+        self.all[at : at + 1] = [] if wholly else [lesser]
+
+    def _note_epoch(self, entry: Entry) -> None:
+        """An epoch begins with its first entry, until its bridge shows that what is before it was there already."""
+        starts = self.epochs
+        if entry.kind is EntryKind.BRIDGE and starts:
+            named, newest = Epoch(entry.content), starts[-1].epoch
+            if newest >= named:
+                starts[-1] = EpochStart(named, entry.base)
+            if newest > named:
+                starts.append(EpochStart(newest, entry.end))
+        if not starts or entry.epoch > starts[-1].epoch:
+            starts.append(EpochStart(entry.epoch, entry.base))
+
+
+@dataclass
+class Store:
+    spu: SpuId
+    # On the disk:
+    log: ListLog = field(default_factory=ListLog)
+    synced: list[Entry] = field(default_factory=list)
+    """What the log was when it was synced."""
+    number: int = 1
+    """Of its incarnations."""
+    promised: Epoch = NO_EPOCH
+    doubt: bool = False
+    checkpoint: int = 0
+    # In the process:
+    starts: int = 0
+    is_up: bool = False
+    role: Leader | Follower | None = None
+    promise: Promise = field(default_factory=lambda: Promise(NO_EPOCH))
+    high_watermark: HighWatermark = field(default_factory=lambda: HighWatermark(0))
+    waiting: list[Entry] = field(default_factory=list)
+    checked_end: int = 0
+    """Up to here what lies below the high watermark has been compared with what is committed."""
+    # What only the model knows:
+    is_damaged: bool = False
+    """A power failure took a part of its log, and it has not caught up since."""
+    is_outdated: bool = False
+    """Since its log was compared last, a leader was elected that lacked something."""
+
+    @property
+    def incarnation(self) -> str:
+        return f"{self.spu}.{self.number}"
+
+    @property
+    def process(self) -> str:
+        return f"process {self.starts} of {self.spu}"
+
+    def start(self) -> None:
+        self.is_up = True
+        self.starts += 1
+        self.promise = Promise(self.promised)
+        self.high_watermark = HighWatermark(high_watermark_at_start(self.log, self.checkpoint))
+        self.checked_end = 0
+
+    def sync(self) -> None:
+        self.synced = list(self.log.all)
+
+    def lose_unsynced(self, chance: random.Random) -> None:
+        """Of what was written since the last sync, nobody knows which pages have reached the disk."""
+        log, before = self.log, {content_of(entry): entry for entry in self.synced}
+        kept = 0
+        while kept < len(log.all) and content_of(log.all[kept]) in before:
+            kept += 1
+        entries = log.all[: chance.randint(kept, len(log.all))]
+        if len(entries) < len(log.all):
+            log.cut(log.all[len(entries)].base)
+        log.all = [before.get(content_of(entry), entry) if chance.random() < 0.5 else entry for entry in log.all]
+        self.sync()

@@ -1,0 +1,126 @@
+"""What is true in the model, whatever the stores believe: what was acknowledged and committed, deleted and compacted.
+
+Each method that checks something raises InvariantError with the sentence that does not hold.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+
+from replication_store import Content, Store, check, content_of
+
+from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.protocol.ids import Epoch
+
+
+class Truth:
+    def __init__(self) -> None:
+        self.acknowledged: list[Entry] = []
+        self.committed: list[Content] = []
+        """All that was ever below a high watermark, in order."""
+        self.unclean_epoch = -1
+        """Of the last leader that may have lacked something: what earlier ones think they commit counts for nothing."""
+        self._committed_at: dict[int, Content] = {}
+        self._stamped: dict[tuple[int, int], Content] = {}
+        self._deleted_to = 0
+        self._compacted: set[int] = set()
+        self._next_content = 1
+        self._origins: dict[int, tuple[Epoch, int]] = {}
+        """Of each record: the epoch in which it was produced, and how many records were before it in that epoch."""
+        self._produced: Counter[Epoch] = Counter()
+        self._came_through: Counter[Epoch] = Counter()
+
+    # what happens
+
+    def next_entry(self, base: int, end: int, epoch: Epoch) -> Entry:
+        entry = Entry(base, end, epoch, self._next_content)
+        self._origins[self._next_content] = epoch, self._produced[epoch]
+        self._produced[epoch] += 1
+        self._next_content += 1
+        return entry
+
+    def on_stamped(self, entry: Entry) -> None:
+        content = content_of(entry)
+        known = self._stamped.setdefault((entry.epoch, entry.base), content)
+        check(known == content, "an epoch and an offset name two")
+
+    def on_acknowledged(self, entries: Collection[Entry], epoch: Epoch) -> None:
+        if epoch >= self.unclean_epoch:
+            self.acknowledged.extend(entries)
+
+    def on_deleted(self, log_start: int) -> None:
+        self._deleted_to = max(self._deleted_to, log_start)
+
+    def on_compacted(self, entry: Entry) -> None:
+        self._compacted.add(entry.base)
+
+    def on_unclean_election(self, store: Store, epoch: Epoch) -> None:
+        """What this store has is true from now on, and nothing else."""
+        self.unclean_epoch = epoch
+        held = {entry.base: content_of(entry) for entry in store.log.all}
+        kept = 0
+        for content in self.committed:
+            base, end = content[:2]
+            if held.get(base) != content and not (base not in held and self._is_gone(base, end)):
+                break
+            if end > store.log.log_end:
+                break
+            kept += 1
+        del self.committed[kept:]
+        self._committed_at = {content[0]: content for content in self.committed}
+        self.acknowledged = [
+            entry
+            for entry in self.acknowledged
+            if self._committed_at.get(entry.base) == content_of(entry) or held.get(entry.base) == content_of(entry)
+        ]
+        self._came_through = Counter(
+            self._origins[content][0] for _, _, kind, content in self.committed if kind is EntryKind.EVENT
+        )
+
+    # what must hold
+
+    def check_committed(self, store: Store) -> None:
+        """Below the high watermark there is one log, whoever holds it; producers' acknowledgements lie in it."""
+        end = store.high_watermark.value
+        check(end <= store.log.log_end, "a high watermark lies beyond its log")
+        for entry in store.log.entries(store.checked_end, end):
+            check(entry.end <= end, "a high watermark lies within an entry")
+            content = content_of(entry)
+            if entry.base not in self._committed_at:
+                known_end = self.committed[-1][1] if self.committed else 0
+                check(
+                    entry.base == known_end or self.unclean_epoch >= 0, "something committed has not been there before"
+                )
+                self.committed.append(content)
+                self._committed_at[entry.base] = content
+                self._check_order(content)
+            check(self._committed_at[entry.base] == content, "two logs differ below the high watermark")
+        store.checked_end = end
+
+    def check_holds_acknowledged(self, store: Store) -> None:
+        """A leader that serves has all that was ever acknowledged, each where it was."""
+        entries = {entry.base: content_of(entry) for entry in store.log.all}
+        for entry in self.acknowledged:
+            if entries.get(entry.base) != content_of(entry):
+                check(self._is_gone(entry.base, entry.end), "a leader lacks something that was acknowledged")
+
+    def check_is_whole(self, store: Store) -> None:
+        """It has all that is committed, and nothing else."""
+        contents = {content_of(entry) for entry in store.log.all}
+        check(contents <= set(self.committed), f"{store.spu} has something that nobody committed")
+        for content in self.committed:
+            if content not in contents:
+                check(self._is_gone(content[0], content[1]), f"{store.spu} lacks something that is committed")
+
+    def holds(self, store: Store, entry: Entry, entries: Collection[Entry]) -> bool:
+        content = content_of(entry)
+        return self._is_gone(entry.base, entry.end) or any(content_of(held) == content for held in entries)
+
+    def _is_gone(self, base: int, end: int) -> bool:
+        return end <= self._deleted_to or base in self._compacted
+
+    def _check_order(self, content: Content) -> None:
+        """What comes through of an epoch is a beginning of it: no record without those before it."""
+        if content[2] is EntryKind.EVENT and self.unclean_epoch < 0:
+            epoch, place = self._origins[content[3]]
+            check(place == self._came_through[epoch], "a record came through without one before it")
+            self._came_through[epoch] += 1
