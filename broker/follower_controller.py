@@ -77,9 +77,9 @@ class FollowerController:
             return  # it led once, or thinks that this one does
         match message:
             case Append():
-                core.on_append(message, now)
+                core.on_append(message)
             case Seal():
-                core.on_seal(message, now)
+                core.on_seal(message)
             case Fenced():
                 pass  # the spec that says why is on its way
             case FetchEntries():

@@ -13,7 +13,7 @@ from tailrace.runtime.files import Buffer
 from .peer_messages import FetchedEntries, FetchEntries, PeerMessage, ReceivedBatches
 from .replica_log import LogOfEntries, made_batch
 from .replicas import Replica
-from .replication.entries import Entry
+from .replication.entries import Entry, EntryKind
 from .replication.high_watermark import HighWatermark
 from .replication.leader import Leader, LeaderLimits
 from .replication.live_replicas import LagLimits, LiveReplicas
@@ -70,6 +70,7 @@ class LeaderController:
             ),
             live_replicas=LiveReplicas(
                 context.spu,
+                context.store_incarnation,
                 spec.epoch,
                 spec.live_incarnations,
                 spec.version,
@@ -166,7 +167,8 @@ class LeaderController:
 
     async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:
         """The bytes of what recovery appends, stamped: made up, from the own log, or from whoever holds them."""
-        missing = [entry for entry in entries if not self._has(entry) and self.core.holders_of(entry)]
+        made_up = (EntryKind.HOLE, EntryKind.BRIDGE)
+        missing = [entry for entry in entries if entry.kind not in made_up and not self._has(entry)]
         if missing:
             await self._fetch(missing)
         return [stamped_copy(self._batch_of(entry), entry) for entry in entries]

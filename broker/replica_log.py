@@ -100,4 +100,4 @@ def made_batch(entry: Entry) -> bytearray:
     if entry.kind is EntryKind.HOLE:
         return hole(entry.base, entry.end, entry.epoch)
     assert entry.kind is EntryKind.BRIDGE
-    return bridge(entry.base, entry.epoch)
+    return bridge(entry.base, Epoch(entry.content))
