@@ -94,10 +94,9 @@ class ReplicaController:
             self._carry_out(received)
 
     def on_appended(self) -> None:
-        """A producer's batches."""
-        assert not self._is_busy, "a leader that serves waits for nothing"
+        """A producer's batches; or, while something is carried out, what that appends, of which the role knows."""
         role = self._role
-        if isinstance(role, LeaderController):
+        if isinstance(role, LeaderController) and not self._is_busy:
             role.core.on_appended(trio.current_time())
             self._carry_out()
 
