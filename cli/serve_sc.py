@@ -5,6 +5,7 @@ With etcd that is when it leads: until then it stands by for the SC that does.
 """
 
 import argparse
+import math
 
 import trio
 
@@ -25,7 +26,7 @@ from .given_settings import GivenSettings
 from .sc_store import opened_store
 from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server, stop_when_asked
 
-NAMES = COMMON_NAMES | {"private", "store", "reconciliation", "election-wait-response"}
+NAMES = COMMON_NAMES | {"private", "store", "reconciliation", "election-wait-response", "replace-after"}
 DEFAULT_PUBLIC = Address("127.0.0.1", 9003)
 DEFAULT_PRIVATE = Address("127.0.0.1", 9004)
 DEFAULT_METRICS = Address("127.0.0.1", 9002)
@@ -51,6 +52,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="how long an SPU that was elected has to say that it leads, before another is "
         f"(default: {ELECTION_WAIT_RESPONSE_SECONDS:g})",
     )
+    parser.add_argument(
+        "--replace-after",
+        metavar="SECONDS",
+        help="how long an SPU may be away before others get what it holds (default: for ever)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -69,6 +75,7 @@ def read_settings(given: GivenSettings) -> ScSettings:
         given.seconds("reconciliation", RECONCILIATION_SECONDS),
         given.broker_settings(),
         given.seconds("election-wait-response", ELECTION_WAIT_RESPONSE_SECONDS),
+        given.seconds("replace-after", math.inf),
     )
 
 

@@ -108,6 +108,8 @@ class ConnectionManager:
         """Of each topic, those that the SPUs that hold it have been told, or are about to be."""
         self._full: dict[SpuId, str] = {}
         """The SPUs of which the controllers were told that their storage is full, each with its incarnation then."""
+        self._began_at = trio.current_time()
+        self._lost_at: dict[SpuId, float] = {}
         self._waiting_events: deque[Event] = deque()
         self._events_changed = trio.Event()
 
@@ -169,6 +171,15 @@ class ConnectionManager:
     def is_carrying_out_specs(self, spu: SpuId) -> bool:
         connected = self._connected.get(spu)
         return connected is not None and connected.stream.is_carrying_out_specs
+
+    def away(self, seconds: float) -> frozenset[SpuId]:
+        """The registered SPUs that have had no lease for so long."""
+        since = trio.current_time() - seconds
+        return frozenset(
+            spu
+            for spu in self._cache.spus
+            if not self._leases.is_held(spu) and self._lost_at.get(spu, self._began_at) <= since
+        )
 
     def connections(self) -> list[ConnectionRow]:
         now = trio.current_time()
@@ -310,6 +321,7 @@ class ConnectionManager:
         lease = self._leases.end(spu)
         self._connected.pop(spu, None)
         if lease is not None:
+            self._lost_at[spu] = trio.current_time()
             self._metrics.cm_lost += 1
             self._logger.warning("spu_lost", spu=spu, reason=reason)
             self._report(SpuLost(spu, lease.incarnation, reason))

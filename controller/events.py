@@ -100,6 +100,13 @@ class LeasesUnknownOver:
 
 
 @dataclass(frozen=True, slots=True)
+class SpusAway:
+    """Those that have been offline for so long that others are to have what they hold."""
+
+    spus: frozenset[SpuId]
+
+
+@dataclass(frozen=True, slots=True)
 class ReconciliationDue:
     """Everything is to be looked at again."""
 
@@ -114,5 +121,6 @@ Event = (
     | LogEndsReported
     | LeaderSilent
     | LeasesUnknownOver
+    | SpusAway
     | ReconciliationDue
 )

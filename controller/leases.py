@@ -33,6 +33,9 @@ class Leases:
         lease = self._leases.get(spu)
         return 0.0 if lease is None else max(lease.ends_at - now, 0.0)
 
+    def is_held(self, spu: SpuId) -> bool:
+        return spu in self._leases
+
     def refusal(self, spu: SpuId, incarnation: str, now: float) -> str | None:
         """Why a process cannot have the lease now: another one of that id is connected and alive."""
         lease = self._leases.get(spu)

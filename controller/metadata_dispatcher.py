@@ -24,6 +24,7 @@ from .events import (
     Removed,
     SpuConnected,
     SpuLost,
+    SpusAway,
     StorageReported,
     Stored,
 )
@@ -66,7 +67,7 @@ class MetadataDispatcher:
         topics, partitions = controllers.topics, controllers.partitions
         self._concerned_by_object: Mapping[type[Object], Handlers] = {
             Spu: (spus.on_spu, spu_groups.on_spu, topics.on_spu, partitions.on_spu),
-            SpuGroup: (spu_groups.on_group,),
+            SpuGroup: (spu_groups.on_group, topics.on_group),
             Topic: (topics.on_topic, partitions.on_topic, spu_groups.on_topic),
             Partition: (partitions.on_partition, spu_groups.on_partition),
         }
@@ -87,6 +88,9 @@ class MetadataDispatcher:
                 return self._on_store(event)
             case ReconciliationDue():
                 return [action for reconcile in self._reconcilers for action in reconcile()]
+            case SpusAway():
+                self._observed.apply(event)
+                return []  # a reconciliation follows
             case _:
                 self._observed.apply(event)
                 handlers = self._concerned_by_connection[type(event)]

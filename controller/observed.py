@@ -17,12 +17,20 @@ from .events import (
     LogEndsReported,
     SpuConnected,
     SpuLost,
+    SpusAway,
     StorageReported,
 )
 from .local_store import PartitionKey
 
 ObservedEvent = (
-    SpuConnected | SpuLost | StorageReported | LiveReplicasReported | LogEndsReported | LeaderSilent | LeasesUnknownOver
+    SpuConnected
+    | SpuLost
+    | StorageReported
+    | LiveReplicasReported
+    | LogEndsReported
+    | LeaderSilent
+    | SpusAway
+    | LeasesUnknownOver
 )
 
 
@@ -54,6 +62,8 @@ class Observed:
         self._full: dict[SpuId, StorageReported] = {}
         self._heard: dict[PartitionKey, Heard] = {}
         self._leases_unknown_over = False
+        self.away: frozenset[SpuId] = frozenset()
+        """Those that have been offline for long."""
         self.connected: Mapping[SpuId, SpuConnected] = MappingProxyType(self._connected)
         self.lost: Mapping[SpuId, str] = MappingProxyType(self._lost)
         """Why each SPU that was here is here no more."""
@@ -91,6 +101,8 @@ class Observed:
                 self._keep_log_ends(event)
             case LeaderSilent():
                 self._of((event.topic_id, event.number)).silent[event.spu] = event.incarnation
+            case SpusAway(spus):
+                self.away = spus
             case LeasesUnknownOver():
                 self._leases_unknown_over = True
 

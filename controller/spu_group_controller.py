@@ -63,13 +63,12 @@ class SpuGroupController:
             yield from self.reconcile()
 
     def on_partition(self, change: Change[Partition]) -> Iterator[Action]:
-        """An SPU may hold nothing any more: others have replaced its replicas."""
+        """The last replica on an SPU that is to go may have been replaced by others."""
         previous, current = change.previous, change.current
-        if (
-            previous is not None
-            and current is not None
-            and not set(previous.spec.replicas) <= set(current.spec.replicas)
-        ):
+        if previous is None or current is None or previous.spec.replicas == current.spec.replicas:
+            return
+        left = [self.store.spus.get(spu) for spu in previous.spec.replicas if spu not in current.spec.replicas]
+        if any(spu is not None and spu.spec.group is not None and not self._holds_any(spu) for spu in left):
             yield from self.reconcile()
 
     def reconcile(self) -> Iterator[Action]:
@@ -108,7 +107,7 @@ class SpuGroupController:
 
     def _retire(self, name: str) -> Iterator[Action]:
         spu = self._next_to_go(name)
-        if spu is not None and not self._held_on(spu):
+        if spu is not None and not self._holds_any(spu):
             yield Delete(spu)
 
     def _why_waiting(self, name: str) -> str:
@@ -119,11 +118,16 @@ class SpuGroupController:
         replicas = "1 replica" if held == 1 else f"{held} replicas"
         return f"SPU {spu.spec.id} is to go, but holds {replicas}: it goes when these are moved or deleted"
 
-    def _held_on(self, spu: Spu) -> int:
+    def _holds_any(self, spu: Spu) -> bool:
         """Replicas that are to be there, or that others have not replaced yet."""
+        return self.assignments.replicas_on(spu.spec.id) > 0 or any(True for _ in self._left_on(spu))
+
+    def _held_on(self, spu: Spu) -> int:
+        return max(self.assignments.replicas_on(spu.spec.id), sum(1 for _ in self._left_on(spu)))
+
+    def _left_on(self, spu: Spu) -> Iterator[Partition]:
         there = self.store.held_by(spu.spec.id).values()
-        moving = sum(partition.topic_id in self.store.topics_by_id for partition in there)
-        return max(self.assignments.replicas_on(spu.spec.id), moving)
+        return (partition for partition in there if partition.topic_id in self.store.topics_by_id)
 
     def _next_to_go(self, name: str) -> Spu | None:
         leaving = (spu for spu in self.store.spus_of(name).values() if is_leaving(spu, self.store))

@@ -27,7 +27,7 @@ from .administration import Administration
 from .changes import Changes
 from .connection_manager import LEASE_SECONDS, ConnectionManager
 from .effects import Effects
-from .events import ReconciliationDue
+from .events import ReconciliationDue, SpusAway
 from .identities import new_cluster_id
 from .key_value.interface import Entry, KeyValueStore, LeadershipLost
 from .key_value.opening import ETCD
@@ -208,6 +208,7 @@ class StreamingController:
     async def _reconcile(self, term: "_Term") -> None:
         """Looks at everything again from time to time, and tells SPUs again what they are to hold."""
         while True:
+            await term.workflow.events.send(SpusAway(term.connections.away(self._settings.replace_after_seconds)))
             await term.workflow.events.send(ReconciliationDue())
             term.connections.reconcile()
             await term.administration.forget_deleted_topics()

@@ -3,21 +3,33 @@
 The rows are stored first, and the partitions are made from the rows that the store has: had both been proposed at once,
 and the rows lost to another write, there would be partitions that contradict the rows decided next. Only SPUs that are
 online and stay get new replicas, and full ones only where the others are too few; rows chosen by hand may name any
-registered SPU.
+registered SPU. What lies on SPUs that are to go, or that have been away for long, gets other rows, and then moves.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from tailrace.cluster.replica_assignment import InsufficientResources, SpuOnRack, assign, fault_of_rows
+from tailrace.cluster.replication_policy import LIVE
 from tailrace.cluster.topic_planning import PARTITIONS_ADDED_MAX
-from tailrace.protocol.ids import TopicId
+from tailrace.protocol.ids import SpuId, TopicId
 
 from .actions import Action, Delete, Put
 from .assignments import Assignments
 from .local_store import Change, LocalStore, is_finished
-from .objects import Partition, PartitionSpec, ReplicaMap, Spu, Topic, TopicResolution, TopicStatus
+from .objects import (
+    Partition,
+    PartitionResolution,
+    PartitionSpec,
+    ReplicaMap,
+    Spu,
+    SpuGroup,
+    Topic,
+    TopicResolution,
+    TopicStatus,
+)
 from .observed import Observed
+from .replacements import replaced
 from .spu_group_controller import is_leaving
 
 
@@ -43,6 +55,14 @@ class TopicController:
         if current is not None and (previous is None or (current.is_online and not previous.is_online)):
             for topic in tuple(self._store.unfinished_topics.values()):
                 yield from self._decide(topic)
+
+    def on_group(self, change: Change[SpuGroup]) -> Iterator[Action]:
+        """Some of its SPUs may be to go, and topics that have replicas there need others."""
+        leaving = [spu for spu in self._store.spus.values() if is_leaving(spu, self._store)]
+        held = {topic_id for spu in leaving for topic_id, _ in self._store.held_by(spu.spec.id)}
+        for topic_id in sorted(held):
+            if topic_id in self._store.topics_by_id:
+                yield from self._decide(self._store.topics_by_id[topic_id])
 
     def reconcile(self) -> Iterator[Action]:
         for topic in self._store.topics.values():
@@ -77,7 +97,7 @@ class TopicController:
         if status.resolution is TopicResolution.NONE:
             return replace(status, resolution=TopicResolution.INIT)
         if is_finished(topic):
-            return replace(status, reason="")
+            return replace(status, replica_map=self._rows_that_stay(topic), reason="")
         is_provisioned = status.resolution is TopicResolution.PROVISIONED  # and is to have more partitions
         fault = self._fault(topic)
         if fault is not None:
@@ -90,6 +110,22 @@ class TopicController:
             waiting = status.resolution if is_provisioned else TopicResolution.INSUFFICIENT_RESOURCES
             return replace(status, resolution=waiting, reason=rows.reason)
         return TopicStatus(TopicResolution.PROVISIONED, {**status.replica_map, **rows})
+
+    def _rows_that_stay(self, topic: Topic) -> ReplicaMap:
+        """Without the SPUs that are to go or stay away: while a partition is led, others can get what it holds."""
+        rows = topic.status.replica_map
+        unwanted = set(filter(self._is_unwanted, {spu for row in rows.values() for spu in row}))
+        if not unwanted or topic.spec.configs.get("replication.policy", LIVE) != LIVE:
+            return rows
+        there = self._store.partitions_of(topic.id)
+        led = [number for number in rows if number in there and _is_led(there[number])]
+        return replaced(rows, led, unwanted, self._spus(topic), self._assignments.beside(topic.id))
+
+    def _is_unwanted(self, spu_id: SpuId) -> bool:
+        spu = self._store.spus.get(spu_id)
+        if spu is None:
+            return True  # it went while the topic was deleted, and the topic has been brought back
+        return is_leaving(spu, self._store) or (spu_id in self._observed.away and not spu.is_online)
 
     def _fault(self, topic: Topic) -> str | None:
         """What is wrong with the parameters, whatever SPUs are online."""
@@ -134,3 +170,7 @@ class TopicController:
         taking = with_room if len(with_room) >= topic.spec.replication_factor else staying
         racks = {spu.spec.id: None if topic.spec.ignores_racks else spu.spec.rack for spu in taking}
         return [SpuOnRack(spu, racks[spu]) for spu in sorted(racks)]
+
+
+def _is_led(partition: Partition) -> bool:
+    return partition.status.resolution is PartitionResolution.ONLINE

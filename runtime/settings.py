@@ -1,5 +1,6 @@
 """What each server is started with, as values; where they come from is the business of `settings_sources`."""
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ class ScSettings:
     """Kafka's broker settings by their Kafka names: the cluster's defaults for what the SC decides."""
     election_wait_response_seconds: float = ELECTION_WAIT_RESPONSE_SECONDS
     """How long who was elected has to say that it leads, before another is."""
+    replace_after_seconds: float = math.inf
+    """How long an SPU may be away before others get what it holds."""
 
 
 @dataclass(frozen=True, slots=True)

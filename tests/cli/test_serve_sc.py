@@ -32,7 +32,7 @@ def test_everything_can_be_given() -> None:
         store="etcd://a:2379,b:2379",
         metrics="off",
         reconciliation="5",
-        **{"election-wait-response": "1.5"},
+        **{"election-wait-response": "1.5", "replace-after": "600"},
         broker={"num.partitions": 2},
     )
     assert read_settings(given) == ScSettings(
@@ -47,6 +47,7 @@ def test_everything_can_be_given() -> None:
         5.0,
         {"num.partitions": "2"},
         1.5,
+        600.0,
     )
 
 
@@ -67,6 +68,17 @@ def test_flags_are_named_as_their_settings_are() -> None:
     parser = argparse.ArgumentParser()
     configure(parser)
     assert set(vars(parser.parse_args([]))) == {
-        *("data", "public", "private", "store", "metrics", "reconciliation", "election_wait_response", "config", "set"),
+        *(
+            "data",
+            "public",
+            "private",
+            "store",
+            "metrics",
+            "reconciliation",
+            "election_wait_response",
+            "replace_after",
+            "config",
+            "set",
+        ),
         *("log_level", "log_format"),
     }

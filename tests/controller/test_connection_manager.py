@@ -693,3 +693,16 @@ async def test_the_sc_asks_an_spu(autojump_clock: trio.testing.MockClock) -> Non
             assert answer.replicas[0].size_bytes == number
         with pytest.raises(LinkClosed, match="SPU 3 is not connected"):
             await world.manager.ask_spu(SpuId(3), DescribeReplicasRequest())
+
+
+async def test_who_has_been_away_for_how_long(autojump_clock: trio.testing.MockClock) -> None:
+    async with _world(spu(1), spu(2)) as world:
+        one = await world.registered(1)
+        world.nursery.start_soon(one.stay)
+        await trio.sleep(10)
+        assert world.manager.away(9) == {SpuId(2)}, "it has not been heard of since the SC began"
+        assert world.manager.away(11) == set()
+        one.link.close("test")
+        await trio.sleep(5)
+        assert world.manager.away(5) == {SpuId(2)}, "its lease went on for a while"
+        assert world.manager.away(3) == {SpuId(1), SpuId(2)}

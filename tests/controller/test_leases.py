@@ -13,6 +13,7 @@ def test_a_lease_ends_unless_it_is_renewed() -> None:
     assert leases.next_end == 11.5
     assert leases.renew(ONE, "a", now=11.0)
     assert leases.next_end == 12.0
+    assert leases.is_held(TWO)
     assert leases.ended(11.9) == []
     assert leases.ended(12.0) == [TWO]
     assert leases.seconds_left(ONE, 12.0) == 0.5
@@ -24,6 +25,7 @@ def test_nobody_s_lease_never_ends() -> None:
     assert leases.next_end == inf
     assert leases.ended(1e9) == []
     assert leases.end(ONE) is None
+    assert not leases.is_held(ONE)
     assert leases.seconds_left(ONE, 0.0) == 0.0
 
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.controller.actions import AddSpu, Delete, Put
+from tailrace.controller.copy_sets import is_changing
 from tailrace.controller.events import LeasesUnknownOver, ReconciliationDue, Removed, Stored
 from tailrace.controller.objects import (
     NO_LEADER,
@@ -18,7 +19,7 @@ from tailrace.controller.objects import (
     Object,
     Partition,
     PartitionResolution,
-    PartitionStatus,
+    PartitionSpec,
     ProducerIdBlock,
     Spu,
     SpuGroup,
@@ -113,9 +114,10 @@ class World:
 
     def _report(self, told: Partition) -> None:
         """Its leader, if it lives, says that all who live have caught up."""
-        if self.sc.running.get(told.status.leader) == told.status.incarnation:
-            live = tuple(spu for spu in told.spec.replicas if spu in self.sc.running)
-            self.sc.report(told, live)
+        sc = self.sc
+        if sc.running.get(told.status.leader) == told.status.incarnation:
+            there = [spu for spu in told.spec.replicas if spu in sc.running and f"spu/{spu}" in sc.kv.objects]
+            sc.report(told, tuple(there))
 
     def _reconcile(self) -> None:
         self.sc.reconcile()
@@ -147,6 +149,11 @@ class World:
             sc.wait_for_leaders()
             sc.settle()
             sc.reconcile()
+            sc.settle()
+            for told in sc.told.values():
+                is_led = told.status.leads != NO_LEADER
+                if is_led and is_changing(told, sc.topic(told.topic).status.replica_map[told.number]):
+                    self._report(told)
             if not sc.enabled() and all(found.spec.id in sc.running for found in sc.kv.all_of(Spu)):
                 return
         raise AssertionError("it does not come to rest")
@@ -172,15 +179,15 @@ def test_whatever_the_order_of_events_all_ends_as_it_should(seed: int) -> None:
 def check_history(sc: ModelSc) -> None:
     epochs: dict[tuple[UUID, int], int] = {}
     leaders: dict[tuple[UUID, int, int], tuple[int, str]] = {}
-    before: dict[tuple[UUID, int], PartitionStatus] = {}
+    before: dict[tuple[UUID, int], Partition] = {}
     for written in sc.kv.history:
         partition = written.object
         if not isinstance(partition, Partition):
             continue
         key, status = (partition.topic_id, partition.number), partition.status
         if key in before:
-            check_step(sc, before[key], status, written.stores)
-        before[key] = status
+            check_step(sc, before[key], partition, written.stores)
+        before[key] = partition
         assert status.epoch >= epochs.get(key, -1), "an epoch never falls"
         epochs[key] = status.epoch
         if status.epoch >= 0:
@@ -191,10 +198,15 @@ def check_history(sc: ModelSc) -> None:
             assert status.leader in status.live_replicas
 
 
-def check_step(sc: ModelSc, before: PartitionStatus, status: PartitionStatus, stores: Mapping[int, str]) -> None:
+def check_step(sc: ModelSc, previous: Partition, current: Partition, stores: Mapping[int, str]) -> None:
     """From one version to the next. A store that was left never comes back: so who is not sure now never will be."""
+    before, status = previous.status, current.status
     assert status.live_version >= before.live_version, "a version never falls"
-    if before.epoch != NO_EPOCH and status.live_replicas != before.live_replicas:
+    if current.spec.replicas != previous.spec.replicas:
+        assert before.resolution is PartitionResolution.ONLINE
+        assert status.epoch > before.epoch or set(current.spec.replicas) == set(previous.spec.replicas)
+        assert status.live_replicas.items() <= before.live_replicas.items(), "who leaves is no longer live"
+    elif before.epoch != NO_EPOCH and status.live_replicas != before.live_replicas:
         assert status.live_version > before.live_version, "a version names one set"
         assert status.epoch == before.epoch, "an election takes nobody out and in"
     if before.epoch not in (NO_EPOCH, status.epoch):
@@ -212,8 +224,10 @@ def check_topics(sc: ModelSc) -> None:
         assert found.status.reason == ""
         assert list(rows) == list(range(found.spec.partitions))
         there = {each.number: each for each in sc.kv.all_of(Partition) if each.topic_id == found.id}
-        assert {number: each.spec.replicas for number, each in there.items()} == rows
-        assert all(each.spec.initial_leader == rows[number][0] for number, each in there.items())
+        assert there.keys() == rows.keys()
+        for number, each in there.items():
+            if each.status.resolution is PartitionResolution.ONLINE:
+                assert each.spec == PartitionSpec(rows[number][0], rows[number])
 
 
 def check_partitions(sc: ModelSc) -> None:
@@ -258,8 +272,12 @@ def check_groups(sc: ModelSc) -> None:
     for spu in spus:
         if spu.spec.group is not None and spu.spec.group not in groups:
             left = {other.spec.id for other in spus if other.spec.group == spu.spec.group}
-            named = {each for found in sc.kv.all_of(Topic) for row in found.status.replica_map.values() for each in row}
-            assert max(left) in named, "it would have gone otherwise"
+            topics = {found.id: found for found in sc.kv.all_of(Topic)}
+            named = {each for found in topics.values() for row in found.status.replica_map.values() for each in row}
+            held = {
+                each for found in sc.kv.all_of(Partition) if found.topic_id in topics for each in found.spec.replicas
+            }
+            assert max(left) in named | held, "it would have gone otherwise"
     assert sc.provisioned.keys() >= {spu.spec.id for spu in spus if spu.spec.group is not None}
 
 

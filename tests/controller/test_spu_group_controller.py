@@ -98,6 +98,34 @@ def test_an_spu_that_holds_replicas_stays_and_those_below_it_until_it_holds_none
     assert sc.group("main").status == RESERVED
 
 
+def test_what_an_spu_holds_that_is_to_go_moves_to_those_that_stay() -> None:
+    sc = with_group(3)
+    sc.write(topic("t", 2, 2, {0: (13, 11), 1: (12, 13)}))
+    sc.settle()
+    sc.scale("main", 2)
+    sc.settle()
+    assert sc.status_of("t").replica_map == {0: (12, 11), 1: (12, 11)}
+    assert sc.group("main").status.reason.startswith("SPU 13 is to go, but holds 2 replicas:")
+    for number in (0, 1):
+        partition = sc.partition(1, number)
+        assert set(partition.spec.replicas) == {11, 12, 13}
+        sc.report(partition, partition.spec.replicas)
+        sc.settle()
+        assert ids(sc) == ([11, 12, 13] if number == 0 else [11, 12])
+    assert sc.partition(1).status.leads == 12
+    assert sc.group("main").status == RESERVED
+
+
+def test_what_a_quorum_commits_does_not_move() -> None:
+    sc = with_group(3)
+    made = topic("t", 1, 2, {0: (13, 11)})
+    sc.write(replace(made, spec=replace(made.spec, configs={"replication.policy": "majority"})))
+    sc.settle()
+    sc.scale("main", 2)
+    sc.settle()
+    assert sc.status_of("t").replica_map == {0: (13, 11)}
+
+
 def test_an_spu_that_is_to_go_gets_no_new_replicas() -> None:
     sc = with_group(2)
     sc.write(topic("kept", 1, 1, {0: (12,)}))

@@ -191,6 +191,26 @@ async def test_everything_is_told_again_from_time_to_time(autojump_clock: trio.t
         nursery.cancel_scope.cancel()
 
 
+async def test_an_spu_that_stays_away_is_replaced_after_a_while(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    await world.register(1, 2, 3)
+    async with trio.open_nursery() as nursery, running_sc(world, replace_after_seconds=600) as running:
+        first = await ObedientSpu(world.network, 1).started(nursery)
+        term = running.sc._term
+        assert term is not None
+        local = term.workflow.local
+        async with trio.open_nursery() as others:
+            await ObedientSpu(world.network, 2).started(others)
+            await create_topic(first, "orders", 1, 2)
+            others.cancel_scope.cancel()
+        await ObedientSpu(world.network, 3).started(nursery)
+        await trio.sleep(540)
+        assert set(local.topics["orders"].status.replica_map[0]) == {1, 2}
+        await trio.sleep(121)
+        assert set(local.topics["orders"].status.replica_map[0]) == {1, 3}
+        nursery.cancel_scope.cancel()
+
+
 async def test_what_was_deleted_is_forgotten_in_time(autojump_clock: trio.testing.MockClock) -> None:
     world = ScWorld()
     async with running_sc(world, broker={"deleted.topic.retention.ms": "1000"}) as running:

@@ -7,6 +7,7 @@ import pytest
 from controller_model import ModelSc, custom, model, storage, topic, topic_id
 
 from tailrace.controller.actions import Put
+from tailrace.controller.events import SpusAway
 from tailrace.controller.objects import (
     Partition,
     PartitionResolution,
@@ -222,3 +223,31 @@ def test_a_new_topic_of_an_old_name_has_partitions_of_its_own() -> None:
     sc.settle()
     assert [each.number for each in partitions(sc) if each.topic_id == topic_id(2)] == [0]
     assert list(sc.told) == [(topic_id(2), 0)]
+
+
+def test_what_lies_on_an_spu_that_stays_away_gets_replicas_elsewhere_while_it_is_led() -> None:
+    sc = with_topic(topic("t", 3, 2, {0: (1, 2), 1: (2, 1), 2: (2, 3)}), 1, 2, 3)
+    sc.report(sc.partition(1, 0), (SpuId(1),))
+    sc.settle()
+    sc.stop_spu(1)
+    sc.settle()
+    sc.deliver(SpusAway(frozenset()))
+    sc.reconcile()
+    sc.settle()
+    assert sc.status_of("t").replica_map == {0: (1, 2), 1: (2, 1), 2: (2, 3)}
+    for _ in range(2):
+        sc.deliver(SpusAway(frozenset({SpuId(1)})))
+        sc.reconcile()
+        sc.settle()
+        assert sc.status_of("t").replica_map == {0: (1, 2), 1: (2, 3), 2: (2, 3)}, "what nobody has cannot be copied"
+    sc.report(sc.partition(1, 1), (SpuId(2), SpuId(3)))
+    sc.settle()
+    assert sc.partition(1, 1).spec == PartitionSpec(SpuId(2), (SpuId(2), SpuId(3)))
+
+
+def test_an_spu_that_is_back_keeps_what_it_has() -> None:
+    sc = with_topic(topic("t", 1, 2, {0: (1, 2)}), 1, 2, 3)
+    sc.deliver(SpusAway(frozenset({SpuId(2)})))
+    sc.reconcile()
+    sc.settle()
+    assert sc.status_of("t").replica_map == {0: (1, 2)}
