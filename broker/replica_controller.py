@@ -94,9 +94,9 @@ class ReplicaController:
             self._carry_out(received)
 
     def on_appended(self) -> None:
-        """A producer's batches; or, while something is carried out, what that appends, of which the role knows."""
+        """A producer's batches; or what the role appended itself, or the one before it in this turn."""
         role = self._role
-        if isinstance(role, LeaderController) and not self._is_busy:
+        if isinstance(role, LeaderController) and not self._is_busy and role.core.is_serving:
             role.core.on_appended(trio.current_time())
             self._carry_out()
 
