@@ -68,6 +68,13 @@ class Promises:
 
     # what is to be kept
 
+    async def settle(self) -> None:
+        """Brings what was found to the disk: the process that wrote it may have ended before it was there, and has told
+        nobody, but whoever finds it would. It is written anew, as a sync that failed once would not be tried again."""
+        if self._records:
+            async with self._lock:
+                await self._write_anew([])
+
     async def promise(self, key: ReplicaKey, epoch: Epoch) -> None:
         """Durable when this returns. Raises OSError; after a failed sync nothing is promised any more."""
         assert epoch >= self.epoch(key)

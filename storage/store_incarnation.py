@@ -22,6 +22,8 @@ async def take_store_incarnation(
 ) -> str:
     """The one that this start goes on with: the last one's, or `new`. It is on the disk when this returns, and so is
     the doubt in what replicas lie here. `clean`: whoever wrote the logs last closed them all."""
+    if not clean:
+        await promises.settle()
     path = store_path(data_directory)
     boot = files.boot_id()
     known = read_store(files, data_directory)

@@ -171,3 +171,19 @@ async def test_a_file_that_is_damaged_at_its_start_is_not_taken_for_no_promise()
     disk.open(f"{DATA}/promises").write_at(1, b"x")
     with pytest.raises(OSError, match="something else than promises"):
         Promises(disk, DATA)
+
+
+async def test_what_a_killed_process_had_not_synced_is_on_the_disk_before_it_counts() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    await Promises(disk, DATA).promise(A, Epoch(3))
+    disk.syncs_fail = True
+    with pytest.raises(OSError):
+        await Promises(disk, DATA).promise(A, Epoch(4))
+    disk.syncs_fail = False
+    found = Promises(disk, DATA)
+    assert (found.epoch(A), reopened(disk).epoch(A)) == (4, 3)
+    await found.settle()
+    await found.promise(B, Epoch(1))
+    again = reopened(disk)
+    assert (again.epoch(A), again.epoch(B), again.is_in_doubt(A)) == (4, 1, False)
