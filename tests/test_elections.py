@@ -1,0 +1,146 @@
+"""Whole clusters in memory: leaders are followed by others, replicas move, and what was acknowledged stays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import trio
+from clusters import ClusterOfSpus, cluster_of
+from spus import newest
+from trio.testing import MockClock
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from tailrace.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest
+
+PREFERRED, UNCLEAN = 0, 1
+WATCHER = 9
+"""An SPU that holds nothing: it is asked what clients are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    leader: int
+    epoch: int
+    replicas: list[int]
+    live: list[int]
+
+
+async def create(cluster: ClusterOfSpus, *replicas: int, **configs: str) -> None:
+    """Topic t, of one partition."""
+    own = [CreatableTopicConfig(name.replace("_", "."), value) for name, value in configs.items()]
+    topic = CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, list(replicas))], own)
+    client = await cluster.client_of(WATCHER)
+    request = CreateTopicsRequest([topic], timeout_ms=5000)
+    response = await client.request(ApiKey.CREATE_TOPICS, newest(ApiKey.CREATE_TOPICS), request)
+    assert response.topics[0].error_code == ErrorCode.NONE
+
+
+async def seen(cluster: ClusterOfSpus) -> Seen:
+    (topic,) = (await cluster.metadata(WATCHER, "t")).topics
+    (found,) = topic.partitions
+    return Seen(found.leader_id, found.leader_epoch, found.replica_nodes, found.isr_nodes)
+
+
+async def until(cluster: ClusterOfSpus, holds: Callable[[Seen], bool]) -> Seen:
+    with trio.fail_after(30):
+        while True:
+            now = await seen(cluster)
+            if holds(now):
+                return now
+            await trio.sleep(0.05)
+
+
+async def produce(cluster: ClusterOfSpus, *values: bytes) -> None:
+    """Acknowledged by all."""
+    for value in values:
+        leader = (await seen(cluster)).leader
+        assert await cluster.produce(leader, "t", 0, value) == ErrorCode.NONE
+
+
+async def committed(cluster: ClusterOfSpus) -> int:
+    leader = (await seen(cluster)).leader
+    high_watermark: int = (await cluster.fetched(leader, "t", 0)).high_watermark
+    return high_watermark
+
+
+async def elect(cluster: ClusterOfSpus, kind: int) -> int:
+    client = await cluster.client_of(WATCHER)
+    response = await client.request(ApiKey.ELECT_LEADERS, 2, ElectLeadersRequest(kind, None, 5000))
+    ((result,),) = [each.partition_result for each in response.replica_election_results]
+    code: int = result.error_code
+    return code
+
+
+async def test_a_follower_takes_over_and_the_preferred_leader_again_when_somebody_asks(
+    autojump_clock: MockClock,
+) -> None:
+    async with cluster_of(1, 2, 3, WATCHER) as cluster:
+        await create(cluster, 1, 2, 3)
+        assert await seen(cluster) == Seen(1, 0, [1, 2, 3], [1, 2, 3])
+        await produce(cluster, b"a", b"b")
+        await cluster.kill_spu(1)
+        after = await until(cluster, lambda now: now.leader in (2, 3))
+        assert after.epoch == 1
+        await produce(cluster, b"c")
+        await cluster.start_spu(1)
+        await until(cluster, lambda now: sorted(now.live) == [1, 2, 3])
+        assert await elect(cluster, PREFERRED) == ErrorCode.NONE
+        now = await seen(cluster)
+        assert (now.leader, now.epoch) == (1, 2)
+        await produce(cluster, b"d")
+        assert await committed(cluster) >= 4
+
+
+async def test_replicas_move_with_what_they_hold(autojump_clock: MockClock) -> None:
+    async with cluster_of(1, 2, 3, 4, WATCHER) as cluster:
+        await create(cluster, 1, 2)
+        await produce(cluster, b"a", b"b", b"c")
+        wanted = ReassignableTopic("t", [ReassignablePartition(0, [3, 4])])
+        client = await cluster.client_of(2)
+        request = AlterPartitionReassignmentsRequest(5000, True, [wanted])
+        response = await client.request(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request)
+        assert response.responses[0].partitions[0].error_code == ErrorCode.NONE
+        moved = await until(cluster, lambda now: now.replicas == [3, 4])
+        assert (moved.leader, sorted(moved.live)) == (3, [3, 4])
+        for spu in (1, 2):
+            await cluster.stop_spu(spu)
+        await produce(cluster, b"d")
+        assert await committed(cluster) == 4
+
+
+@pytest.mark.parametrize("is_allowed", [True, False])
+async def test_an_unclean_election_loses_what_only_others_had_and_agrees_on_the_rest(
+    autojump_clock: MockClock, is_allowed: bool
+) -> None:
+    async with cluster_of(1, 2, WATCHER) as cluster:
+        await create(cluster, 1, 2, unclean_leader_election_enable=str(is_allowed).lower())
+        await produce(cluster, b"both")
+        await cluster.kill_spu(2)
+        await until(cluster, lambda now: now.live == [1])
+        await produce(cluster, b"lost", b"lost, too")
+        await cluster.kill_spu(1)
+        await cluster.start_spu(2)
+        if not is_allowed:
+            await until(cluster, lambda now: now.leader == -1)
+            assert await elect(cluster, UNCLEAN) == ErrorCode.NONE
+        assert (await until(cluster, lambda now: now.leader == 2)).live == [2]
+        await produce(cluster, b"another")
+        end = await committed(cluster)
+        await cluster.start_spu(1)
+        await until(cluster, lambda now: sorted(now.live) == [1, 2])
+        assert await elect(cluster, PREFERRED) == ErrorCode.NONE
+        assert (await seen(cluster)).leader == 1
+        await produce(cluster, b"after")
+        assert await committed(cluster) >= end + 1
