@@ -148,7 +148,7 @@ def _among_unsure(partition: Partition, present: list[SpuId], spus: Spus, heard:
     silent = [spu for spu in present if _is_silent(spu, spus, heard)]
     if silent:
         return _offline(partition, f"all live replicas stopped uncleanly, and not all respond: {_listed(silent)}")
-    return _with_the_most(partition, present, spus, heard)
+    return _with_the_most(partition, present, spus, heard, all_must_say=True)
 
 
 def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:
@@ -177,15 +177,19 @@ def _uncleanly(partition: Partition, spus: Spus, heard: Heard) -> Decision | Non
     return Decision(elected_uncleanly(partition, decision.status.leader, spus))
 
 
-def _with_the_most(partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard) -> Decision:
-    """By its log end; the first of equals. One alone need not be asked."""
+def _with_the_most(
+    partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard, *, all_must_say: bool = False
+) -> Decision:
+    """By its log end; the first of equals. One alone need not be asked, and one that is not ready not be waited for."""
     if len(candidates) == 1:
         return Decision(elected_cleanly(partition, candidates[0], spus))
-    ends = _log_ends(partition, candidates, spus, heard)
-    if len(ends) < len(candidates) or partition.status.resolution is not PartitionResolution.ELECTION:
+    said = _log_ends(partition, candidates, spus, heard)
+    ready = {spu: log_end for spu, log_end in said.items() if log_end is not None}
+    is_enough = len(ready) == len(candidates) if all_must_say else bool(ready)
+    if len(said) < len(candidates) or not is_enough or partition.status.resolution is not PartitionResolution.ELECTION:
         status = replace(partition.status, resolution=PartitionResolution.ELECTION, reason="")
-        return Decision(status, tuple(spu for spu in candidates if spu not in ends))
-    return Decision(elected_cleanly(partition, max(candidates, key=ends.__getitem__), spus))
+        return Decision(status, tuple(spu for spu in candidates if spu not in said))
+    return Decision(elected_cleanly(partition, max(ready, key=ready.__getitem__), spus))
 
 
 def elected_cleanly(partition: Partition, leader: SpuId, spus: Spus) -> PartitionStatus:
@@ -230,7 +234,7 @@ def _online(partition: Partition, spus: Spus) -> list[SpuId]:
     return [spu for spu in preferred if spu in replicas and spu in spus and spus[spu].is_online]
 
 
-def _log_ends(partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard) -> dict[SpuId, int]:
+def _log_ends(partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard) -> dict[SpuId, int | None]:
     """Of those that said it in this election, in the process that is there now."""
     return {
         spu: said.log_end

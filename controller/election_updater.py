@@ -48,6 +48,8 @@ class Candidates(Protocol):
 class _Question:
     action: AskLogEnd
     asked_at: float
+    is_known_to_wait: bool = False
+    """It was reported that the answer may take some time."""
 
 
 @dataclass(order=True, slots=True)
@@ -118,11 +120,17 @@ class ElectionUpdater:
             asked = dict(questions)
             answered = await self._answer(spu, asked)
             now = trio.current_time()
-            done = {key: each for key, each in asked.items() if key in answered or self._is_over(each, now)}
-            for key, question in done.items():
-                if questions[key] is question:
-                    del questions[key]
+            done, waiting = {}, {}
+            for key, question in asked.items():
+                if key in answered or self._is_over(question, now):
+                    done[key] = question
+                    if questions[key] is question:
+                        del questions[key]
+                elif not question.is_known_to_wait:
+                    question.is_known_to_wait = True
+                    waiting[key] = question
             await self._report(spu, done, {key: end for key, end in answered.items() if end is not None})
+            await self._report(spu, waiting, {}, is_busy=True)
             if len(done) < len(asked):
                 await trio.sleep(ASK_AGAIN_SECONDS)
         del self._questions[spu]
@@ -154,17 +162,24 @@ class ElectionUpdater:
             seconds *= BUSY_TIMES_MAX
         return now >= question.asked_at + seconds
 
-    async def _report(self, spu: SpuId, done: dict[PartitionKey, _Question], log_ends: dict[PartitionKey, int]) -> None:
-        for incarnation in dict.fromkeys(question.action.incarnation for question in done.values()):
+    async def _report(
+        self,
+        spu: SpuId,
+        questions: dict[PartitionKey, _Question],
+        log_ends: dict[PartitionKey, int],
+        *,
+        is_busy: bool = False,
+    ) -> None:
+        for incarnation in dict.fromkeys(question.action.incarnation for question in questions.values()):
             asked = {
                 key: question.action.epoch
-                for key, question in done.items()
+                for key, question in questions.items()
                 if question.action.incarnation == incarnation
             }
             ends = {key: log_ends[key] for key in asked if key in log_ends}
-            if len(ends) < len(asked):
+            if len(ends) < len(asked) and not is_busy:
                 self._logger.warning("candidate_without_log_end", spu=spu, partitions=len(asked) - len(ends))
-            await self._events(LogEndsReported(spu, incarnation, asked, ends))
+            await self._events(LogEndsReported(spu, incarnation, asked, ends, is_busy))
 
     # waiting for who was elected
 

@@ -81,6 +81,8 @@ class LogEndsReported:
     """The partitions, each with its epoch then."""
     log_ends: Mapping[tuple[TopicId, int], int]
     """Of those that it has, and can read."""
+    is_busy: bool = False
+    """The others are not opened yet: it is still being asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ class SaidLogEnd:
     """Of the process that said it."""
     epoch: Epoch
     """Of the partition when it was asked."""
-    log_end: int
+    log_end: int | None
+    """None: it will be said later, the log is being opened."""
 
 
 @dataclass(slots=True)
@@ -131,7 +132,7 @@ class Observed:
     def _keep_log_ends(self, event: LogEndsReported) -> None:
         for key, epoch in event.asked.items():
             heard, log_end = self._of(key), event.log_ends.get(key)
-            if log_end is None:
+            if log_end is None and not event.is_busy:
                 heard.silent[event.spu] = event.incarnation
             else:
                 heard.log_ends[event.spu] = SaidLogEnd(event.incarnation, epoch, log_end)

@@ -108,6 +108,16 @@ def test_several_are_asked_and_the_one_with_the_smallest_lag_leads() -> None:
     assert decide(during, found, ends(s2=5, s3=5)).status.live_replicas == before.status.live_replicas
 
 
+def test_who_is_not_ready_is_waited_for_only_if_nobody_is() -> None:
+    before, found = partition(1, 2, 3, resolution=ELECTION), spus(s1="a", s2="a", s3="a")
+    heard = ends(s2=4, s3=3)
+    heard.log_ends[ONE] = SaidLogEnd("of a", Epoch(5), None)
+    assert decide(before, found, heard) == elected(before, 2, found)
+    for spu in (TWO, THREE):
+        heard.log_ends[spu] = SaidLogEnd("of a", Epoch(5), None)
+    assert decide(before, found, heard) == Decision(before.status), "all of them were asked"
+
+
 def test_the_status_is_election_before_there_is_a_candidate() -> None:
     """Even if all is known already: people and other SPUs see that there is an election."""
     before = partition(1, 2, 3)
@@ -172,6 +182,8 @@ def test_then_only_the_one_with_the_most_may_lead() -> None:
     said = {spu: SaidLogEnd("of b", Epoch(5), end) for spu, end in ((ONE, 7), (TWO, 9))}
     assert decide(before, found, Heard(log_ends={ONE: said[ONE]})).asks == (TWO,)
     assert decide(before, found, Heard(log_ends=said)) == elected(before, 2, found)
+    one_is_not_ready = {**said, TWO: SaidLogEnd("of b", Epoch(5), None)}
+    assert decide(before, found, Heard(log_ends=one_is_not_ready)) == Decision(before.status)
     after = decide(before, found, Heard(log_ends=said, silent={TWO: "of b"})).status
     assert (after.resolution, after.reason) == (
         OFFLINE,

@@ -79,6 +79,9 @@ def test_log_ends_are_kept_for_the_election_and_whoever_says_none_is_silent() ->
     observed.apply(LogEndsReported(ONE, "x", {KEY: Epoch(4), other: Epoch(5)}, {KEY: 17}))
     assert observed.heard(KEY) == Heard(log_ends={ONE: SaidLogEnd("x", Epoch(4), 17)})
     assert observed.heard(other) == Heard(silent={ONE: "x"})
+    observed.forget_silence(other)
+    observed.apply(LogEndsReported(ONE, "x", {other: Epoch(5)}, {}, is_busy=True))
+    assert observed.heard(other) == Heard(log_ends={ONE: SaidLogEnd("x", Epoch(5), None)})
     observed.forget_election(KEY)
     assert observed.heard(KEY) == Heard()
 
