@@ -156,7 +156,7 @@ async def test_a_full_disk_takes_the_batches_before_a_roll_and_no_part_of_those_
 async def test_the_newest_header_is_told_without_reading(files: SimulatedFiles) -> None:
     log = _open(files)
     _append(log, 5)
-    log._open.reader.log = None  # type: ignore[assignment]
+    log._segments.open.reader.log = None  # type: ignore[assignment]
     ((header, kind),) = log.headers(4, 5)
     assert (header.base_offset, kind) == (4, None)
     assert list(log.headers(5, 9)) == []

@@ -449,7 +449,7 @@ async def test_a_segment_that_was_stamped_meanwhile_is_not_replaced() -> None:
     """What was written in its place has the old epochs."""
     log = log_of([("a", "1"), ("a", "2")])
     await log.sync()
-    old = log._sealed[:1]
+    old = log._segments.sealed[:1]
     written = NewSegment(f"{DIRECTORY}/written", replace(old[0].facts), IndexEntries(100))
     await log.restamp(1, 2, 5)
     assert not await log.replace_segments(old, written)

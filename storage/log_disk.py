@@ -1,0 +1,147 @@
+"""How far a log has reached the disk, and what its manifest says of it.
+
+All here is awaited under one lock, since each step leaves a manifest that agrees with the files. A failed sync is never
+tried again: the kernel may have dropped what it could not write, so a second one could succeed without it. The log
+refuses everything then.
+"""
+
+from collections.abc import Callable, Sequence
+
+import trio
+
+from tailrace.runtime.files import File, Files
+
+from . import manifest
+from .layout import directories_up_to_data
+from .manifest import Manifest, SegmentFacts
+from .manifest_file import ManifestFile
+from .open_segment import OpenSegment
+from .segments import Segments
+
+_FLUSHED_LINE_BYTES = 2**20
+"""After so many synced bytes the manifest notes how far the disk is."""
+
+_NOT_ENTERED = -1
+
+
+class LogDisk:
+    __slots__ = (
+        "_directories_to_sync",
+        "_directory",
+        "_entered_base",
+        "_files",
+        "_manifest",
+        "_unnoted_bytes",
+        "closed",
+        "failure",
+        "is_changed",
+        "lock",
+        "synced_end",
+        "unsynced_bytes",
+    )
+
+    def __init__(self, files: Files, directory: str, manifest_file: ManifestFile) -> None:
+        self._files = files
+        self._directory = directory
+        self._manifest = manifest_file
+        self.lock = trio.Lock()
+        self.failure: str | None = None
+        """Why nothing may be read or written any more."""
+        self.synced_end = 0
+        """Everything below is on the disk."""
+        self.unsynced_bytes = 0
+        self._unnoted_bytes = 0
+        self.is_changed = True
+        """Since the log was closed cleanly."""
+        self.closed: SegmentFacts | None = None
+        """What the manifest says of the open segment as it was at the last clean close: true until that is changed."""
+        self._directories_to_sync = directories_up_to_data(directory)
+        self._entered_base = _NOT_ENTERED
+        """Of the open segment, once its file has an entry in the synced directory: its first batch creates the file."""
+
+    # what failed
+
+    def fail(self, sentence: str) -> None:
+        self.failure = sentence
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise OSError(self.failure)
+
+    def _fail_sync(self, error: OSError) -> None:
+        self.fail(f"{self._directory}: sync failed: {error}")
+
+    # records
+
+    async def sync(self, segments: Segments, as_noted: Callable[[SegmentFacts], SegmentFacts]) -> None:
+        """Returns once everything that was appended before the call is on the disk."""
+        self.check()
+        end, unsynced_bytes = segments.open.end, self.unsynced_bytes
+        sealed, open_segment = segments.unsynced(), segments.open
+        try:
+            for segment in sealed:
+                await segment.reader.log.get().sync()
+            if not open_segment.is_empty:
+                await open_segment.sync()
+            if sealed or open_segment.base != self._entered_base:
+                await self.sync_directories(segments.open)
+        except OSError as error:
+            self._fail_sync(error)
+            raise
+        self.synced_end = max(self.synced_end, end)
+        self.unsynced_bytes -= unsynced_bytes
+        self._unnoted_bytes += unsynced_bytes
+        if sealed or self._unnoted_bytes >= _FLUSHED_LINE_BYTES:
+            for segment in sealed:
+                segment.facts = as_noted(segment.facts)
+            lines = [manifest.sealed_line(segment.facts) for segment in sealed]
+            self._manifest.append([*lines, manifest.flushed_line(end)])
+            self._unnoted_bytes = 0
+            for segment in sealed:
+                segment.is_synced = True
+
+    async def sync_directories(self, open_segment: OpenSegment) -> None:
+        """The log's own, and once those above it: who finds the file after a crash must find its directory."""
+        entered_base = open_segment.base if not open_segment.is_empty else _NOT_ENTERED
+        for directory in self._directories_to_sync:
+            await self._files.sync_directory(directory)
+        self._directories_to_sync = [self._directory]
+        self._entered_base = entered_base
+
+    def forget_entry(self) -> None:
+        """Files have gone. One that was never synced may come back torn after a crash, unless the next sync makes its
+        end durable."""
+        self._entered_base = _NOT_ENTERED
+
+    # the manifest
+
+    @property
+    def wants_new_manifest(self) -> bool:
+        return self._manifest.wants_replacement
+
+    def note(self, lines: Sequence[bytes]) -> File:
+        """Returns the manifest, for whoever needs the lines on the disk now."""
+        return self._manifest.append(lines)
+
+    async def sync_note(self, file: File, open_segment: OpenSegment) -> None:
+        try:
+            await file.sync()
+            await self.sync_directories(open_segment)
+        except OSError as error:
+            self._fail_sync(error)
+            raise
+
+    async def rewrite_manifest(self, content: Manifest) -> None:
+        await self._manifest.replace(content)
+
+    async def replace_manifest(self, content: Manifest, open_segment: OpenSegment) -> None:
+        """Before anything is changed of which it speaks: it says what will be true then, and not how the log was
+        closed once."""
+        self.closed = None
+        try:
+            with trio.CancelScope(shield=True):  # half a change would leave a log that agrees with nothing
+                await self._manifest.replace(content)
+                await self.sync_directories(open_segment)
+        except OSError as error:
+            self._fail_sync(error)
+            raise

@@ -1,0 +1,122 @@
+"""What is on the disk after which call. What a crash leaves of a whole log: test_crash_states."""
+
+import pytest
+from batch_samples import header_of, make_batch
+from simulation.files import SimulatedFiles
+
+from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_disk import LogDisk
+from tailrace.storage.log_opening import SegmentMaker
+from tailrace.storage.manifest import Manifest, SegmentFacts
+from tailrace.storage.manifest_file import ManifestFile
+from tailrace.storage.open_files import OpenFiles
+from tailrace.storage.segment_recovery import RecoveryReport
+from tailrace.storage.segments import Segments
+
+pytestmark = pytest.mark.trio
+
+DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
+
+
+class Parts:
+    """A log's disk and segments, without the log."""
+
+    def __init__(self) -> None:
+        self.files = SimulatedFiles()
+        self.files.make_directories(DIRECTORY)
+        self.manifest_file = ManifestFile(self.files, DIRECTORY)
+        self.disk = LogDisk(self.files, DIRECTORY, self.manifest_file)
+        self._maker = SegmentMaker(OpenFiles(self.files), DIRECTORY, LogConfig(), RecoveryReport())
+        self.segments = Segments([], self._maker.new_segment(0))
+
+    def append(self, count: int) -> None:
+        for _ in range(count):
+            batch = make_batch(self.segments.open.end)
+            self.segments.open.append(batch, header_of(batch))
+            self.disk.unsynced_bytes += len(batch)
+
+    def roll(self) -> None:
+        sealed = self.segments.open.seal(0)
+        self.segments.sealed.append(sealed)
+        self.segments.open = self._maker.new_segment(sealed.end)
+
+    def stated(self) -> Manifest:
+        return self.manifest_file.load() or Manifest()
+
+
+@pytest.fixture
+async def parts() -> Parts:
+    made = Parts()
+    await made.files.sync_directory("")
+    return made
+
+
+def _as_it_is(facts: SegmentFacts) -> SegmentFacts:
+    return facts
+
+
+async def test_a_sync_brings_all_there_and_notes_what_is_sealed(parts: Parts) -> None:
+    parts.append(3)
+    parts.roll()
+    parts.append(2)
+    await parts.disk.sync(parts.segments, _as_it_is)
+    assert (parts.disk.synced_end, parts.disk.unsynced_bytes) == (5, 0)
+    assert (list(parts.stated().sealed), parts.stated().flushed_end) == ([0], 5)
+    after = parts.files.crash("synced")
+    assert [after.size(f"{DIRECTORY}/{base:020}.log") for base in (0, 3)] == [300, 200]
+
+
+async def test_directories_are_synced_once_for_each_segment(parts: Parts) -> None:
+    synced: list[str] = []
+    real = parts.files.sync_directory
+
+    async def noting(directory: str) -> None:
+        synced.append(directory)
+        await real(directory)
+
+    parts.files.sync_directory = noting  # type: ignore[method-assign]
+    for _ in range(3):
+        parts.append(1)
+        await parts.disk.sync(parts.segments, _as_it_is)
+    assert (len(synced), synced[0], synced[-1]) == (5, DIRECTORY, "/data")
+    parts.roll()
+    parts.append(1)
+    await parts.disk.sync(parts.segments, _as_it_is)
+    assert synced[5:] == [DIRECTORY]
+    parts.disk.forget_entry()
+    await parts.disk.sync(parts.segments, _as_it_is)
+    assert synced[5:] == [DIRECTORY] * 2
+
+
+async def test_a_failed_sync_is_never_tried_again(parts: Parts) -> None:
+    parts.append(1)
+    parts.files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await parts.disk.sync(parts.segments, _as_it_is)
+    parts.files.syncs_fail = False
+    with pytest.raises(OSError, match="sync failed"):
+        await parts.disk.sync(parts.segments, _as_it_is)
+    with pytest.raises(OSError, match="sync failed"):
+        parts.disk.check()
+    assert parts.disk.synced_end == 0
+
+
+async def test_a_new_manifest_says_nothing_of_how_the_log_was_closed(parts: Parts) -> None:
+    parts.append(1)
+    parts.disk.closed = SegmentFacts(0, 1)
+    await parts.disk.replace_manifest(Manifest(log_start=7), parts.segments.open)
+    assert parts.disk.closed is None
+    assert ManifestFile(parts.files.crash("synced"), DIRECTORY).load() == Manifest(log_start=7)
+    parts.files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await parts.disk.replace_manifest(Manifest(), parts.segments.open)
+    with pytest.raises(OSError, match="sync failed"):
+        parts.disk.check()
+
+
+async def test_a_note_is_on_the_disk_when_it_was_synced(parts: Parts) -> None:
+    parts.append(1)
+    await parts.disk.sync(parts.segments, _as_it_is)
+    file = parts.disk.note([b"not a fact\n"])
+    await parts.disk.sync_note(file, parts.segments.open)
+    assert parts.files.crash("synced").read(f"{DIRECTORY}/manifest").endswith(b"not a fact\n")
