@@ -48,7 +48,7 @@ class MirrorUpdater:
         for spu in message.spus:
             cluster.put_spu(self._as_told(spu_spec(spu)))
         for topic in message.topics:
-            cluster.put_topic(topic_spec(topic))
+            cluster.put_topic(topic_spec(topic, cluster.topic_by_id(topic.topic_id)))
         cluster.identify(message.cluster_id, SpuId(message.controller_id))
         self._version = message.version
         if message.is_full and self._awaits_all:

@@ -45,9 +45,17 @@ def spu_spec(spu: apply_metadata.SpuState) -> SpuSpec:
     return SpuSpec(SpuId(spu.id), spu.rack, endpoints, spu.is_online, private)
 
 
-def topic_spec(topic: apply_metadata.TopicState) -> TopicSpec:
-    """Raises RemoteProtocolError unless the partitions are all there: clients are answered by their place."""
-    partitions = sorted((_partition(topic, each) for each in topic.partitions), key=lambda each: each.partition)
+def topic_spec(topic: apply_metadata.TopicState, before: TopicSpec | None = None) -> TopicSpec:
+    """`before`: what was known of it, where not all of it is said again. Raises RemoteProtocolError unless the
+    partitions are all there: clients are answered by their place."""
+    if topic.is_whole:
+        partitions = sorted((_partition(topic, each) for each in topic.partitions), key=lambda each: each.partition)
+    else:
+        partitions = [] if before is None else list(before.partitions)
+        for each in topic.partitions:
+            if not 0 <= each.partition < len(partitions):
+                raise RemoteProtocolError(f"the metadata of {topic.name} have a partition that was never told")
+            partitions[each.partition] = _partition(topic, each)
     if [each.partition for each in partitions] != list(range(len(partitions))):
         raise RemoteProtocolError(f"the metadata of {topic.name} lack a partition")
     return TopicSpec(topic.topic_id, topic.name, _configs(topic.configs), tuple(partitions), topic.is_internal)

@@ -5,8 +5,8 @@ that it is created can use it. Changes are gathered and published together, for 
 together.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from tailrace.cluster.cluster import NO_CONTROLLER, Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec, TopicSpec
@@ -40,6 +40,8 @@ class MirrorChange:
     removed_spus: tuple[SpuId, ...] = ()
     topics: tuple[TopicSpec, ...] = ()
     removed_topics: tuple[TopicId, ...] = ()
+    partitions: Mapping[TopicId, frozenset[int]] = field(default_factory=dict)
+    """Of those topics in which nothing else has changed, the partitions that have."""
     is_identity_changed: bool = False
     """The cluster's id, or the SPU that clients send admin requests to."""
     are_overrides_changed: bool = False
@@ -85,7 +87,7 @@ class ClusterMirror:
 
     def publish(self) -> MirrorChange:
         spus, removed_spus = self._publish_spus()
-        topics, removed_topics = self._publish_topics()
+        topics, removed_topics, partitions = self._publish_topics()
         is_identity_changed = self._is_identity_changed and self._publish_identity()
         are_overrides_changed = self._are_overrides_changed
         if are_overrides_changed:
@@ -99,6 +101,7 @@ class ClusterMirror:
             tuple(removed_spus),
             tuple(topics),
             tuple(removed_topics),
+            partitions,
             is_identity_changed,
             are_overrides_changed,
         )
@@ -133,8 +136,8 @@ class ClusterMirror:
                 put.append(now)
         return put, removed
 
-    def _publish_topics(self) -> tuple[list[TopicSpec], list[TopicId]]:
-        put, removed = [], []
+    def _publish_topics(self) -> tuple[list[TopicSpec], list[TopicId], dict[TopicId, frozenset[int]]]:
+        put, removed, partitions = [], [], {}
         for topic_id in self._changed_topics:
             if topic_id not in self._store.topics_by_id and self._cluster.topic_by_id(topic_id) is not None:
                 self._cluster.remove_topic(topic_id)
@@ -142,10 +145,15 @@ class ClusterMirror:
         for topic_id in self._changed_topics:
             topic = self._store.topics_by_id.get(topic_id)
             now = None if topic is None else self._mirrored_topic(topic)
-            if now is not None and now != self._cluster.topic_by_id(topic_id):
+            before = self._cluster.topic_by_id(topic_id)
+            if now is not None and now != before:
                 self._cluster.put_topic(now)
                 put.append(now)
-        return put, removed
+                if before is not None and replace(before, partitions=now.partitions) == now:
+                    changed = _changed_partitions(before, now)
+                    if changed is not None:
+                        partitions[topic_id] = changed
+        return put, removed, partitions
 
     def _publish_identity(self) -> bool:
         identity = self._store.identity
@@ -210,3 +218,11 @@ def _mirrored(partition: Partition) -> MirroredPartition:
         partition.spec.replicas,
         tuple(status.live_replicas),
     )
+
+
+def _changed_partitions(before: TopicSpec, now: TopicSpec) -> frozenset[int] | None:
+    """None: there are more of them, or fewer."""
+    if len(before.partitions) != len(now.partitions):
+        return None
+    both = zip(before.partitions, now.partitions, strict=True)
+    return frozenset(after.partition for earlier, after in both if earlier is not after and earlier != after)

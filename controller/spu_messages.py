@@ -1,6 +1,6 @@
 """What an SPU is told, made from what is known at the moment of sending."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeVar
@@ -40,17 +40,16 @@ def whole_metadata(cluster: Cluster) -> apply_metadata.ApplyMetadataRequest:
 
 
 def changed_metadata(
-    cluster: Cluster, spus: Iterable[SpuId], topics: Iterable[TopicId]
+    cluster: Cluster, spus: Iterable[SpuId], topics: Mapping[TopicId, Collection[int] | None]
 ) -> apply_metadata.ApplyMetadataRequest:
-    """Those that may have changed, as they are now; those that are not there now are named as gone."""
+    """Those that may have changed, as they are now; those that are not there now are named as gone.
+
+    Of a topic with thousands of partitions those are told that have changed; None: all.
+    """
     found_spus = {spu: cluster.spus.get(spu) for spu in spus}
     found_topics = {topic: cluster.topic_by_id(topic) for topic in topics}
-    request = _metadata(
-        cluster,
-        [spu for spu in found_spus.values() if spu is not None],
-        [topic for topic in found_topics.values() if topic is not None],
-        is_full=False,
-    )
+    request = _metadata(cluster, [spu for spu in found_spus.values() if spu is not None], [], is_full=False)
+    request.topics = [_topic(topic, topics[topic_id]) for topic_id, topic in found_topics.items() if topic is not None]
     request.removed_spus = [spu for spu, found in found_spus.items() if found is None]
     request.removed_topics = [topic for topic, found in found_topics.items() if found is None]
     return request
@@ -105,15 +104,15 @@ def _spu(spu: SpuSpec) -> apply_metadata.SpuState:
     return apply_metadata.SpuState(spu.id, spu.rack, spu.online, endpoints, private_host, private_port)
 
 
-def _topic(topic: TopicSpec) -> apply_metadata.TopicState:
+def _topic(topic: TopicSpec, changed: Collection[int] | None = None) -> apply_metadata.TopicState:
     partitions = [
         apply_metadata.PartitionState(
             each.partition, each.leader, each.epoch, list(each.replicas), list(each.live_replicas)
         )
-        for each in topic.partitions
+        for each in (topic.partitions if changed is None else map(topic.partitions.__getitem__, sorted(changed)))
     ]
     configs = _configs(topic.configs, apply_metadata.Config)
-    return apply_metadata.TopicState(topic.id, topic.name, topic.internal, configs, partitions)
+    return apply_metadata.TopicState(topic.id, topic.name, topic.internal, configs, partitions, changed is None)
 
 
 def _configs(configs: Mapping[str, str], kind: type[C]) -> list[C]:

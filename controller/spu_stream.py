@@ -61,7 +61,8 @@ class SpuStream:
         self._are_configs_due = False
         self._partitions: set[PartitionKey] = set()
         self._spus: set[SpuId] = set()
-        self._topics: set[TopicId] = set()
+        self._topics: dict[TopicId, set[int] | None] = {}
+        """Each with its partitions that have changed; None: all is to be told."""
         self._due = trio.Event()
 
     # what is to be told
@@ -86,9 +87,18 @@ class SpuStream:
     def tell_cluster(self, change: MirrorChange) -> None:
         self._spus.update(spu.id for spu in change.spus)
         self._spus.update(change.removed_spus)
-        self._topics.update(topic.id for topic in change.topics)
-        self._topics.update(change.removed_topics)
+        for topic_id in change.removed_topics:
+            self._topics[topic_id] = None
+        for topic in change.topics:
+            self._tell_topic(topic.id, change.partitions.get(topic.id))
         self._wake()
+
+    def _tell_topic(self, topic_id: TopicId, partitions: frozenset[int] | None) -> None:
+        waiting = self._topics.setdefault(topic_id, set())
+        if partitions is None or waiting is None:
+            self._topics[topic_id] = None
+        else:
+            waiting |= partitions
 
     @property
     def is_up_to_date(self) -> bool:

@@ -85,6 +85,7 @@ class TopicState:
     is_internal: bool = False
     configs: list[Config] = field(default_factory=list)
     partitions: list[PartitionState] = field(default_factory=list)
+    is_whole: bool = True
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic_id", "uuid", "0+"),
@@ -92,6 +93,7 @@ class TopicState:
         Field("is_internal", "bool", "0+"),
         Field("configs", Config, "0+", array=True),
         Field("partitions", PartitionState, "0+", array=True),
+        Field("is_whole", "bool", "0+"),
     )
 
 

@@ -42,9 +42,7 @@ def test_what_an_spu_is_to_hold() -> None:
         ],
         removed=[apply_specs.RemovedPartition(OTHER, 3)],
     )
-    held = replace(
-        _partition_spec(4), leader_incarnation="first", live_incarnations={SpuId(1): "store"}, version=8
-    )
+    held = replace(_partition_spec(4), leader_incarnation="first", live_incarnations={SpuId(1): "store"}, version=8)
     assert held_specs(message) == HeldSpecs(
         is_full=True,
         topics=(HeldTopic(TOPIC, "t", {"retention.ms": "1"}, (held,)),),
@@ -83,3 +81,20 @@ def test_a_topic_with_a_gap_is_refused(numbers: tuple[int, ...]) -> None:
     partitions = [apply_metadata.PartitionState(number) for number in numbers]
     with pytest.raises(RemoteProtocolError, match="lack a partition"):
         topic_spec(apply_metadata.TopicState(TOPIC, "t", partitions=partitions))
+
+
+def test_of_a_topic_only_what_has_changed_may_be_told() -> None:
+    whole = apply_metadata.TopicState(
+        TOPIC, "t", partitions=[apply_metadata.PartitionState(number, 1, 5, [1, 2], [1]) for number in range(3)]
+    )
+    before = topic_spec(whole)
+    changed = [apply_metadata.PartitionState(1, -1, 5, [1, 2], [1])]
+    some = apply_metadata.TopicState(TOPIC, "t", partitions=changed, is_whole=False)
+    assert topic_spec(some, before).partitions == (
+        _partition_spec(0),
+        _partition_spec(1, NO_LEADER),
+        _partition_spec(2),
+    )
+    for known in (None, replace(before, partitions=before.partitions[:1])):
+        with pytest.raises(RemoteProtocolError, match="never told"):
+            topic_spec(some, known)

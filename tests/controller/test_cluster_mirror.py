@@ -128,6 +128,22 @@ def test_a_topic_that_grows_keeps_its_partitions_until_the_new_ones_are_ready() 
     assert counts == [4]
 
 
+def test_it_is_said_which_partitions_of_a_topic_have_changed() -> None:
+    sc = model(1, 2)
+    sc.write(topic("t", 3, 2, {0: (1, 2), 1: (2, 1), 2: (1, 2)}))
+    sc.settle()
+    assert publish(sc).partitions == {}, "all of it is new"
+    sc.report(sc.partition(1, 1), (SpuId(2),))
+    sc.report(sc.partition(1, 2), (SpuId(1),))
+    sc.settle()
+    change = publish(sc)
+    assert [each.id for each in change.topics] == [topic_id(1)]
+    assert change.partitions == {topic_id(1): {1, 2}}
+    sc.grow_topic("t", 4)
+    sc.settle()
+    assert publish(sc).partitions == {}
+
+
 def test_changed_configs_are_published() -> None:
     sc = model(1)
     sc.write(topic("t"))

@@ -330,7 +330,9 @@ async def test_changes_are_told_to_whom_they_concern_specs_first(autojump_clock:
             ]
             assert (specs.removed, metadata.is_full) == ([], False)
         (metadata,) = three.heard
-        assert [(t.name, len(t.partitions)) for t in metadata.topics] == [("orders", 2)]
+        assert [(t.name, [p.partition for p in t.partitions], t.is_whole) for t in metadata.topics] == [
+            ("orders", [1], False)
+        ]
         assert (metadata.spus, metadata.removed_spus, metadata.removed_topics) == ([], [], [])
         assert metadata.version == world.cluster.version
 

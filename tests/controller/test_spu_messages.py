@@ -1,3 +1,4 @@
+from dataclasses import replace
 from uuid import UUID
 
 import object_samples
@@ -49,12 +50,23 @@ def test_what_may_have_changed_is_told_as_it_is_now() -> None:
     cluster = _cluster()
     cluster.remove_topic(BILLS)
     cluster.remove_spu(ONE)
-    changed = changed_metadata(cluster, [ONE, TWO], [ORDERS, BILLS])
+    changed = changed_metadata(cluster, [ONE, TWO], {ORDERS: None, BILLS: None})
     assert not changed.is_full
     assert [spu.id for spu in changed.spus] == [2]
     assert changed.removed_spus == [1]
     assert [topic.name for topic in changed.topics] == ["orders"]
     assert changed.removed_topics == [BILLS]
+
+
+def test_of_a_topic_those_partitions_are_told_that_have_changed() -> None:
+    cluster = _cluster()
+    before = cluster.topics["orders"]
+    rows = tuple(replace(before.partitions[0], partition=number) for number in range(3))
+    cluster.put_topic(replace(before, partitions=rows))
+    (some,) = changed_metadata(cluster, [], {ORDERS: {2, 0}}).topics
+    assert ([each.partition for each in some.partitions], some.is_whole) == ([0, 2], False)
+    (whole,) = changed_metadata(cluster, [], {ORDERS: None}).topics
+    assert (len(whole.partitions), whole.is_whole) == (3, True)
 
 
 def test_an_spu_without_anything() -> None:

@@ -10,7 +10,8 @@ from scripted_spu import ScriptedSpu
 from simulation.network import MemoryNetwork
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import SpuSpec
+from tailrace.cluster.specs import PartitionSpec as MirroredPartition
+from tailrace.cluster.specs import SpuSpec, TopicSpec
 from tailrace.controller.cluster_mirror import MirrorChange
 from tailrace.controller.local_store import LocalStore
 from tailrace.controller.metrics import ScMetrics
@@ -139,3 +140,35 @@ async def test_a_process_leads_only_what_it_was_elected_for_itself(elected: str,
         await trio.testing.wait_all_tasks_blocked()
         (topic,) = world.spu.specs[0].topics
         assert [(each.leader, each.epoch) for each in topic.partitions] == [(leader, 5)]
+
+
+async def test_of_a_large_topic_only_what_has_changed_is_told_unless_all_is_due() -> None:
+    async with _world() as world:
+        rows = tuple(MirroredPartition(TopicId(int=7), "t", n, ONE, Epoch(0), (ONE,), (ONE,)) for n in range(4))
+        topic = TopicSpec(TopicId(int=7), "t", {}, rows)
+        world.cluster.put_topic(topic)
+        world.accept()
+        await trio.testing.wait_all_tasks_blocked()
+
+        def told() -> list[tuple[list[int], bool]]:
+            (found,) = world.spu.metadata[-1].topics
+            return [([each.partition for each in found.partitions], found.is_whole)]
+
+        assert told() == [([0, 1, 2, 3], True)]
+        world.spu.may_answer = trio.Event()
+        for changed in (frozenset({1}), frozenset({3}), frozenset({2})):
+            world.cluster.put_topic(topic)
+            world.stream.tell_cluster(MirrorChange(topics=(topic,), partitions={topic.id: changed}))
+            await trio.testing.wait_all_tasks_blocked()
+        world.spu.may_answer.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert told() == [([2, 3], False)]
+        world.spu.may_answer = trio.Event()
+        world.change()
+        await trio.testing.wait_all_tasks_blocked()
+        world.stream.tell_cluster(MirrorChange(topics=(topic,), partitions={topic.id: frozenset({1})}))
+        world.stream.tell_cluster(MirrorChange(topics=(topic,)))
+        world.stream.tell_cluster(MirrorChange(topics=(topic,), partitions={topic.id: frozenset({2})}))
+        world.spu.may_answer.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert told() == [([0, 1, 2, 3], True)]
