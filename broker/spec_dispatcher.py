@@ -67,6 +67,7 @@ class SpecDispatcher:
         self._high_watermarks = load_high_watermarks(files, data_directory)
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
         """Shared by the topics that set the same configs; emptied when those of the SPU change."""
+        self._settings_in_use: dict[TopicId, TopicSettings] = {}
         self._applying = trio.Lock()
         self._in_a_row = 0
         self.has_applied_all = False
@@ -134,7 +135,11 @@ class SpecDispatcher:
             clean = not self._parking.unpark(named.name, named.id) and clean
         topic = named if before is None else _merged(before, named)
         self._topics[topic.id] = topic
-        for spec in topic.partitions:
+        concerned = topic.partitions
+        if self._settings_in_use.get(topic.id) is settings:
+            concerned = named.partitions  # of thousands, mostly few
+        self._settings_in_use[topic.id] = settings
+        for spec in concerned:
             replica = self._replicas.find(spec.topic_id, spec.partition)
             if replica is not None:
                 replica.use_settings(settings)
@@ -217,6 +222,7 @@ class SpecDispatcher:
         keys = {(spec.topic_id, spec.partition) for spec in gone}
         for topic_id in dict.fromkeys(spec.topic_id for spec in gone):
             topic = self._topics.pop(topic_id)
+            self._settings_in_use.pop(topic_id, None)
             left = tuple(spec for spec in topic.partitions if (topic_id, spec.partition) not in keys)
             if left:
                 self._topics[topic_id] = replace(topic, partitions=left)
