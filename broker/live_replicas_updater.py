@@ -39,6 +39,8 @@ class LiveReplicasUpdater:
         self._unsaid: dict[ReplicaKey, None] = {}
         """Those of them that are to be sent."""
         self._announced: dict[ReplicaKey, Epoch] = {}
+        self._are_specs_new = False
+        """Since the replicas were looked through: there may be thousands."""
         self._changed = trio.Event()
 
     # what happened
@@ -51,6 +53,7 @@ class LiveReplicasUpdater:
 
     def on_changed(self) -> None:
         """Specs were applied: there may be answers, and leaders to announce."""
+        self._are_specs_new = True
         self._changed.set()
 
     # life
@@ -58,6 +61,7 @@ class LiveReplicasUpdater:
     async def run(self, report: Report) -> None:
         """On one connection, until cancelled."""
         self._announced.clear()
+        self._are_specs_new = True
         self._unsaid = dict.fromkeys(self._proposed)
         while True:
             self._changed = trio.Event()
@@ -67,17 +71,26 @@ class LiveReplicasUpdater:
             await self._changed.wait()
 
     def _take_due(self) -> list[ReportedPartition]:
+        if self._are_specs_new:
+            self._forget_answered()
+        due = {key: self._proposed[key] for key in self._unsaid}
+        self._unsaid.clear()
+        if self._are_specs_new:
+            self._are_specs_new = False
+            self._announce(due)
+        return [reported_partition(key, proposal) for key, proposal in due.items()]
+
+    def _forget_answered(self) -> None:
         for key in [key for key, proposal in self._proposed.items() if self._is_answered(key, proposal)]:
             del self._proposed[key]
             self._unsaid.pop(key, None)
-        due = {key: self._proposed[key] for key in self._unsaid}
-        self._unsaid.clear()
+
+    def _announce(self, due: dict[ReplicaKey, ProposeLiveReplicas]) -> None:
         leading = {replica.key: replica.spec for replica in self._replicas if _announces_itself(replica)}
         for key, spec in leading.items():
             if key not in due and self._announced.get(key) != spec.epoch:
                 due[key] = ProposeLiveReplicas(spec.epoch, spec.version, ())
         self._announced = {key: spec.epoch for key, spec in leading.items()}
-        return [reported_partition(key, proposal) for key, proposal in due.items()]
 
     def _is_answered(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> bool:
         """By a newer spec: what was proposed is stored by then, or never will be."""
