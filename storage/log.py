@@ -305,9 +305,14 @@ class Log:
                 return
             touched = self._segments.between(base, end)
             await self._disown(touched, base)
-            for segment in touched:
-                self._disk.unsynced_bytes += 4 * segment.restamp(base, end, epoch)
             self._disk.is_changed = True
+            try:
+                with trio.CancelScope(shield=True):
+                    for segment in touched:
+                        self._disk.unsynced_bytes += 4 * await segment.restamp(base, end, epoch)
+            except OSError as error:
+                self._disk.fail(f"{self._directory}: epochs could not be stamped: {error}")
+                raise
 
     async def _disown(self, segments: Sequence[Segment], base: int) -> None:
         """Before a byte changes the manifest stops to speak of these segments, and of those that follow them."""
@@ -381,9 +386,10 @@ class Log:
 
         All else goes on meanwhile. CannotCompactError: nothing was lost, the log can be used as before.
         """
-        self._disk.check()
-        if must_roll(self._segments.open_facts(), self.config, now_ms=now_ms):
-            self._roll()
+        async with self._lock:
+            self._disk.check()
+            if must_roll(self._segments.open_facts(), self.config, now_ms=now_ms):
+                self._roll()
         facts = [segment.facts for segment in self._segments.sealed]
         start = max(self.log_start, compacted_end(self._compactions))
         end = compactable_end(facts, self.config, now_ms=now_ms, high_watermark=high_watermark)

@@ -137,10 +137,10 @@ class OpenSegment:
         summary.add(batch, header)
         self._last = header
 
-    def restamp(self, base: int, end: int, epoch: int) -> int:
+    async def restamp(self, base: int, end: int, epoch: int) -> int:
         """Returns how many batches now have another epoch."""
         summary = self.summary
-        stamped = restamp(self.reader, summary.size, base, end, epoch)
+        stamped = await restamp(self.reader, summary.size, base, end, epoch)
         summary.checksum ^= stamped.checksum_change
         summary.epoch = stamped.last_epoch if stamped.last_epoch is not None else summary.epoch
         self._last = None

@@ -140,19 +140,19 @@ class ReplicaVerification:
                 is_stamped = facts is None or facts.epoch_starts is not None
                 if segment.epoch < epoch:
                     sentence = f"is of leader epoch {segment.epoch}, after one of epoch {epoch}"
-                    # Recovery may have stamped the one before, and a crash stopped it there.
+                    # Recovery may have been stamping, and a crash stopped it there.
                     yield Finding(self._path(name), None, sentence, is_damage=not (is_stamped or was_stamped))
-                yield from self._check_epoch(name, segment.epoch, segment.end)
+                for sentence in self._epochs_that_began_before(segment.epoch, segment.end):
+                    yield Finding(self._path(name), None, sentence, is_damage=not is_stamped)
                 epoch, was_stamped = segment.epoch, is_stamped
             if segment.end <= known.log_start and base != max(self._logs):
                 yield self._note(name, "holds deleted records only and will be removed")
 
-    def _check_epoch(self, name: str, epoch: int, end: int) -> Iterator[Finding]:
+    def _epochs_that_began_before(self, epoch: int, end: int) -> Iterator[str]:
         for start in self._manifest.epochs:
             # A newer epoch there is right: the history is not written anew when a crash has shortened the log.
             if start.start < end and epoch < start.epoch:
-                sentence = f"is of leader epoch {epoch}; the manifest says that {start.epoch} began at {start.start}"
-                yield self._damage(name, sentence)
+                yield f"is of leader epoch {epoch}; the manifest says that {start.epoch} began at {start.start}"
 
     def _check_nothing_is_missing(self) -> Iterator[Finding]:
         known = self._manifest

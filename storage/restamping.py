@@ -28,29 +28,43 @@ class Restamped:
     """Of the segment's last batch; None if none was looked at."""
 
 
-def restamp(reader: SegmentReader, size: int, base: int, end: int, epoch: int) -> Restamped:
-    """All batches of the segment that begin in [base, end)."""
+async def restamp(reader: SegmentReader, size: int, base: int, end: int, epoch: int) -> Restamped:
+    """All batches of the segment that begin in [base, end). OSError: nothing is known of its checksum any more."""
     file = reader.log.get()
-    stamp = _EPOCH.pack(epoch)
-    before = after = count = 0
+    new = _EPOCH.pack(epoch)
+    changes: list[tuple[int, bytes]] = []
+    before = after = 0
     last_epoch = None
     for position, header, start in walk(file, reader.position_of(base, size), size):
-        old, new = start[:CRC_START], start[:CRC_START]
+        old_start, new_start = start[:CRC_START], start[:CRC_START]
         last_epoch = header.leader_epoch
         if base <= header.base_offset < end and last_epoch != epoch:
-            new = old[:_EPOCH_START] + stamp + old[_EPOCH_END:]
-            _overwrite(file, position + _EPOCH_START, old[_EPOCH_START:_EPOCH_END], stamp)
+            old = start[_EPOCH_START:_EPOCH_END]
+            new_start = old_start[:_EPOCH_START] + new + old_start[_EPOCH_END:]
+            changes.append((position + _EPOCH_START, old))
             last_epoch = epoch
-            count += 1
-        before, after = crc32c.crc32c(old, before), crc32c.crc32c(new, after)
-    return Restamped(count, before ^ after, last_epoch)
+        before, after = crc32c.crc32c(old_start, before), crc32c.crc32c(new_start, after)
+    await _overwrite(file, changes, new)
+    return Restamped(len(changes), before ^ after, last_epoch)
 
 
-def _overwrite(file: File, position: int, old: bytes, new: bytes) -> None:
-    """Byte by byte, the low one first: wherever it stops, what is there is no larger than the larger of the two.
+async def _overwrite(file: File, changes: list[tuple[int, bytes]], new: bytes) -> None:
+    """Wherever a crash stops it, no epoch that is then there is larger than the larger of the old and the new one.
 
-    Nothing would tell a torn epoch from a true one, and the largest epoch is the one that is believed.
+    Nothing would tell a torn epoch from a true one, and the largest epoch is the one that is believed. The first byte
+    that differs decides which of two is larger: so as long as the others change it is the smaller one that stands
+    there. Mostly the last byte alone changes, and then there is nothing to wait for.
     """
-    for index in reversed(range(len(new))):
-        if old[index] != new[index]:
-            file.write_at(position + index, new[index : index + 1])
+    first, then = [], []
+    for position, old in changes:
+        different = [index for index in range(len(new)) if old[index] != new[index]]
+        decisive, others = different[:1], different[1:]
+        steps = (others, decisive) if new > old else (decisive, others)
+        first += [(position + index, new[index : index + 1]) for index in steps[0]]
+        then += [(position + index, new[index : index + 1]) for index in steps[1]]
+    for position, byte in first:
+        file.write_at(position, byte)
+    if first and then:
+        await file.sync()
+    for position, byte in then:
+        file.write_at(position, byte)

@@ -53,10 +53,10 @@ class SealedSegment:
     def headers(self, start: int, end: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
         return self.reader.headers(self.position_of(start), self.facts.size, end)
 
-    def restamp(self, base: int, end: int, epoch: int) -> int:
+    async def restamp(self, base: int, end: int, epoch: int) -> int:
         """The one change to a sealed segment: batches in it get another leader epoch. Returns how many."""
         facts = self.facts
-        stamped = restamp(self.reader, facts.size, base, end, epoch)
+        stamped = await restamp(self.reader, facts.size, base, end, epoch)
         last_epoch = stamped.last_epoch if stamped.last_epoch is not None else facts.epoch
         checksum = facts.checksum ^ stamped.checksum_change
         self.facts = replace(facts, checksum=checksum, epoch=last_epoch)

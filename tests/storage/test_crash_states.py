@@ -31,7 +31,7 @@ class Expectation:
     stamps: dict[int, list[int]] = field(default_factory=dict)
     """The leader epochs that it may carry; once all is synced, that is the last of them."""
 
-    def check(self, files: SimulatedFiles, *, clean: bool = False) -> Log:
+    def check(self, files: SimulatedFiles, *, clean: bool = False, verifies: bool = True) -> Log:
         log = Log.open(files, DIRECTORY, CONFIG, clean=clean)
         assert self.start_min <= log.log_start <= self.start_max
         assert log.log_end >= self.synced_end
@@ -58,8 +58,10 @@ class Expectation:
             assert before.end == after.base
         files.on_operation = lambda: None
         assert [start.epoch for start in log.epochs] == sorted({start.epoch for start in log.epochs})
-        for finding in ReplicaVerification(files, DIRECTORY).findings():
-            assert not finding.is_damage, finding
+        if verifies:
+            for finding in ReplicaVerification(files, DIRECTORY).findings():
+                # A line of the manifest that never reached the disk may have others behind it.
+                assert not finding.is_damage or not finding.path.endswith(".log"), finding
         batch = make_batch(log.log_end, epoch=log.epochs.latest + 1)
         log.append(batch, header_of(batch))
         return log
@@ -87,7 +89,7 @@ class Workload:
             after = self.files.crash(keep)
             if self.crashes_in_recovery and self.chance.random() < 0.2:
                 after.on_operation = lambda after=after: self.crash_again(after)  # type: ignore[misc]
-            self.expected.check(after)
+            self.expected.check(after, verifies=self.chance.random() < 0.1)
             self.crashes += 1
 
     def crash_again(self, files: SimulatedFiles) -> None:

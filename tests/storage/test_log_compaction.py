@@ -14,6 +14,7 @@ from tailrace.protocol.records import Record, build_batch, read_records
 from tailrace.storage.index_entries import IndexEntries
 from tailrace.storage.log import Log
 from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, CannotCompactError, NewSegment
+from tailrace.storage.replica_verification import ReplicaVerification
 
 
 def log_of(*segments: list[tuple[str, str | None]], files: SimulatedFiles | None = None, **config: object) -> Log:
@@ -454,3 +455,19 @@ async def test_a_segment_that_was_stamped_meanwhile_is_not_replaced() -> None:
     await log.restamp(1, 2, 5)
     assert not await log.replace_segments(old, written)
     assert [header.leader_epoch for header, _ in batches(log)] == [0, 5]
+
+
+@pytest.mark.parametrize("moments", range(8))
+async def test_a_segment_does_not_end_while_it_is_stamped(moments: int) -> None:
+    files = SimulatedFiles()
+    log = log_of([("a", "1")], files=files, segment_age_ms_max=10)
+    append(log, ("b", "1"), time=1, epoch=254)
+    append(log, ("c", "1"), time=1, epoch=254)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.restamp, 1, 3, 257)
+        for _ in range(moments):
+            await trio.lowlevel.checkpoint()
+        await log.compact(1000, log.log_end)
+    assert [segment.end for segment in log.segments()] == [1, 3, 3]
+    await log.close()
+    assert not [finding for finding in ReplicaVerification(files, DIRECTORY).findings() if finding.is_damage]
