@@ -209,6 +209,12 @@ def elected_uncleanly(partition: Partition, leader: SpuId, spus: Spus) -> Partit
     return with_live_replicas(status, {leader: spus[leader].status.store_incarnation})
 
 
+def is_unclean(before: Partition, elected: Partition) -> bool:
+    """Whether somebody leads who may lack what was acknowledged: no other election takes anybody out."""
+    stay = elected.status.live_replicas.keys()
+    return before.spec.replicas == elected.spec.replicas and not before.status.live_replicas.keys() <= stay
+
+
 def with_live_replicas(status: PartitionStatus, live: LiveReplicas) -> PartitionStatus:
     return replace(status, live_replicas=live, live_version=status.live_version + 1)
 

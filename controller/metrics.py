@@ -1,12 +1,17 @@
 """What the SC counts, as plain numbers, beside what its server counts of clients."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tailrace.protocol.apis import Api
 from tailrace.server import metrics as server_metrics
 from tailrace.server.metrics import ServerMetrics, counters
+
+from .copy_sets import is_changing
+from .local_store import LocalStore
+from .objects import PartitionResolution
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -28,9 +33,34 @@ class ScMetrics:
         self.forwarded_requests = 0
 
 
-def render(metrics: ScMetrics, workflow: "WorkflowCounts", connected_spus: int, is_leading: bool) -> bytes:
+@dataclass(frozen=True, slots=True)
+class ScGauges:
+    """What is, at the moment of the scrape."""
+
+    is_leading: bool = False
+    connected_spus: int = 0
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """How many there are, by their resolution."""
+    moving_partitions: int = 0
+    """Those that are getting other replicas."""
+
+
+def gauges_of(local: LocalStore, connected_spus: int) -> ScGauges:
+    """Of an SC that leads."""
+    partitions = dict.fromkeys((each.value for each in PartitionResolution if each.value), 0)
+    moving = 0
+    for topic in local.topics.values():
+        rows = topic.status.replica_map
+        for number, partition in local.partitions_of(topic.id).items():
+            if partition.status.resolution.value:
+                partitions[partition.status.resolution.value] += 1
+            moving += number in rows and is_changing(partition, rows[number])
+    return ScGauges(True, connected_spus, partitions, moving)
+
+
+def render(metrics: ScMetrics, workflow: "WorkflowCounts", gauges: ScGauges) -> bytes:
     """The text a Prometheus server scrapes."""
-    return server_metrics.render(partial(_families, metrics, workflow, connected_spus, is_leading))
+    return server_metrics.render(partial(_families, metrics, workflow, gauges))
 
 
 _COUNTERS = (
@@ -49,6 +79,8 @@ _COUNTERS = (
 _WORKFLOW_COUNTERS = (
     ("decided_events", "Events that the controllers decided about."),
     ("decided_actions", "Actions that they decided."),
+    ("elections", "Leaders that were elected."),
+    ("unclean_elections", "Those of them that were not live: what only others had is lost."),
 )
 _READER_COUNTERS = (
     ("read_events", "Changes of the key-value store that were read."),
@@ -65,9 +97,7 @@ _UPDATER_COUNTERS = (
 )
 
 
-def _families(
-    metrics: ScMetrics, workflow: "WorkflowCounts", connected_spus: int, is_leading: bool
-) -> Iterator["Metric"]:
+def _families(metrics: ScMetrics, workflow: "WorkflowCounts", gauges: ScGauges) -> Iterator["Metric"]:
     from prometheus_client.core import GaugeMetricFamily
 
     yield from metrics.server.families()
@@ -75,5 +105,14 @@ def _families(
     yield from counters(workflow, _WORKFLOW_COUNTERS)
     yield from counters(workflow.reader, _READER_COUNTERS)
     yield from counters(workflow.updaters, _UPDATER_COUNTERS)
-    yield GaugeMetricFamily("tailrace_leading", "1 while this SC leads, 0 while it stands by.", value=int(is_leading))
-    yield GaugeMetricFamily("tailrace_connected_spus", "SPUs that are connected.", value=connected_spus)
+    yield GaugeMetricFamily(
+        "tailrace_leading", "1 while this SC leads, 0 while it stands by.", value=int(gauges.is_leading)
+    )
+    yield GaugeMetricFamily("tailrace_connected_spus", "SPUs that are connected.", value=gauges.connected_spus)
+    partitions = GaugeMetricFamily("tailrace_partitions", "Partitions, by their status.", labels=["status"])
+    for status, count in gauges.partitions.items():
+        partitions.add_metric([status], count)
+    yield partitions
+    yield GaugeMetricFamily(
+        "tailrace_moving_partitions", "Partitions that are getting other replicas.", value=gauges.moving_partitions
+    )

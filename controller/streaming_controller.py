@@ -32,7 +32,7 @@ from .identities import new_cluster_id
 from .key_value.interface import Entry, KeyValueStore, LeadershipLost
 from .key_value.opening import ETCD
 from .leadership import lead
-from .metrics import ScMetrics, render
+from .metrics import ScGauges, ScMetrics, gauges_of, render
 from .object_administration import ObjectAdministration
 from .object_codec import key_of
 from .objects import ClusterIdentity
@@ -224,8 +224,9 @@ class StreamingController:
         return None if settings is None else await self._listen(listening, settings)
 
     def _scrape(self) -> bytes:
-        connected = 0 if self._term is None else len(self._term.connections.connections())
-        return render(self.metrics, self._counts, connected, self._term is not None)
+        term = self._term
+        gauges = ScGauges() if term is None else gauges_of(term.workflow.local, len(term.connections.connections()))
+        return render(self.metrics, self._counts, gauges)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,14 @@ from tailrace.runtime.settings import ELECTION_WAIT_RESPONSE_SECONDS
 from .action_dispatcher import ActionDispatcher
 from .actions import Action
 from .cluster_mirror import ClusterMirror, MirrorChange
+from .election import is_unclean
 from .election_updater import Candidates, ElectionUpdater
 from .events import Event, Removed, Stored
 from .key_value.interface import Entry, KeyValueStore
 from .leadership import LEADER_KEY
 from .local_store import LocalStore
 from .metadata_dispatcher import MetadataDispatcher, controllers_over
-from .objects import ConfigOverrides
+from .objects import ConfigOverrides, Partition
 from .observed import Observed
 from .own_writes import OwnWrites
 from .readers import EVENTS_WAITING_MAX, ConnectionReader, KvReader, ReaderCounts
@@ -47,6 +48,8 @@ class WorkflowCounts:
     updaters: UpdaterCounts = field(default_factory=UpdaterCounts)
     decided_events: int = 0
     decided_actions: int = 0
+    elections: int = 0
+    unclean_elections: int = 0
     turns: int = 0
 
 
@@ -127,6 +130,7 @@ class Workflow:
         decided: list[Action] = []
         revision = 0
         for event in events:
+            self._count_elections(event)
             decided += self._dispatcher.on_event(event)
             if isinstance(event, Stored | Removed):
                 revision = max(revision, event.object.version if isinstance(event, Stored) else event.version)
@@ -141,6 +145,14 @@ class Workflow:
         self.counts.decided_events += len(events)
         self.counts.decided_actions += len(decided)
         self.writes.on_applied(revision)
+
+    def _count_elections(self, event: Event) -> None:
+        """Before the Local Store has it."""
+        if isinstance(event, Stored) and isinstance(event.object, Partition):
+            partition, before = event.object, self.local.partitions.get((event.object.topic_id, event.object.number))
+            if before is not None and partition.status.epoch > before.status.epoch:
+                self.counts.elections += 1
+                self.counts.unclean_elections += is_unclean(before, partition)
 
     def _use_broker_configs(self, event: Stored | Removed) -> None:
         """Those set for all SPUs count for what the SC decides, too."""

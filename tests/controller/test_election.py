@@ -6,7 +6,16 @@ from dataclasses import replace
 import pytest
 from controller_model import custom, reported, topic_id
 
-from tailrace.controller.election import Decision, Rules, as_reported, decide, has_leader, is_current, is_sure
+from tailrace.controller.election import (
+    Decision,
+    Rules,
+    as_reported,
+    decide,
+    has_leader,
+    is_current,
+    is_sure,
+    is_unclean,
+)
 from tailrace.controller.objects import (
     Partition,
     PartitionResolution,
@@ -236,6 +245,16 @@ def test_an_unclean_election_asks_who_has_the_most_and_only_if_there_is_no_clean
     assert decide(before, found, silent(2, 3), unclean).status.reason == "none of its live replicas is online: 1"
     before, found = partition(1, 2), spus(s2="a", s3="a")
     assert decide(before, found, Heard(), unclean) == elected(before, 2, found)
+
+
+def test_only_an_unclean_election_takes_somebody_out() -> None:
+    before = partition(1, 2)
+    clean = replace(before, status=decide(before, spus(s2="a"), Heard()).status)
+    assert not is_unclean(before, clean)
+    unclean = replace(before, status=decide(before, spus(s3="a"), Heard(), Rules(unclean=True)).status)
+    assert is_unclean(before, unclean)
+    moved = replace(unclean, spec=PartitionSpec(THREE, (THREE,)))
+    assert not is_unclean(before, moved)
 
 
 # who leads, and who is sure
