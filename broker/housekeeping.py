@@ -41,6 +41,7 @@ class Housekeeping:
         self._wall_clock = wall_clock
         self._logger = logger
         self._saved_high_watermarks: dict[ReplicaKey, int] = {}
+        self._writing_high_watermarks = trio.Lock()
         self._uncompacted_until: dict[ReplicaKey, float] = {}
         """Until when logs are left alone that could not be compacted."""
 
@@ -79,19 +80,24 @@ class Housekeeping:
             await self.save_high_watermarks()
 
     async def save_high_watermarks(self) -> None:
-        now = {each.key: each.high_watermark for each in self._replicas}
-        if now == self._saved_high_watermarks:
-            return
         try:
-            await save_high_watermarks(self._files, self._data_directory, now)
+            await self.write_high_watermarks()
         except OSError as error:
             self._logger.error("high_watermarks_not_saved", reason=str(error))
-        else:
-            self._saved_high_watermarks = now
+
+    async def write_high_watermarks(self) -> None:
+        """Raises OSError."""
+        async with self._writing_high_watermarks:
+            now = {each.key: each.high_watermark for each in self._replicas}
+            if now != self._saved_high_watermarks:
+                await save_high_watermarks(self._files, self._data_directory, now)
+                self._saved_high_watermarks = now
 
     async def _apply_retention(self, replica: Replica) -> None:
         removed = await replica.log.apply_retention(self._wall_clock.now_ms(), replica.high_watermark)
         if removed:
+            if replica.replication is not None:
+                replica.replication.on_deleted()
             self._log(replica).info("segments_removed", count=len(removed), log_start=replica.log.log_start)
 
     async def _compact(self, replica: Replica) -> None:

@@ -18,7 +18,7 @@ from .replication.high_watermark import HighWatermark
 from .replication.leader import Leader, LeaderLimits
 from .replication.live_replicas import LagLimits, LiveReplicas
 from .replication.messages import Append, AppendReply, Fenced, Hello, Message, SealReply
-from .replication.policy import parse_policy
+from .replication.policy import ReplicationPolicy, parse_policy
 from .replication.ready import Ready
 from .replication.sealing import Promise
 from .replication_context import ReplicationContext
@@ -28,8 +28,12 @@ FETCH_SECONDS_MAX = 5.0
 LIMITS = LeaderLimits(append_bytes_max=256 * 1024, appends_in_flight_max=8)
 
 
-class MissingEntriesError(OSError):
-    """Recovery knows of entries that nobody hands over: this replica cannot lead."""
+class MissingEntriesError(Exception):
+    """Recovery knows of entries that the store which has them does not hand over."""
+
+    def __init__(self, holder: SpuId) -> None:
+        super().__init__(f"SPU {holder} does not hand over what it has")
+        self.holder = holder
 
 
 class LeaderController:
@@ -45,7 +49,7 @@ class LeaderController:
         in_doubt: bool,
         now: float,
     ) -> None:
-        spec, settings = replica.spec, replica.settings
+        spec = replica.spec
         self._replica = replica
         self._entries = entries
         self._context = context
@@ -63,18 +67,14 @@ class LeaderController:
             promise=promise,
             high_watermark=high_watermark,
             in_doubt=in_doubt,
-            policy=parse_policy(
-                settings.replication_policy,
-                replicas=len(spec.replicas),
-                replicas_min=min(settings.min_insync_replicas, len(spec.replicas)),
-            ),
+            policy=_policy_of(replica),
             live_replicas=LiveReplicas(
                 context.spu,
                 context.store_incarnation,
                 spec.epoch,
                 spec.live_incarnations,
                 spec.version,
-                limits=LagLimits(settings.lag_records_max, settings.lag_seconds_max),
+                limits=_lag_limits_of(replica),
                 retry_seconds=PROPOSED_AGAIN_SECONDS,
                 now=now,
             ),
@@ -92,6 +92,7 @@ class LeaderController:
 
     def begin(self, now: float) -> None:
         self._replica.begin_leading()
+        self._replica.follower_end = self.core.follower_end
         spus = self._context.cluster.spus
         for spu in self._replica.spec.replicas:
             if spu in spus and not spus[spu].online:
@@ -114,7 +115,11 @@ class LeaderController:
 
     def on_spec(self, spec: PartitionSpec, now: float) -> None:
         """Another one of this epoch: other replicas, or other live ones."""
+        self.core.on_copy_set(spec.replicas, now)
         self.core.on_live_replicas(spec.epoch, spec.version, spec.live_incarnations, now)
+
+    def on_settings(self, now: float) -> None:
+        self.core.use_policy(_policy_of(self._replica), _lag_limits_of(self._replica), now)
 
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:
         core = self.core
@@ -183,7 +188,7 @@ class LeaderController:
         return any(entry.same_as(own) for own in self._entries.entries(entry.base, entry.end))
 
     async def _fetch(self, missing: Sequence[Entry]) -> None:
-        """Raises MissingEntriesError when they do not come: somebody else may lead then."""
+        """Raises MissingEntriesError."""
         for entry in missing:
             (holder, *_) = self.core.holders_of(entry)
             self._context.peers.to_follower(holder, self._replica.key, FetchEntries(self.epoch, entry.base, entry.end))
@@ -193,13 +198,23 @@ class LeaderController:
                 self._fetched_more = trio.Event()
                 await self._fetched_more.wait()
             return
-        raise MissingEntriesError(
-            f"{len(missing)} entries from {missing[0].base} on were not handed over by their stores"
-        )
+        (holder, *_) = next(self.core.holders_of(entry) for entry in missing if not self._has_fetched(entry))
+        raise MissingEntriesError(holder)
 
     def _has_fetched(self, entry: Entry) -> bool:
         batch = self._fetched.get(entry.base)
         return batch is not None and read_header(batch).crc == entry.content
+
+
+def _policy_of(replica: Replica) -> ReplicationPolicy:
+    replicas, settings = len(replica.spec.replicas), replica.settings
+    # A minimum beyond the replicas that the partition has is met by all of them, as in Kafka.
+    replicas_min = min(settings.min_insync_replicas, replicas)
+    return parse_policy(settings.replication_policy, replicas=replicas, replicas_min=replicas_min)
+
+
+def _lag_limits_of(replica: Replica) -> LagLimits:
+    return LagLimits(replica.settings.lag_records_max, replica.settings.lag_seconds_max)
 
 
 def stamped_copy(batch: Buffer, entry: Entry) -> bytearray:

@@ -8,6 +8,7 @@ comes meanwhile is kept; so is the newest spec, for a new role begins on a log t
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import trio
 
@@ -16,7 +17,7 @@ from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.record_batch import BatchHeader, read_header
 
 from .follower_controller import FollowerController
-from .leader_controller import LeaderController
+from .leader_controller import LeaderController, MissingEntriesError
 from .peer_messages import FetchedEntries, PeerMessage, ReceivedBatches
 from .replica_log import LogOfEntries
 from .replicas import Replica
@@ -88,29 +89,37 @@ class ReplicaController:
             self._context.peers.to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
             self._logger.info("deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch)
         elif self._is_busy:
-            self._keep(lambda role, now: role.on_message(spu, from_leader, message, now), received)
+            self._keep(partial(_on_message, spu, from_leader, message), received)
         elif self._role is not None:
-            self._role.on_message(spu, from_leader, message, trio.current_time())
-            self._carry_out(received)
+            self._hear(partial(_on_message, spu, from_leader, message), received)
 
     def on_appended(self) -> None:
         """A producer's batches; or what the role appended itself, or the one before it in this turn."""
         role = self._role
         if isinstance(role, LeaderController) and not self._is_busy and role.core.is_serving:
-            role.core.on_appended(trio.current_time())
-            self._carry_out()
+            self._hear(_on_appended)
 
     def on_synced(self) -> None:
         end = self._replica.log.synced_end
         self.tell(lambda role, now: role.core.on_synced(end, now) if isinstance(role, LeaderController) else None)
+
+    def on_deleted(self) -> None:
+        self.tell(lambda role, now: role.core.on_deleted(now) if isinstance(role, LeaderController) else None)
+
+    def on_settings(self) -> None:
+        self.tell(lambda role, now: role.on_settings(now) if isinstance(role, LeaderController) else None)
+
+    def on_offline(self) -> None:
+        """The replica's disk has failed: whoever waits was told, and nothing more comes from here."""
+        if not self._is_busy:
+            self._end_role()
 
     def tell(self, event: Event) -> None:
         """Something rarer than that."""
         if self._is_busy:
             self._keep(event, None)
         elif self._role is not None:
-            event(self._role, trio.current_time())
-            self._carry_out()
+            self._hear(event)
 
     def stop_leading(self) -> LeaderController | None:
         """Nothing more is appended. The leader that there was goes on until its followers know what is committed."""
@@ -182,6 +191,15 @@ class ReplicaController:
         if len(self._kept) < KEPT_EVENTS_MAX:
             self._kept.append((event, None if received is None else received.kept()))
 
+    def _hear(self, event: Event, received: ReceivedBatches | None = None) -> None:
+        assert self._role is not None
+        try:
+            event(self._role, trio.current_time())
+        except OSError as error:  # of the log, which the role looks at
+            self._fail(error)
+        else:
+            self._carry_out(received)
+
     def _carry_out(self, received: ReceivedBatches | None = None) -> None:
         role = self._role
         assert role is not None
@@ -214,13 +232,18 @@ class ReplicaController:
             self._idle.set()
             self._fail(error)
             return
-        self._idle.set()
-        if self._role is role:
-            self._finish(role, ready)
+        except MissingEntriesError as error:
+            self._idle.set()
+            self._logger.warning("recovery_failed", holder=error.holder, reason=str(error))
+            holder = error.holder
+            self.tell(partial(_on_recovery_failed, holder))
+        else:
+            self._idle.set()
+            if self._role is role:
+                self._finish(role, ready)
         while self._kept and not self._is_busy and self._role is not None:
             event, batches = self._kept.popleft()
-            event(self._role, trio.current_time())
-            self._carry_out(batches)
+            self._hear(event, batches)
         if self._takes_spec and not self._is_busy and not self._is_over:
             self._takes_spec = False
             self.on_spec()
@@ -245,6 +268,10 @@ class ReplicaController:
                     await log.sync()
                 case Cut(end):
                     self._logger.info("log_cut", to=end, log_end=log.log_end)
+                    if end < replica.high_watermark:
+                        # Only after an unclean election. What was written down must not outlive what it spoke of.
+                        replica.high_watermark = end
+                        await self._context.write_high_watermarks()
                     await log.truncate(end)
                     self._entries.on_changed()
                 case Restamp(base, end, epoch):
@@ -268,7 +295,7 @@ class ReplicaController:
             await log.advance_log_start(offset)
 
     def _append_received(self, effect: AppendEntries, received: ReceivedBatches) -> None:
-        self._replica.log.append_batches(*_from_base(received, effect.entries[0].base))
+        self._replica.log.append_batches(*_slice(received, effect.entries[0].base, effect.entries[-1].base))
         self._entries.on_appended(effect.entries)
         self._context.on_appended(self._replica)
 
@@ -286,10 +313,8 @@ class ReplicaController:
             self._end_role()
 
     def _fail(self, error: OSError) -> None:
-        """Whoever waits is told, and nothing more comes from here: the SC finds somebody else."""
+        self._logger.error("replica_went_offline", reason=str(error))
         self._replica.go_offline(str(error))
-        self._logger.error("replica_went_offline", reason=self._replica.offline_reason)
-        self._end_role()
 
     # deadlines
 
@@ -304,16 +329,31 @@ class ReplicaController:
             self._timer = None
             if self._role is not None:
                 self.tell(_let_time_pass)
+                self._context.peers.flush()
 
 
-def _from_base(received: ReceivedBatches, base: int) -> tuple[memoryview, Sequence[BatchHeader]]:
-    """The batches from that one on."""
-    position = 0
-    for index, header in enumerate(received.headers):
-        if header.base_offset == base:
-            return memoryview(received.data)[position:], received.headers[index:]
-        position += header.size
-    raise AssertionError("a follower appends what its leader has just sent")
+def _slice(received: ReceivedBatches, first: int, last: int) -> tuple[memoryview, Sequence[BatchHeader]]:
+    """The batches from one base to another, and nearly always all."""
+    headers = received.headers
+    if headers[0].base_offset == first and headers[-1].base_offset == last:
+        return memoryview(received.data), headers
+    chosen = [header for header in headers if first <= header.base_offset <= last]
+    begin = sum(header.size for header in headers if header.base_offset < first)
+    return memoryview(received.data)[begin : begin + sum(header.size for header in chosen)], chosen
+
+
+def _on_message(spu: SpuId, from_leader: bool, message: PeerMessage, role: Role, now: float) -> None:
+    role.on_message(spu, from_leader, message, now)
+
+
+def _on_appended(role: Role, now: float) -> None:
+    if isinstance(role, LeaderController):
+        role.core.on_appended(now)
+
+
+def _on_recovery_failed(holder: SpuId, role: Role, now: float) -> None:
+    if isinstance(role, LeaderController):
+        role.core.on_recovery_failed(holder, now)
 
 
 def _stop(role: Role, now: float) -> None:

@@ -47,6 +47,13 @@ class Replication(Protocol):
 
     def on_synced(self) -> None: ...
 
+    def on_deleted(self) -> None:
+        """The log starts later than before."""
+
+    def on_settings(self) -> None: ...
+
+    def on_offline(self) -> None: ...
+
 
 class Replica:
     __slots__ = (
@@ -132,8 +139,12 @@ class Replica:
     # what happened
 
     def use_settings(self, settings: TopicSettings) -> None:
+        if settings == self.settings:
+            return
         self._take(self.spec, settings)
         self.log.use_config(settings.log)
+        if self.replication is not None:
+            self.replication.on_settings()
 
     def use_spec(self, spec: PartitionSpec) -> None:
         """An election, or another live replica set. Who waits for what cannot come any more is told so."""
@@ -197,6 +208,8 @@ class Replica:
         if self.offline_reason is None:
             self.offline_reason = reason
         self.refuse_waiters(self.storage_error())
+        if self.replication is not None:
+            self.replication.on_offline()
 
     def refuse_waiters(self, error: KafkaError) -> None:
         """The replica will acknowledge nothing more: everyone who waits is told."""

@@ -1,6 +1,6 @@
 """What every replica's part in replication needs of the SPU around it."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import trio
@@ -32,4 +32,6 @@ class ReplicationContext:
     on_appended: Callable[[Replica], None]
     """The flush policy, and whoever waits for more to read, hear of it at the end of the turn."""
     end_turn: Callable[[], None]
+    write_high_watermarks: Callable[[], Awaitable[None]]
+    """Of all replicas, to the disk. Raises OSError."""
     logger: FilteringBoundLogger

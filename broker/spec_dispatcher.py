@@ -26,7 +26,9 @@ from .metrics import BrokerMetrics
 from .parking import Parking
 from .replica_counts import note_live_replicas
 from .replica_info_dispatcher import ReplicaInfoDispatcher
+from .replica_log import LogOfEntries
 from .replicas import Replica, Replicas
+from .replication.high_watermark import high_watermark_at_start
 from .topic_settings import TopicSettings, settings_of
 
 APPLIED_IN_A_ROW = 50
@@ -179,7 +181,7 @@ class SpecDispatcher:
         # With no other replica everything in the log is committed; else only what was known to be so.
         alone = spec.replicas == (self._spu,)
         known = self._high_watermarks.get((spec.topic_id, spec.partition), log.log_start)
-        high_watermark = log.log_end if alone else min(known, log.log_end)
+        high_watermark = log.log_end if alone else high_watermark_at_start(LogOfEntries(log), known)
         replica = Replica(self._spu, spec, log, settings, high_watermark)
         self._replicas.add(replica)
         await self._replication.attend(replica)

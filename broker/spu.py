@@ -246,6 +246,7 @@ class Spu:
                 nursery,
                 self.on_appended,
                 self.end_turn,
+                self._housekeeping.write_high_watermarks,
                 self._logger,
             )
         )
@@ -352,8 +353,7 @@ class Spu:
         self.storage_limit.measure()
         used_bytes, size_bytes = self.storage_limit.used_bytes, self.storage_limit.size_bytes
         counts = count_replicas(self.replicas)
-        peers = self._peers.gauges(now)
-        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers))
+        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, self._peers.gauges(now)))
 
 
 def _endpoint(listener: Listener, settings: ListenerSettings) -> Endpoint:

@@ -218,7 +218,10 @@ class Log:
         """
         if self._disk.failure is not None:
             raise OSError(self._disk.failure)
-        return self._segments.headers(max(start, self.log_start), end)
+        start = max(start, self.log_start)
+        if start >= self.log_end:
+            return iter(())  # without a look at a file, which looking makes where there is none yet
+        return self._segments.headers(start, end)
 
     def read_batches(self, base: int, end: int) -> list[FileRange]:
         """The bytes of the batches between these two offsets, at which one begins and one ends: a range a segment."""

@@ -247,6 +247,7 @@ class Wire:
                                 nursery,
                                 lambda each: appended.update({each: None}),
                                 lambda: self.stores[spu].end_turn(),
+                                no_checkpoint,
                                 logger,
                             )
                         )
@@ -336,6 +337,10 @@ class Wire:
         await trio.testing.wait_all_tasks_blocked()
 
 
+async def no_checkpoint() -> None:
+    await trio.lowlevel.checkpoint()
+
+
 def replication_on(
     spu: SpuId, files: SimulatedFiles, replicas: Replicas, nursery: trio.Nursery
 ) -> ReplicaInfoDispatcher:
@@ -356,6 +361,7 @@ def replication_on(
             nursery,
             lambda replica: None,
             lambda: None,
+            no_checkpoint,
             logger,
         )
     )

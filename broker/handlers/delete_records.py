@@ -64,4 +64,6 @@ async def _delete(spu: "Spu", topic: str, partition: int, offset: int) -> int:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} was deleted") from error
         replica.go_offline(f"deleting records failed: {error}")
         raise replica.storage_error() from error
+    if replica.replication is not None:
+        replica.replication.on_deleted()
     return replica.log.log_start

@@ -16,7 +16,7 @@ from tailrace.protocol.ids import Epoch, SpuId
 from .entries import Entry, ReplicaLog
 from .follower_link import FollowerLink
 from .high_watermark import HighWatermark
-from .live_replicas import LiveReplicas
+from .live_replicas import LagLimits, LiveReplicas
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
 from .ready import AdvanceLogStart, EndDoubt, Ready, StorePromise, Sync
@@ -127,6 +127,10 @@ class Leader:
                 deadline = link.quiet_at
         return deadline
 
+    def follower_end(self, spu: SpuId) -> int | None:
+        """Up to where it is known to have this log."""
+        return self._matched.get(spu)
+
     def holders_of(self, entry: Entry) -> list[SpuId]:
         """The followers that have this entry, as they said when they were sealed."""
         return [
@@ -213,6 +217,19 @@ class Leader:
         self._offline.add(spu)
         if spu not in self._links:
             self.live_replicas.on_offline(spu)
+            self._commit(now)
+
+    def on_copy_set(self, copy_set: Collection[SpuId], now: float) -> None:
+        """Other replicas than before: those that are new say Hello, and those that are gone are not heard any more."""
+        self._copy_set = frozenset(copy_set)
+        for spu in self._links.keys() - self._copy_set:
+            self.on_link_lost(spu, now)
+
+    def use_policy(self, policy: ReplicationPolicy, limits: LagLimits, now: float) -> None:
+        """Another minimum of live replicas, or other limits; what kind of policy it is never changes."""
+        self._policy = policy
+        self.live_replicas.limits = limits
+        if self.is_serving and not self.is_over:
             self._commit(now)
 
     def on_live_replicas(self, epoch: Epoch, version: int, members: Mapping[SpuId, str], now: float) -> None:

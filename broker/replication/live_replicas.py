@@ -64,7 +64,7 @@ class LiveReplicas:
         self._leader = leader
         self._incarnation = incarnation
         self._epoch = epoch
-        self._limits = limits
+        self.limits = limits
         self._retry_seconds = retry_seconds
         self._caught_up_at: dict[SpuId, float] = {spu: now for spu in stored if spu != leader}
         """Until when each had all; inf: it still has."""
@@ -172,7 +172,7 @@ class LiveReplicas:
         """Asked with each batch, and nearly always no: so it looks at as little as it can."""
         if not self._is_announced or now >= self._silence_at:
             return True
-        records_max = self._limits.records_max
+        records_max = self.limits.records_max
         for spu, standing in followers.items():
             if (matched_end := standing.matched_end) is None:
                 continue
@@ -192,7 +192,7 @@ class LiveReplicas:
             if reason is not None:
                 self.left[spu] = reason
         caught_up_at = min((self._caught_up_at[spu] for spu in others - self.left.keys()), default=math.inf)
-        self._silence_at = caught_up_at + self._limits.seconds_max
+        self._silence_at = caught_up_at + self.limits.seconds_max
         return self.stored.keys() - self.left.keys()
 
     def _entering(
@@ -218,16 +218,16 @@ class LiveReplicas:
     def _lag(
         self, spu: SpuId, standing: FollowerStanding | None, log_end: int, high_watermark: int, now: float
     ) -> LeaveReason | None:
-        if now >= self._caught_up_at.get(spu, -math.inf) + self._limits.seconds_max:
+        if now >= self._caught_up_at.get(spu, -math.inf) + self.limits.seconds_max:
             return LeaveReason.SILENCE
         if standing is None or standing.matched_end is None:
             return None
-        if log_end - standing.matched_end > self._limits.records_max:
+        if log_end - standing.matched_end > self.limits.records_max:
             return LeaveReason.RECORDS
-        if high_watermark - standing.high_watermark > self._limits.records_max:
+        if high_watermark - standing.high_watermark > self.limits.records_max:
             return LeaveReason.HIGH_WATERMARK
         return None
 
     def _fall_behind(self, spu: SpuId, at: float) -> None:
         self._caught_up_at[spu] = at
-        self._silence_at = min(self._silence_at, at + self._limits.seconds_max)
+        self._silence_at = min(self._silence_at, at + self.limits.seconds_max)

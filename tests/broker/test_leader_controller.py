@@ -1,6 +1,6 @@
 import pytest
 import trio
-from replicating import code_of, produce, wire_of
+from replicating import code_of, logs, produce, wire_of
 
 from tailrace.protocol.error_codes import ErrorCode
 
@@ -54,3 +54,36 @@ async def test_a_quorum_recovers_what_its_leader_lacks(autojump_clock: object, p
         waiter = produce(leader, b"d")
         await trio.sleep(1)
         assert waiter.answer is True
+
+
+async def test_what_the_next_leader_has_beyond_the_high_watermark_is_stamped_and_ends_with_a_bridge(
+    autojump_clock: object,
+) -> None:
+    async with wire_of(3) as wire:
+        produce(wire.stores[1], b"a")
+        await wire.settle()  # committed, and the followers have not been told
+        wire.kill(1)
+        leader = await wire.elect(2)
+        wire.offline(1)
+        await trio.sleep(1)
+        assert [header.leader_epoch for header, _ in leader.log.headers(0, leader.log.log_end)] == [1, 1]
+        assert leader.log.log_end == 2
+        assert leader.replica.high_watermark == 2
+        assert not leader.replica.is_recovering
+        waiter = produce(leader, b"b")
+        await wire.settle()
+        assert waiter.answer is True
+        assert logs(wire) == [[b"a", b"b"]] * 2
+
+
+async def test_with_flush_messages_1_what_is_acknowledged_is_on_all_disks(autojump_clock: object) -> None:
+    async with wire_of(3, flush_messages="1") as wire:
+        waiter = produce(wire.stores[1], b"a")
+        await wire.settle()
+        assert waiter.answer is None
+        await wire.stores[1].log.sync()
+        assert wire.stores[1].replica.replication is not None
+        wire.stores[1].replica.replication.on_synced()
+        await wire.settle()
+        assert waiter.answer is True
+        assert [store.log.synced_end for store in wire.stores.values()] == [1, 1, 1]

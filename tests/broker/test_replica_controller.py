@@ -55,3 +55,12 @@ async def test_a_second_leader_of_an_epoch_is_refused_also_after_a_restart(autoj
         back.replica.use_spec(stale)
         await wire.settle()
         assert not back.replica.is_leader
+
+
+async def test_an_idle_partition_says_nothing_and_has_no_timer(autojump_clock: object) -> None:
+    async with wire_of(3) as wire:
+        produce(wire.stores[1], b"a")
+        await trio.sleep(5)
+        told = wire.told
+        await trio.sleep(3600)
+        assert wire.told == told

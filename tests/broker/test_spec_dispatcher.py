@@ -264,7 +264,8 @@ async def test_what_was_parked_is_examined_though_the_last_stop_was_clean(spu: _
 
 async def test_with_other_live_replicas_only_what_was_known_to_be_committed_is(spu: _Spu) -> None:
     (replica,) = await spu.apply(_topic())
-    _append(replica, b"a", b"b", b"c")
+    for value in (b"a", b"b", b"c"):
+        _append(replica, value)
     await replica.close()
     await save_high_watermarks(spu.files, "/data", {(TOPIC, 0): 2})
     assert (await spu.again().apply(_topic()))[0].high_watermark == 3, "alone, all of it is"
