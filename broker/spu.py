@@ -353,7 +353,8 @@ class Spu:
         self.storage_limit.measure()
         used_bytes, size_bytes = self.storage_limit.used_bytes, self.storage_limit.size_bytes
         counts = count_replicas(self.replicas)
-        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, self._peers.gauges(now)))
+        peers = self._peers.gauges(now)
+        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers))
 
 
 def _endpoint(listener: Listener, settings: ListenerSettings) -> Endpoint:
