@@ -119,9 +119,7 @@ class Leader:
     def deadline(self) -> float:
         if self.is_over:
             return math.inf
-        deadline = self.live_replicas.deadline if self.is_serving else math.inf
-        if self._tell_at < deadline:
-            deadline = self._tell_at
+        deadline = min(self.live_replicas.deadline, self._tell_at) if self.is_serving else math.inf
         for link in self._links.values():
             if link.quiet_at < deadline:
                 deadline = link.quiet_at

@@ -259,6 +259,17 @@ def test_a_leader_that_stops_tells_of_the_high_watermark_at_once() -> None:
     assert world.leader.is_settled
 
 
+def test_a_leader_that_stops_before_it_knows_its_log_waits_for_no_time_that_is_over() -> None:
+    world = World([e(0)], high_watermark=0, policy=Quorum(3, 2, 2))
+    world.ready()
+    world.leader.on_stopping(1.0)
+    world.leader.on_deadline(1.0)
+    assert world.leader.deadline == math.inf
+    world.join(B, high_watermark=0, now=2.0)
+    world.leader.on_deadline(2.0)
+    assert world.leader.deadline > 2.0
+
+
 def test_a_lost_link_is_no_reason_to_leave_before_it_has_lasted() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
