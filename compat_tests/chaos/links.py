@@ -9,7 +9,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -45,6 +45,8 @@ class Links:
         self.advertised: dict[int, str] = {}
         """Where the others believe that it listens."""
         self._carriage = {_pair(*each): WELL for each in combinations(self._spus, 2)}
+        self._cuts = dict.fromkeys(self._carriage, 0)
+        """How often a link was severed: a connection does not outlive one, however short it was."""
         self._is_closed = False
         self._listeners = []
         for spu in self._spus:
@@ -59,6 +61,7 @@ class Links:
 
     def set(self, one: int, other: int, carriage: Carriage) -> None:
         """From now on, also for what is under way."""
+        self._cuts[_pair(one, other)] += not carriage.is_open
         self._carriage[_pair(one, other)] = carriage
 
     def isolate(self, spu: int, carriage: Carriage) -> None:
@@ -90,6 +93,7 @@ class Links:
     def _carry(self, spu: int, accepted: socket.socket, port: int) -> None:
         with accepted:
             dialler = self._owner_of(port)
+            cuts = dict(self._cuts)
             if dialler is None or not self._carriage[_pair(spu, dialler)].is_open:
                 _reset_when_closed(accepted)
                 return
@@ -103,13 +107,21 @@ class Links:
                     each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     each.settimeout(None)
                 ended = threading.Event()
-                back = threading.Thread(target=self._pump, args=(onward, accepted, spu, dialler, ended), daemon=True)
+                back = threading.Thread(
+                    target=self._pump, args=(onward, accepted, spu, dialler, cuts, ended), daemon=True
+                )
                 back.start()
-                self._pump(accepted, onward, dialler, spu, ended)
+                self._pump(accepted, onward, dialler, spu, cuts, ended)
                 back.join()
 
     def _pump(
-        self, source: socket.socket, sink: socket.socket, sender: int, receiver: int, ended: threading.Event
+        self,
+        source: socket.socket,
+        sink: socket.socket,
+        sender: int,
+        receiver: int,
+        cuts: Mapping[tuple[int, int], int],
+        ended: threading.Event,
     ) -> None:
         pair = _pair(sender, receiver)
         direction = pair.index(sender)
@@ -117,7 +129,7 @@ class Links:
             while not (ended.is_set() or self._is_closed):
                 has_piece = select.select([source], [], [], LOOK_SECONDS)[0]
                 carriage = self._carriage[pair]
-                if not carriage.is_open:
+                if self._cuts[pair] != cuts[pair]:
                     _reset_when_closed(source)
                     _reset_when_closed(sink)
                     return

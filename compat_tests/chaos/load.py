@@ -66,8 +66,8 @@ class Load:
         sent = [producer.sent() for producer in self._producers]
         unseen = {place: control_offsets(self._copy(self._nodes.ids[0], place)) for place in self._places}
         history = History(self._logs, sent, [consumer.seen for consumer in self._consumers], unseen)
-        assert [error for each in (*self._producers, *self._consumers) for error in each.errors] == []
-        assert history.contradictions() == []
+        _assert_none([error for each in (*self._producers, *self._consumers) for error in each.errors])
+        _assert_none(history.contradictions())
 
     def values(self, place: Place) -> set[bytes]:
         """All that was there at the end."""
@@ -80,7 +80,7 @@ class Load:
     def wait_until_copies_agree(self) -> None:
         with contextlib.suppress(AssertionError):  # where they differ says more
             wait_until(lambda: not self.differences(), COPYING_SECONDS_MAX)
-        assert self.differences() == []
+        _assert_none(self.differences())
 
     def differences(self, up_to: Mapping[Place, int] | None = None) -> list[str]:
         """Of the copies, below these offsets."""
@@ -98,3 +98,7 @@ class Load:
     def stop(self) -> None:
         for each in (*self._producers, *self._consumers):
             each.stop()
+
+
+def _assert_none(complaints: list[str]) -> None:
+    assert not complaints, "\n".join(complaints[:10])

@@ -252,7 +252,7 @@ def _disagreements(place: Place, log: Log, sent: Sent) -> Iterable[str]:
     by_offset = dict(log)
     for offset, value in sent.acknowledged.get(place, ()):
         # A client that is told of a duplicate is not told where the first one is.
-        if offset >= 0 and by_offset.get(offset) != value:
+        if offset is not None and offset >= 0 and by_offset.get(offset) != value:
             yield f"{sent.name}: {value!r} was acknowledged at {offset}, where now is {by_offset.get(offset)!r}"
 
 

@@ -1,4 +1,4 @@
-"""What the copies of a partition hold, byte for byte, read from the directories of nodes.
+"""What the copies of a partition hold, byte for byte but for leader epochs, read from the directories of nodes.
 
 The files are Kafka's record batches one after the other, with the original as with ours. Files may begin and end
 elsewhere on another node, so batches are compared, not files.
@@ -8,7 +8,7 @@ import itertools
 import math
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HEADER = struct.Struct(">qiibIhi")
@@ -20,8 +20,9 @@ CONTROL = 1 << 5
 class StoredBatch:
     base: int
     last: int
-    epoch: int
-    """Of the leader: the one field that is written anew without being another batch."""
+    epoch: int = field(compare=False)
+    """Of the leader that appended or recovered it. A copy that was away from a recovery, and knew already that the
+    batch is committed, keeps the stamp that it has."""
     is_control: bool
     content: bytes
     """All but base offset, length and epoch."""
