@@ -14,8 +14,10 @@ CLASSES = {
     "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "cluster": "org.apache.kafka.tools.ClusterTool",
 }
