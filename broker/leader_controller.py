@@ -81,6 +81,7 @@ class LeaderController:
             limits=LIMITS,
             now=now,
             syncs_before_acknowledging=replica.syncs_before_acknowledging,
+            was_unclean=spec.was_unclean,
         )
         self._logger.info("leading_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
 

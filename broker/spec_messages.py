@@ -82,6 +82,7 @@ def _held_partition(topic: apply_specs.TopicState, partition: apply_specs.Partit
         partition.leader_incarnation,
         incarnations,
         partition.version,
+        partition.was_unclean,
     )
 
 

@@ -52,6 +52,8 @@ class PartitionSpec:
     """Of the live replicas: each one's store as it was when it was known to have caught up."""
     version: int = 0
     """Of the live replicas: it rises when they change, and when a change was refused."""
+    was_unclean: bool = False
+    """A leader was elected once that may have lacked something, so logs may part below a high watermark."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,7 +205,7 @@ def elected_cleanly(partition: Partition, leader: SpuId, spus: Spus) -> Partitio
 
 def elected_uncleanly(partition: Partition, leader: SpuId, spus: Spus) -> PartitionStatus:
     """The others are no longer live: they have what the leader never had."""
-    status = elected_cleanly(partition, leader, spus)
+    status = replace(elected_cleanly(partition, leader, spus), was_unclean=True)
     return with_live_replicas(status, {leader: spus[leader].status.store_incarnation})
 
 

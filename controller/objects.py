@@ -223,6 +223,8 @@ class PartitionStatus:
     live_version: int = 0
     """Rises when the live replicas change, and when a change was refused."""
     reason: str = ""
+    was_unclean: bool = False
+    """A leader was elected once that may have lacked something. A replica may have been away since, so it stays so."""
 
     @property
     def leads(self) -> SpuId:

@@ -77,6 +77,7 @@ def _held_partition(partition: Partition) -> apply_specs.PartitionState:
         list(partition.spec.replicas),
         [apply_specs.LiveReplica(spu, incarnation) for spu, incarnation in status.live_replicas.items()],
         status.live_version,
+        status.was_unclean,
     )
 
 

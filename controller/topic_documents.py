@@ -106,6 +106,8 @@ def partition_document(partition: Partition) -> Document:
         status["incarnation"] = partition.status.incarnation
     if partition.status.reason:
         status["reason"] = partition.status.reason
+    if partition.status.was_unclean:
+        status["wasUnclean"] = True
     return {
         "topic": partition.topic,
         "topicId": str(partition.topic_id),
@@ -133,6 +135,7 @@ def read_partition(whole: Fields, spec: Fields) -> Partition:
         _live_replicas(status),
         status.number("lrsVersion", 0, default=0),
         status.text("reason", ""),
+        status.flag("wasUnclean", False),
     )
     status.end()
     return Partition(topic, topic_id, number, PartitionSpec(initial_leader, replicas, adding), partition_status)

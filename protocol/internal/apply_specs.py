@@ -45,6 +45,7 @@ class PartitionState:
     replicas: list[int] = field(default_factory=list)
     live_replicas: list[LiveReplica] = field(default_factory=list)
     version: int = 0
+    was_unclean: bool = False
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("partition", "int32", "0+"),
@@ -54,6 +55,7 @@ class PartitionState:
         Field("replicas", "int32", "0+", array=True),
         Field("live_replicas", LiveReplica, "0+", array=True),
         Field("version", "int32", "0+"),
+        Field("was_unclean", "bool", "0+"),
     )
 
 

@@ -36,13 +36,19 @@ def test_what_an_spu_is_to_hold() -> None:
                 "t",
                 configs=[apply_specs.Config("retention.ms", "1")],
                 partitions=[
-                    apply_specs.PartitionState(4, 1, 5, "first", [1, 2], [apply_specs.LiveReplica(1, "store")], 8)
+                    apply_specs.PartitionState(4, 1, 5, "first", [1, 2], [apply_specs.LiveReplica(1, "store")], 8, True)
                 ],
             )
         ],
         removed=[apply_specs.RemovedPartition(OTHER, 3)],
     )
-    held = replace(_partition_spec(4), leader_incarnation="first", live_incarnations={SpuId(1): "store"}, version=8)
+    held = replace(
+        _partition_spec(4),
+        leader_incarnation="first",
+        live_incarnations={SpuId(1): "store"},
+        version=8,
+        was_unclean=True,
+    )
     assert held_specs(message) == HeldSpecs(
         is_full=True,
         topics=(HeldTopic(TOPIC, "t", {"retention.ms": "1"}, (held,)),),

@@ -237,6 +237,14 @@ def test_an_unclean_election_is_only_for_those_who_want_it_and_leaves_the_leader
     assert (after.live_replicas, after.live_version) == ({THREE: "b"}, 8)
 
 
+def test_it_is_remembered_that_an_election_was_unclean() -> None:
+    before = partition(1, 2)
+    unclean = decide(before, spus(s3="a"), Heard(), Rules(unclean=True)).status
+    assert unclean.was_unclean
+    after = decide(replace(before, status=unclean), spus(s3="b"), Heard()).status
+    assert after.epoch > unclean.epoch and after.was_unclean
+
+
 def test_an_unclean_election_asks_who_has_the_most_and_only_if_there_is_no_clean_one() -> None:
     unclean = Rules(unclean=True)
     before, found = partition(1, resolution=OFFLINE), spus(s2="a", s3="a")

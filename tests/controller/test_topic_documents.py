@@ -61,7 +61,13 @@ def test_the_seeds_partition() -> None:
         "topicId": str(TOPIC_ID),
         "partition": 4,
         "spec": {"initialLeader": 101, "replicas": [101, 102]},
-        "status": {"leader": 101, "lrs": [101, 102], "lrsIncarnations": ["a", "a"], "lrsVersion": 4},
+        "status": {
+            "leader": 101,
+            "lrs": [101, 102],
+            "lrsIncarnations": ["a", "a"],
+            "lrsVersion": 4,
+            "wasUnclean": True,
+        },
     }
     both = (SpuId(101), SpuId(102))
     assert parse("partition", document) == Partition(
@@ -69,7 +75,7 @@ def test_the_seeds_partition() -> None:
         TOPIC_ID,
         4,
         PartitionSpec(SpuId(101), both),
-        PartitionStatus(leader=SpuId(101), live_replicas=dict.fromkeys(both, "a"), live_version=4),
+        PartitionStatus(leader=SpuId(101), live_replicas=dict.fromkeys(both, "a"), live_version=4, was_unclean=True),
     )
 
 
