@@ -15,7 +15,7 @@ from spus import batch, newest
 from tailrace.broker.spu import Spu
 from tailrace.controller.streaming_controller import StreamingController
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -100,9 +100,11 @@ class ClusterOfSpus:
     async def client_of_sc(self) -> WireClient:
         return WireClient(await self.world.network.connect(PUBLIC))
 
-    async def create(self, spu: int, name: str, partitions: int, replicas: int) -> int:
+    async def create(self, spu: int, name: str, partitions: int, replicas: int, **configs: str) -> int:
         """By way of that SPU; the error code."""
-        request = CreateTopicsRequest([CreatableTopic(name, partitions, replicas)], timeout_ms=20_000)
+        asked = [CreatableTopicConfig(each.replace("_", "."), value) for each, value in configs.items()]
+        topic = CreatableTopic(name, partitions, replicas, configs=asked)
+        request = CreateTopicsRequest([topic], timeout_ms=20_000)
         client = await self.client_of(spu)
         response = await client.request(ApiKey.CREATE_TOPICS, newest(ApiKey.CREATE_TOPICS), request)
         code: int = response.topics[0].error_code

@@ -46,3 +46,26 @@ async def test_a_killed_leader_is_followed_by_one_that_has_all(autojump_clock: t
         await cluster.kill_spu(second)
         third = await produced(cluster, min(cluster.spus), b"c")
         assert await values(cluster, third) == [b"a", b"b", b"c"]
+
+
+async def test_after_an_unclean_election_all_have_what_the_new_leader_has(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with cluster_of(1, 2) as cluster:
+        await cluster.create(1, "t", 1, 2, unclean_leader_election_enable="true")
+        first = await produced(cluster, 1, b"a")
+        other = 3 - first
+        await cluster.kill_spu(other)
+        for number in range(5):
+            await produced(cluster, first, b"lost %d" % number)
+        await cluster.kill_spu(first)
+        await cluster.start_spu(other)
+        await produced(cluster, other, b"b")
+        kept = await values(cluster, other)
+        assert (kept[0], kept[-1]) == (b"a", b"b")
+        assert not any(value.startswith(b"lost") for value in kept)
+        await cluster.start_spu(first)
+        await trio.sleep(15)
+        await cluster.kill_spu(other)
+        await produced(cluster, first, b"c")
+        assert await values(cluster, first) == [*kept, b"c"]
