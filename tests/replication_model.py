@@ -145,9 +145,12 @@ class Cluster:
         """Process and incarnation."""
         self.online: set[SpuId] = set()
         self.leaders: dict[int, str] = {}
-        for spu in self.stores:
+        present = self.random.sample(list(self.stores), self.random.randint(1, count))
+        for spu in present:
             self.start(spu)
         self.elect()
+        for spu in self.stores:
+            self.start(spu)
 
     # one step after the other
 
@@ -337,6 +340,7 @@ class Cluster:
                     spec.epoch,
                     spec.live,
                     spec.version,
+                    members_min=self.policy.replicas_min if isinstance(self.policy, Live) else 1,
                     limits=LAG,
                     retry_seconds=1.0,
                     now=self.now,
@@ -440,6 +444,8 @@ class Cluster:
             case Cut(end):
                 check(not isinstance(store.role, Leader) or not store.waiting, "a leader that serves cuts its log")
                 check(store.checked_end <= end or self.world.unclean, "something committed was cut")
+                is_clear = all(entry.base >= end for entry in log.entries(end, end + 1))
+                check(is_clear or self.world.unclean, "a cut goes through an entry")
                 if not self.bugs.keeps_a_checkpoint_above_a_cut:
                     store.checkpoint = min(store.checkpoint, end)
                 store.checked_end = min(store.checked_end, end)
@@ -520,6 +526,8 @@ class Cluster:
         """The process dies; all it has written is there when the next one starts."""
         store = self.stores[spu]
         store.is_up, store.role = False, None
+        if self.bugs.kill_ends_doubt:
+            store.doubt = False
         store.waiting.clear()
         self.break_links(spu)
 
@@ -532,6 +540,9 @@ class Cluster:
         if not self.world.syncs:
             if isinstance(self.policy, Quorum):
                 if len(damaged) >= self.policy.writes:
+                    return
+            elif self.policy.replicas_min > 1:
+                if len(damaged) >= self.policy.replicas_min:
                     return
             elif self.spec.live.keys() <= damaged:
                 return
@@ -553,7 +564,8 @@ class Cluster:
         elif store.is_up:
             if isinstance(role, Leader) and role.is_settled and role.epoch == self.spec.epoch:
                 end = store.log.log_end
-                knows = all(self.stores[live].high_watermark.value >= end for live in self.spec.live)
+                linked = [live for live in self.spec.live if (live, spu) in self.links]
+                knows = all(self.stores[live].high_watermark.value >= end for live in linked)
                 check(knows or self.world.unclean, "all is settled, and a live replica does not know it")
             self.sync(spu)
             self.kill(spu)
@@ -562,8 +574,6 @@ class Cluster:
         store = self.stores[spu]
         if store.is_up:
             return
-        if store.doubt and self.bugs.kill_ends_doubt and not store.is_damaged:
-            store.doubt = False
         if store.doubt:
             store.number += 1
         store.start()
@@ -571,7 +581,7 @@ class Cluster:
             store.log.cut(store.high_watermark.value)
         self.registered[spu] = store.process, store.incarnation
         self.online.add(spu)
-        if self.spec.leader in (spu, CONTROLLER):
+        if self.spec.leader == spu:
             self.elect()
 
     # the Streaming Controller

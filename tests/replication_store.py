@@ -56,8 +56,7 @@ class ListLog:
     def cut(self, log_end: int) -> None:
         if log_end < self._log_start:
             self.all, self._log_start = [], log_end
-        self.all = [entry for entry in self.all if entry.base < log_end]
-        check(not self.all or self.all[-1].end <= log_end, "a cut goes through an entry")
+        self.all = [entry for entry in self.all if entry.end <= log_end]
         self._log_end = self.all[-1].end if self.all else log_end
         self.epochs = [beginning for beginning in self.epochs if beginning.start < log_end]
 

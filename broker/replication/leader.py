@@ -15,7 +15,7 @@ from tailrace.protocol.ids import Epoch, SpuId
 
 from .entries import Entry, ReplicaLog
 from .follower_link import FollowerLink
-from .high_watermark import HighWatermark
+from .high_watermark import HighWatermark, high_watermark_at_start
 from .live_replicas import LagLimits, LiveReplicas
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
@@ -54,6 +54,7 @@ class Leader:
         was_unclean: bool = False,
         now: float,
     ) -> None:
+        high_watermark.advance(high_watermark_at_start(log, high_watermark.value))
         self._spu = spu
         self._copy_set = frozenset(copy_set)
         self._log = log
@@ -398,7 +399,7 @@ class Leader:
         log_end = self._log.log_end
         matched, live_replicas = self._matched, self.live_replicas
         matched[self._spu] = min(log_end, self._synced_end) if self.syncs_before_acknowledging else log_end
-        committed = self._policy.committed_end(matched, live_replicas.counting)
+        committed = self._policy.committed_end(matched, live_replicas.counting) if live_replicas.are_enough else 0
         if committed < self._known_high_watermark:
             committed = max(committed, min(self._known_high_watermark, self.recovered_end))
         if self._high_watermark.advance(committed):

@@ -6,6 +6,9 @@ proposed one together.
 
 Each member is stored with its incarnation: the store that is known to have caught up. One that may have lost something
 since is another one, and is not elected until the leader has named it: it may lack what it acknowledged.
+
+The set is never made smaller than `min.insync.replicas` (as in KIP-966). Nothing can be committed while so few are
+left, so whoever would have to leave still has all that was: it stays electable, beside the last one standing.
 """
 
 import math
@@ -57,11 +60,13 @@ class LiveReplicas:
         stored: Mapping[SpuId, str],
         version: int,
         *,
+        members_min: int = 1,
         limits: LagLimits,
         retry_seconds: float,
         now: float,
     ) -> None:
         self._leader = leader
+        self._members_min = members_min
         self._incarnation = incarnation
         self._epoch = epoch
         self.limits = limits
@@ -80,7 +85,17 @@ class LiveReplicas:
         self.counting = frozenset(stored)
         """Whatever is committed must be on all of these."""
         self.left: dict[SpuId, LeaveReason] = {}
-        """Why, for those that the last proposal leaves out."""
+        """Members that lag behind, and why: they leave, or stay because there would be too few without them."""
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether anything may be committed: on so many members that each may be elected, which only the stored are."""
+        return len(self.stored) >= self._members_min
+
+    @property
+    def well_count(self) -> int:
+        """How many members do not lag behind. With fewer than `min.insync.replicas` acks=all is to be refused."""
+        return len(self.stored) - len(self.left)
 
     @property
     def deadline(self) -> float:
@@ -96,6 +111,8 @@ class LiveReplicas:
         """It had all that the leader had at that time; inf: it has all, until something is appended."""
         if at > self._caught_up_at.get(spu, -math.inf):
             self._caught_up_at[spu] = at
+            if spu in self.left:
+                self._silence_at = -math.inf  # it may be well again: `propose` finds out
 
     def on_appended(self, now: float) -> None:
         """From now on nobody has all but the leader."""
@@ -146,6 +163,9 @@ class LiveReplicas:
             return None
         stay = self._staying(followers, log_end, high_watermark, now)
         enter = self._entering(followers, log_end, high_watermark, entry_end, now)
+        missing = self._members_min - len(stay | enter.keys())
+        if missing > 0:
+            stay |= set(sorted(self.left, key=lambda spu: self._caught_up_at.get(spu, -math.inf))[-missing:])
         if stay == self.stored.keys() and not enter and self._is_announced:
             return None
         members = tuple((spu, enter.get(spu, "")) for spu in sorted(stay | enter.keys()))

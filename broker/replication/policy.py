@@ -38,7 +38,7 @@ class Live:
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         if len(live) < self.replicas_min:
             return 0
-        return min(matched.get(spu, 0) for spu in live)
+        return min([matched.get(spu, 0) for spu in live])
 
     def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
         """The leader alone: the SC elects it from the live set, in doubt only if there is nobody else."""

@@ -1,10 +1,19 @@
 from replication_store import ListLog
 
-from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.entries import Entry, EpochStart
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
-from tailrace.broker.replication.ready import AppendEntries, Cut, EndDoubt, Ready, Restamp, StorePromise
+from tailrace.broker.replication.ready import (
+    AdvanceLogStart,
+    AppendEntries,
+    Cut,
+    EndDoubt,
+    Ready,
+    Restamp,
+    StorePromise,
+    Sync,
+)
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -15,6 +24,13 @@ def e(base: int, epoch: int = 1, content: int | None = None) -> Entry:
     return Entry(base, base + 1, Epoch(epoch), content=base if content is None else content)
 
 
+def _log(entries: list[Entry]) -> ListLog:
+    log = ListLog()
+    for entry in entries:
+        log.append(entry)
+    return log
+
+
 def _follower(
     entries: list[Entry], *, high_watermark: int = 0, promised: int = 1, epoch: int = 2, in_doubt: bool = False
 ) -> Follower:
@@ -23,7 +39,7 @@ def _follower(
         "2.1",
         LEADER,
         Epoch(epoch),
-        log=ListLog(entries),
+        log=_log(entries),
         promise=Promise(Epoch(promised)),
         high_watermark=HighWatermark(high_watermark),
         in_doubt=in_doubt,
@@ -32,8 +48,10 @@ def _follower(
     return follower
 
 
-def _append(base: int, *entries: Entry, epoch: int = 2, high_watermark: int = 0, log_end: int = 100) -> Append:
-    return Append(Epoch(epoch), base, entries, high_watermark, log_end, 0, frozenset({LEADER}))
+def _append(
+    base: int, *entries: Entry, epoch: int = 2, high_watermark: int = 0, log_end: int = 100, log_start: int = 0
+) -> Append:
+    return Append(Epoch(epoch), base, entries, high_watermark, log_end, log_start, frozenset({LEADER}))
 
 
 def _after(follower: Follower, append: Append) -> Ready:
@@ -153,6 +171,58 @@ def test_doubt_ends_with_the_leaders_log() -> None:
     assert EndDoubt() not in _after(follower, _append(0, e(0), log_end=2)).persist
     assert EndDoubt() in _after(follower, _append(1, e(1), log_end=2)).persist
     assert not follower.in_doubt
+
+
+def test_what_the_leader_has_deleted_is_deleted() -> None:
+    follower = _follower([e(0), e(1), e(2)], high_watermark=1)
+    ready = _after(follower, _append(1, e(1), e(2), high_watermark=3, log_end=3, log_start=2))
+    assert ready.persist == [AdvanceLogStart(2)]
+
+
+def test_what_lacks_what_the_leader_has_deleted_begins_anew() -> None:
+    ready = _after(_follower([e(0)], high_watermark=1), _append(4, e(4), log_start=5, high_watermark=5))
+    assert ready.persist == [AdvanceLogStart(4), AppendEntries((e(4),)), AdvanceLogStart(5)]
+    assert _said(ready) == _reply(5, 5, high_watermark=5)
+
+
+def test_what_it_has_behind_that_is_kept() -> None:
+    """It may be what the leader needs to have acknowledged."""
+    own = [e(base) for base in range(7)]
+    ready = _after(_follower(own, high_watermark=1), _append(4, e(4), e(5), log_start=4, high_watermark=5))
+    assert ready.persist == [AdvanceLogStart(4)]
+    assert _said(ready) == _reply(6, 7, high_watermark=5)
+
+
+def test_a_log_may_be_all_deleted() -> None:
+    ready = _after(_follower([e(0), e(1)], high_watermark=1), _append(9, log_end=9, log_start=9, high_watermark=9))
+    assert ready.persist == [AdvanceLogStart(9)]
+    assert _said(ready) == _reply(9, 9, high_watermark=9)
+
+
+def test_a_batch_that_was_compacted_is_committed_whatever_the_leader_says() -> None:
+    """The message may have been made before, and its bytes read later."""
+    follower = _follower([e(0)], high_watermark=1)
+    assert _said(_after(follower, _append(1, e(3, 2), high_watermark=1))) == _reply(4, 4, high_watermark=3)
+
+
+def test_what_is_synced_is_synced_before_the_answer_and_once() -> None:
+    follower = _follower([e(0)], high_watermark=0)
+    follower.syncs_before_acknowledging = True
+    assert _after(follower, _append(0, e(0), e(1, 2))).persist == [AppendEntries((e(1, 2),)), Sync()]
+    assert _after(follower, _append(2)).persist == []
+
+
+def test_it_compares_epochs_only_when_the_leader_asks_for_it_and_once() -> None:
+    follower = _follower([e(0), e(1, 2), e(2, 2)], high_watermark=3, promised=3, epoch=3)
+    epochs = (EpochStart(Epoch(1), 0), EpochStart(Epoch(3), 1))
+    follower.take_ready()
+    follower.on_seal(Seal(Epoch(3), None, log_start=0, log_end=2, epochs=epochs))
+    sealed = _said(follower.take_ready())
+    assert isinstance(sealed, SealReply) and sealed.high_watermark == 1
+    ready = _after(follower, _append(1, e(1, 3, content=91), epoch=3, high_watermark=2, log_end=2))
+    assert ready.persist == [Cut(1), AppendEntries((e(1, 3, content=91),))]
+    follower.on_seal(Seal(Epoch(3), None, log_start=0, log_end=0))
+    assert follower.matched_end == 2
 
 
 def test_with_a_newer_epoch_only_what_is_committed_matches() -> None:

@@ -137,6 +137,38 @@ def test_whose_link_is_lost_is_silent_from_then_on() -> None:
     assert live.deadline == 60.0
 
 
+def test_no_fewer_are_live_than_must_be() -> None:
+    """Nothing is committed without the two that lag, so either may still be elected; the one that lags less stays."""
+    limits = LagLimits(records_max=4, seconds_max=10.0)
+    live = LiveReplicas(A, "a", Epoch(1), STORED, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
+    live.on_caught_up(C, 5.0)
+    assert _propose(live, {}, now=20.0) == ProposeLiveReplicas(Epoch(1), 7, ((A, ""), (C, "")))
+    live.on_stored(8, {A: "a", C: "c"})
+    assert _propose(live, {}, now=30.0) is None
+    assert live.well_count == 1
+    live.on_caught_up(C, math.inf)
+    assert _propose(live, {C: 12}, now=31.0) is None
+    assert live.well_count == 2
+
+
+def test_who_enters_lets_who_lags_go() -> None:
+    limits = LagLimits(records_max=4, seconds_max=10.0)
+    stored = {A: "a", C: "c"}
+    live = LiveReplicas(A, "a", Epoch(1), stored, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
+    live.on_caught_up(B, math.inf)
+    assert _propose(live, {B: 12}, now=20.0) == ProposeLiveReplicas(Epoch(1), 7, ((A, ""), (B, "b")))
+
+
+def test_fewer_stored_than_must_be_commit_nothing() -> None:
+    limits = LagLimits(records_max=4, seconds_max=10.0)
+    live = LiveReplicas(A, "a", Epoch(1), {A: "a"}, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
+    live.on_caught_up(B, math.inf)
+    assert _propose(live, {B: 12}, now=1.0) is not None
+    assert len(live.counting) == 2 and not live.are_enough
+    live.on_stored(8, {A: "a", B: "b"})
+    assert live.are_enough
+
+
 def test_a_leader_whose_store_is_another_one_names_itself() -> None:
     live = _live({A: "before", B: "b"})
     assert _propose(live, {B: 12}, now=1.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, "a"), (B, "")))
