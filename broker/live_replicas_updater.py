@@ -39,6 +39,8 @@ class LiveReplicasUpdater:
         self._unsaid: dict[ReplicaKey, None] = {}
         """Those of them that are to be sent."""
         self._announced: dict[ReplicaKey, Epoch] = {}
+        self._given_up: dict[ReplicaKey, Epoch] = {}
+        """What cannot be led any more at that epoch, until another is told."""
         self._are_specs_new = False
         """Since the replicas were looked through: there may be thousands."""
         self._changed = trio.Event()
@@ -48,6 +50,13 @@ class LiveReplicasUpdater:
     def propose(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> None:
         """Sent soon, with whatever else there is, and once: whoever proposes repeats it."""
         self._proposed[key] = proposal
+        self._unsaid[key] = None
+        self._changed.set()
+
+    def give_up(self, key: ReplicaKey, epoch: Epoch) -> None:
+        """The storage of what is led here has failed: another is to lead."""
+        self._given_up[key] = epoch
+        self._proposed.pop(key, None)
         self._unsaid[key] = None
         self._changed.set()
 
@@ -62,7 +71,7 @@ class LiveReplicasUpdater:
         """On one connection, until cancelled."""
         self._announced.clear()
         self._are_specs_new = True
-        self._unsaid = dict.fromkeys(self._proposed)
+        self._unsaid = dict.fromkeys((*self._proposed, *self._given_up))
         while True:
             self._changed = trio.Event()
             due = self._take_due()
@@ -73,17 +82,28 @@ class LiveReplicasUpdater:
     def _take_due(self) -> list[ReportedPartition]:
         if self._are_specs_new:
             self._forget_answered()
-        due = {key: self._proposed[key] for key in self._unsaid}
+        due = {key: self._proposed[key] for key in self._unsaid if key in self._proposed}
+        failed = {key: self._given_up[key] for key in self._unsaid if key in self._given_up}
         self._unsaid.clear()
         if self._are_specs_new:
             self._are_specs_new = False
             self._announce(due)
-        return [reported_partition(key, proposal) for key, proposal in due.items()]
+        return [
+            *(reported_partition(key, proposal) for key, proposal in due.items()),
+            *(ReportedPartition(*key, epoch, has_failed=True) for key, epoch in failed.items()),
+        ]
 
     def _forget_answered(self) -> None:
         for key in [key for key, proposal in self._proposed.items() if self._is_answered(key, proposal)]:
             del self._proposed[key]
             self._unsaid.pop(key, None)
+        for key in [key for key, epoch in self._given_up.items() if self._is_of_another_epoch(key, epoch)]:
+            del self._given_up[key]
+            self._unsaid.pop(key, None)
+
+    def _is_of_another_epoch(self, key: ReplicaKey, epoch: Epoch) -> bool:
+        replica = self._replicas.find(*key)
+        return replica is None or replica.spec.epoch != epoch
 
     def _announce(self, due: dict[ReplicaKey, ProposeLiveReplicas]) -> None:
         leading = {replica.key: replica.spec for replica in self._replicas if _announces_itself(replica)}

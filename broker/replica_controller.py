@@ -111,6 +111,8 @@ class ReplicaController:
 
     def on_offline(self) -> None:
         """The replica's disk has failed: whoever waits was told, and nothing more comes from here."""
+        if isinstance(self._role, LeaderController):
+            self._context.live_replicas.give_up(self._replica.key, self._replica.spec.epoch)
         if not self._is_busy:
             self._end_role()
 

@@ -36,7 +36,7 @@ from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLin
 from .actions import AddPartition, AddSpu, ConnectionAction, DeletePartition, DeleteSpu, UpdatePartition, UpdateSpu
 from .cluster_mirror import MirrorChange
 from .connection_documents import ConnectionRow
-from .events import Event, LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost, StorageReported
+from .events import Event, LeaderFailed, LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost, StorageReported
 from .leases import Leases
 from .local_store import LocalStore, PartitionKey
 from .metrics import ScMetrics
@@ -350,7 +350,13 @@ class ConnectionManager:
         refused = 0
         for reported in partitions:
             await self._room_for_events()
-            if self._is_leader(registered.spu, reported):
+            if not self._is_leader(registered.spu, reported):
+                refused += 1
+            elif reported.has_failed:
+                key = (reported.topic_id, reported.partition)
+                self._logger.warning("leader_failed", spu=registered.spu, topic_id=str(key[0]), partition=key[1])
+                self._report(LeaderFailed(registered.spu, registered.incarnation, *key, Epoch(reported.epoch)))
+            else:
                 self._report(
                     LiveReplicasReported(
                         registered.spu,
@@ -362,8 +368,6 @@ class ConnectionManager:
                         tuple((SpuId(each.spu_id), each.incarnation) for each in reported.members),
                     )
                 )
-            else:
-                refused += 1
         self._metrics.live_replica_reports += len(partitions) - refused
         self._metrics.refused_live_replica_reports += refused
         return ReportLiveReplicasResponse(ErrorCode.FENCED_LEADER_EPOCH if refused else ErrorCode.NONE)

@@ -44,7 +44,7 @@ def decide(partition: Partition, spus: Spus, heard: Heard, rules: Rules = FOR_LI
     status = partition.status
     if status.resolution is PartitionResolution.NONE:
         return _offline(partition, "no leader has been elected yet")
-    if has_leader(partition, spus):
+    if has_leader(partition, spus) and not _has_failed(status.leader, spus, heard):
         report = heard.report
         if report is not None and is_current(report, partition):
             return Decision(as_reported(partition, spus, report))
@@ -251,8 +251,12 @@ def _log_ends(partition: Partition, candidates: list[SpuId], spus: Spus, heard: 
 
 
 def _is_silent(spu: SpuId, spus: Spus, heard: Heard) -> bool:
-    """Whether this process was given its time to respond, in this round."""
-    return heard.silent.get(spu) == spus[spu].status.incarnation
+    """Whether this process was given its time to respond, in this round, or has said that it cannot."""
+    return heard.silent.get(spu) == spus[spu].status.incarnation or _has_failed(spu, spus, heard)
+
+
+def _has_failed(spu: SpuId, spus: Spus, heard: Heard) -> bool:
+    return heard.failed.get(spu) == spus[spu].status.incarnation
 
 
 def _listed(spus: Iterable[SpuId]) -> str:

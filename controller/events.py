@@ -97,6 +97,17 @@ class LeaderSilent:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaderFailed:
+    """Who was elected says that it cannot lead any more: its storage has failed."""
+
+    spu: SpuId
+    incarnation: str
+    topic_id: TopicId
+    number: int
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
 class LeasesUnknownOver:
     """One lease has passed since this SC became the active one: who has not been heard of by now is offline."""
 
@@ -122,6 +133,7 @@ Event = (
     | LiveReplicasReported
     | LogEndsReported
     | LeaderSilent
+    | LeaderFailed
     | LeasesUnknownOver
     | SpusAway
     | ReconciliationDue

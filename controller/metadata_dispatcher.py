@@ -16,6 +16,7 @@ from .assignments import Assignments
 from .cluster_mirror import ClusterMirror
 from .events import (
     Event,
+    LeaderFailed,
     LeaderSilent,
     LeasesUnknownOver,
     LiveReplicasReported,
@@ -78,6 +79,7 @@ class MetadataDispatcher:
             LiveReplicasReported: (partitions.on_report,),
             LogEndsReported: (partitions.on_log_ends,),
             LeaderSilent: (partitions.on_silence,),
+            LeaderFailed: (partitions.on_silence,),
             LeasesUnknownOver: (lambda _: spus.reconcile(),),
         }
         self._reconcilers = (spus.reconcile, spu_groups.reconcile, topics.reconcile, partitions.reconcile)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from tailrace.protocol.ids import Epoch, SpuId
 
 from .events import (
+    LeaderFailed,
     LeaderSilent,
     LeasesUnknownOver,
     LiveReplicasReported,
@@ -29,6 +30,7 @@ ObservedEvent = (
     | LiveReplicasReported
     | LogEndsReported
     | LeaderSilent
+    | LeaderFailed
     | SpusAway
     | LeasesUnknownOver
 )
@@ -54,6 +56,8 @@ class Heard:
     """While there is an election."""
     silent: dict[SpuId, str] = field(default_factory=dict)
     """Those that did not respond in this round of elections, each with its incarnation."""
+    failed: dict[SpuId, str] = field(default_factory=dict)
+    """Those whose storage has failed, each with its incarnation: until another process looks at it again."""
 
 
 class Observed:
@@ -104,6 +108,9 @@ class Observed:
                 self._of((event.topic_id, event.number)).silent[event.spu] = event.incarnation
             case SpusAway(spus):
                 self.away = spus
+            case LeaderFailed():
+                if self._runs(event.spu, event.incarnation):
+                    self._of((event.topic_id, event.number)).failed[event.spu] = event.incarnation
             case LeasesUnknownOver():
                 self._leases_unknown_over = True
 

@@ -18,7 +18,7 @@ from tailrace.protocol.ids import SpuId
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
 from .copy_sets import next_copy_set
 from .election import Rules, decide
-from .events import LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected
+from .events import LeaderFailed, LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected
 from .local_store import Change, LocalStore, PartitionKey
 from .objects import Partition, PartitionResolution, Spu, Topic
 from .observed import Observed
@@ -99,7 +99,7 @@ class PartitionController:
     def on_log_ends(self, event: LogEndsReported) -> Iterator[Action]:
         yield from self._decide_those(event.asked)
 
-    def on_silence(self, event: LeaderSilent) -> Iterator[Action]:
+    def on_silence(self, event: LeaderSilent | LeaderFailed) -> Iterator[Action]:
         yield from self._decide_those([(event.topic_id, event.number)])
 
     def reconcile(self) -> Iterator[Action]:

@@ -9,6 +9,7 @@ from clusters import ClusterOfSpus, cluster_of
 from spus import newest
 from trio.testing import MockClock
 
+from tailrace.broker.spu import Spu
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.alter_partition_reassignments import (
@@ -144,3 +145,18 @@ async def test_an_unclean_election_loses_what_only_others_had_and_agrees_on_the_
         assert (await seen(cluster)).leader == 1
         await produce(cluster, b"after")
         assert await committed(cluster) >= end + 1
+
+
+async def test_a_leader_whose_disk_fails_is_followed_by_another(autojump_clock: MockClock) -> None:
+    async with cluster_of(1, 2, WATCHER) as cluster:
+        await create(cluster, 1, 2)
+        await produce(cluster, b"a")
+        leader = cluster.spus[1].server
+        assert isinstance(leader, Spu)
+        (replica,) = leader.replicas
+        replica.go_offline("the disk is gone")
+        with trio.fail_after(1):
+            await until(cluster, lambda now: now.leader == 2)
+        await until(cluster, lambda now: now.live == [2])
+        await produce(cluster, b"b")
+        assert await committed(cluster) >= 2

@@ -30,6 +30,7 @@ class ReportedPartition:
     epoch: int = 0
     version: int = 0
     members: list[Member] = field(default_factory=list)
+    has_failed: bool = False
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic_id", "uuid", "0+"),
@@ -37,6 +38,7 @@ class ReportedPartition:
         Field("epoch", "int32", "0+"),
         Field("version", "int32", "0+"),
         Field("members", Member, "0+", array=True),
+        Field("has_failed", "bool", "0+"),
     )
 
 

@@ -38,6 +38,8 @@ class _Spu:
     replicas: Replicas = field(default_factory=lambda: Replicas(HERE, Cluster()))
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     heard: list[list[tuple[int, int, int, int]]] = field(default_factory=list)
+    failed: list[list[int]] = field(default_factory=list)
+    """Partitions that were given up, by message."""
     answer: ErrorCode = ErrorCode.NONE
 
     def __post_init__(self) -> None:
@@ -55,6 +57,7 @@ class _Spu:
         self.heard.append(
             [(each.partition, each.epoch, each.version, len(each.members)) for each in message.partitions]
         )
+        self.failed.append([each.partition for each in message.partitions if each.has_failed])
         return ReportLiveReplicasResponse(error_code=self.answer)
 
     @asynccontextmanager
@@ -163,3 +166,19 @@ async def test_a_refusal_is_logged() -> None:
         async with spu.connected():
             pass
     assert [(each["event"], each["code"]) for each in logged] == [("live_replicas_refused", "NOT_LEADER_OR_FOLLOWER")]
+
+
+async def test_what_cannot_be_led_any_more_is_given_up_until_another_leads() -> None:
+    spu = _Spu()
+    replica = spu.add(_spec(0))
+    spu.updater.propose((TOPIC, 0), _proposal(8, 2))
+    replica.go_offline("the disk is gone")
+    spu.updater.give_up((TOPIC, 0), Epoch(0))
+    for _ in range(2):
+        async with spu.connected():
+            pass
+    assert spu.failed == [[0], [0]], "on each connection"
+    replica.use_spec(_spec(0, leader=ELSEWHERE, epoch=1))
+    async with spu.connected():
+        pass
+    assert len(spu.heard) == 2

@@ -29,6 +29,7 @@ from tailrace.controller.connection_manager import (
 )
 from tailrace.controller.events import (
     Event,
+    LeaderFailed,
     LeasesUnknownOver,
     LiveReplicasReported,
     SpuConnected,
@@ -613,6 +614,14 @@ async def test_live_replicas_reach_the_controllers(autojump_clock: trio.testing.
             LiveReplicasReported(SpuId(1), "first", TOPIC, 1, Epoch(3), 5, ()),
         ]
         assert world.metrics.live_replica_reports == 2
+
+
+async def test_a_leader_that_gives_up_is_heard(autojump_clock: trio.testing.MockClock) -> None:
+    async with _world(spu(1), partition(0, 1, 2)) as world:
+        one = await world.registered(1)
+        assert await one.report(ReportedPartition(TOPIC, 0, 3, has_failed=True)) == 0
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.happened[1:] == [LeaderFailed(SpuId(1), "first", TOPIC, 0, Epoch(3))]
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,18 @@ def test_silence_is_of_one_process_and_a_leader_that_has_reported_is_not_deposed
     assert decide(found, spus(s1="a", s2="a"), late).status.resolution is ONLINE
 
 
+def test_a_leader_whose_storage_has_failed_is_followed_at_once_and_leads_no_more_in_that_process() -> None:
+    before, found = partition(1, 2), spus(s1="a", s2="a")
+    heard = Heard(report=reported(before), failed={ONE: "of a"})
+    assert decide(before, found, heard) == elected(before, 2, found)
+    alone = partition(1)
+    assert decide(alone, found, heard).status.reason == "no live replica responds: 1"
+    again = spus(s1="a")
+    again[ONE] = replace(again[ONE], status=replace(again[ONE].status, incarnation="restarted"))
+    offline = partition(1, resolution=OFFLINE)
+    assert decide(offline, again, heard) == elected(offline, 1, again)
+
+
 # when all stopped uncleanly
 
 

@@ -2,7 +2,13 @@
 
 from controller_model import connected, lost, storage, topic_id
 
-from tailrace.controller.events import LeaderSilent, LeasesUnknownOver, LiveReplicasReported, LogEndsReported
+from tailrace.controller.events import (
+    LeaderFailed,
+    LeaderSilent,
+    LeasesUnknownOver,
+    LiveReplicasReported,
+    LogEndsReported,
+)
 from tailrace.controller.observed import Heard, Observed, SaidLogEnd
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -97,6 +103,17 @@ def test_who_was_silent_is_so_until_it_speaks_or_may_try_again() -> None:
     observed.apply(silent)
     observed.forget_silence(KEY)
     assert not observed.heard(KEY).silent
+
+
+def test_whose_storage_has_failed_stays_so_in_that_process() -> None:
+    observed = Observed()
+    failed = LeaderFailed(ONE, "first", *KEY, Epoch(0))
+    observed.apply(failed)
+    assert observed.heard(KEY) == Heard(), "nobody is connected who could have said it"
+    observed.apply(connected(1))
+    observed.apply(failed)
+    observed.forget_silence(KEY)
+    assert observed.heard(KEY).failed == {ONE: "first"}
 
 
 def test_what_was_said_of_a_partition_that_is_gone_is_forgotten() -> None:

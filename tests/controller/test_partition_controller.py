@@ -6,7 +6,7 @@ from dataclasses import replace
 from controller_model import Brain, ModelSc, connected, custom, lost, model, reported, topic, topic_id
 
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
-from tailrace.controller.events import ReconciliationDue, Stored
+from tailrace.controller.events import LeaderFailed, ReconciliationDue, Stored
 from tailrace.controller.objects import NO_LEADER, Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
 from tailrace.controller.observed import Heard
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -350,3 +350,20 @@ def test_a_config_that_allows_an_election_brings_it_about() -> None:
     sc.write(replace(found, spec=replace(found.spec, configs={"replication.policy": "majority"})))
     sc.settle()
     assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
+
+
+def test_a_leader_that_gives_up_is_followed() -> None:
+    sc = with_topic({0: (1, 2, 3)})
+    set_live(sc, 1, 2)
+    sc.deliver(LeaderFailed(ONE, "first", topic_id(1), 0, Epoch(0)))
+    sc.settle()
+    assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
+    sc.stop_spu(2)
+    sc.settle()
+    assert led(sc)[0] is PartitionResolution.OFFLINE
+    sc.reconcile()
+    sc.settle()
+    assert led(sc)[0] is PartitionResolution.OFFLINE
+    sc.start_spu(1, "second", store="first")
+    sc.settle()
+    assert led(sc)[:3] == (PartitionResolution.ONLINE, ONE, 2)
