@@ -1,15 +1,30 @@
 """Bugs that somebody might write, to be planted in servers that are otherwise real: each must be found by some seed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from tailrace.broker import spu as spu_module
+from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.replicas import Replica
-from tailrace.storage import open_segment, producer_snapshots
+from tailrace.broker.replication import recovery
+from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.follower import Follower
+from tailrace.broker.replication.leader import Leader
+from tailrace.broker.replication.live_replicas import LiveReplicas
+from tailrace.broker.replication.messages import Append, SealReply
+from tailrace.broker.replication.policy import Live, Quorum
+from tailrace.broker.replication.sealing import Promise, Sealing
+from tailrace.controller import election
+from tailrace.protocol.ids import NO_EPOCH, Epoch
+from tailrace.storage import open_segment, producer_snapshots, promises
+from tailrace.storage.layout import store_path
 from tailrace.storage.log import Log
+from tailrace.storage.log_disk import LogDisk
 from tailrace.storage.producer_state import ProducerStates
+from tailrace.storage.promises import Promises, Said
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -36,7 +51,7 @@ def acknowledges_before_the_sync(patch: pytest.MonkeyPatch) -> None:
     def forgetful(self: Replica, *arguments: Any) -> None:
         take(self, *arguments)
         self.syncs_before_acknowledging = False
-        self._commits_at_append = self._commits_alone
+        self._commits_at_append = self.is_alone
 
     patch.setattr(Replica, "_take", forgetful)
 
@@ -57,11 +72,167 @@ def says_synced_of_what_is_not(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_to_sync_the_directory(patch: pytest.MonkeyPatch) -> None:
-    async def sync_directories(self: Log) -> None:
+    async def sync_directories(self: LogDisk, open_segment: Any) -> None:
         pass
 
-    patch.setattr(Log, "_sync_directories", sync_directories)
+    patch.setattr(LogDisk, "sync_directories", sync_directories)
 
+
+# Promises and epochs
+
+
+def answers_before_its_promise_is_synced(patch: pytest.MonkeyPatch) -> None:
+    async def promise(self: Promises, key: Any, epoch: Any) -> None:
+        self._file.append(promises._record(Said.PROMISED, key, epoch))
+        self._epochs[key] = epoch
+
+    patch.setattr(Promises, "promise", promise)
+
+
+def forgets_its_promises_at_a_restart(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Promises, "epoch", lambda self, key: NO_EPOCH)
+    patch.setattr(promises, "NO_EPOCH", NO_EPOCH)
+
+
+def obeys_a_deposed_leader(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Promise, "refuses", lambda self, epoch: False)
+    patch.setattr(Promise, "renew", lambda self, epoch: epoch > self.epoch)
+
+
+def gives_an_epoch_to_two_leaders(patch: pytest.MonkeyPatch) -> None:
+    def elected(partition: Any, leader: Any, spus: Any) -> Any:
+        status = elected_cleanly(partition, leader, spus)
+        return replace(status, epoch=max(partition.status.epoch, Epoch(0)))
+
+    elected_cleanly = election.elected_cleanly
+    patch.setattr(election, "elected_cleanly", elected)
+
+
+# Live replicas and elections
+
+
+def counts_a_smaller_live_set_before_it_is_stored(patch: pytest.MonkeyPatch) -> None:
+    def counting(self: LiveReplicas) -> Any:
+        return self.stored.keys() if self._proposal is None else {spu for spu, _ in self._proposal.members}
+
+    patch.setattr(LiveReplicas, "counting", property(counting, lambda self, value: None), raising=False)
+
+
+def elects_whoever_was_live_once(patch: pytest.MonkeyPatch) -> None:
+    """Also in another incarnation of its store, which may have lost the end of its log."""
+    patch.setattr(election, "is_sure", lambda spu, live, spus: True)
+
+
+def takes_every_start_for_the_same_store(patch: pytest.MonkeyPatch) -> None:
+    """Although the page cache was lost in between."""
+
+    async def take(files: Any, directory: str, promises: Any, *, clean: bool, new: Any) -> str:
+        return await take_store_incarnation(
+            files, directory, promises, clean=files.exists(store_path(directory)), new=new
+        )
+
+    take_store_incarnation = spu_module.take_store_incarnation
+    patch.setattr(spu_module, "take_store_incarnation", take)
+
+
+def counts_stores_in_doubt_when_sealing(patch: pytest.MonkeyPatch) -> None:
+    def add(self: Sealing, reply: SealReply) -> None:
+        self.sure.add(reply.spu)
+        self.replies[reply.spu] = reply
+
+    patch.setattr(Sealing, "add", add)
+
+
+def seals_with_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Quorum, "is_sealed", lambda self, sure, in_doubt: len(sure) >= self.stores - self.writes)
+
+
+# What logs become
+
+
+def cuts_to_its_high_watermark_at_the_start(patch: pytest.MonkeyPatch) -> None:
+    """What was acknowledged by all, and not yet known to be, is lost (KIP-101)."""
+
+    async def attend(self: ReplicaInfoDispatcher, replica: Replica) -> None:
+        if replica.key not in self._controllers and not replica.is_alone:
+            await replica.log.truncate(replica.high_watermark)
+        await original(self, replica)
+
+    original = ReplicaInfoDispatcher.attend
+    patch.setattr(ReplicaInfoDispatcher, "attend", attend)
+
+
+def keeps_what_it_has_at_an_offset(patch: pytest.MonkeyPatch) -> None:
+    """A follower that does not cut what its leader has otherwise."""
+    patch.setattr(Entry, "same_as", lambda self, other: (self.base, self.end) == (other.base, other.end))
+
+
+def believes_log_ends_of_earlier_epochs(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledges what a follower has in another way."""
+
+    def on_seal_reply(self: Leader, reply: SealReply, now: float) -> None:
+        original(self, reply, now)
+        link = self._links.get(reply.spu)
+        if link is not None and link.matched_end is not None:
+            link.matched_end = link.sent_end = min(reply.log_end, self._log.log_end)
+
+    original = Leader.on_seal_reply
+    patch.setattr(Leader, "on_seal_reply", on_seal_reply)
+
+
+def takes_the_high_watermark_for_what_it_has_not_matched(patch: pytest.MonkeyPatch) -> None:
+    def on_append(self: Follower, append: Append) -> None:
+        original(self, append)
+        if not self._promise.refuses(append.epoch) and not self._ready.persist:
+            self._high_watermark.advance(min(append.high_watermark, self._log.log_end))
+
+    original = Follower.on_append
+    patch.setattr(Follower, "on_append", on_append)
+
+
+def recovers_from_one_log_alone(patch: pytest.MonkeyPatch) -> None:
+    def merge(start: int, stores: Any, epoch: Any) -> Any:
+        return original(start, [max(stores, key=lambda entries: entries[-1].end if entries else 0)], epoch)
+
+    original = recovery.merge
+    patch.setattr(recovery, "merge", merge)
+
+
+def leaves_old_stamps_on_what_it_recovered(patch: pytest.MonkeyPatch) -> None:
+    async def restamp(self: Log, base: int, end: int, epoch: int) -> None:
+        pass
+
+    patch.setattr(Log, "restamp", restamp)
+
+
+# Acknowledgements
+
+
+def acknowledges_what_a_majority_of_the_live_has(patch: pytest.MonkeyPatch) -> None:
+    def committed_end(self: Live, matched: Any, live: Any) -> int:
+        ends = sorted((matched.get(spu, 0) for spu in live), reverse=True)
+        return ends[len(ends) // 2]
+
+    patch.setattr(Live, "committed_end", committed_end)
+
+
+def acknowledges_what_the_leader_has(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Quorum, "committed_end", lambda self, matched, live: max(matched.values()))
+
+
+def goes_on_acknowledging_when_it_is_deposed(patch: pytest.MonkeyPatch) -> None:
+    """Tells producers who wait that all is well, when another leader has taken over."""
+
+    def end_leading(self: Replica) -> None:
+        while self.waiting_acknowledgements:
+            self.waiting_acknowledgements.popleft()[1].on_acknowledged()
+        original(self)
+
+    original = Replica.end_leading
+    patch.setattr(Replica, "end_leading", end_leading)
+
+
+MAJORITY, QUORUM = "majority", "nrw:3,2,2"
 
 PLANTED_BUGS = (
     PlantedBug(acknowledges_before_the_sync, replicas=1),
@@ -69,4 +240,22 @@ PLANTED_BUGS = (
     PlantedBug(forgets_producers_at_a_restart, replicas=1),
     PlantedBug(says_synced_of_what_is_not, replicas=1),
     PlantedBug(forgets_to_sync_the_directory, replicas=1),
+    PlantedBug(answers_before_its_promise_is_synced),
+    PlantedBug(forgets_its_promises_at_a_restart, MAJORITY),
+    PlantedBug(obeys_a_deposed_leader),
+    PlantedBug(gives_an_epoch_to_two_leaders),
+    PlantedBug(counts_a_smaller_live_set_before_it_is_stored),
+    PlantedBug(elects_whoever_was_live_once),
+    PlantedBug(takes_every_start_for_the_same_store),
+    PlantedBug(counts_stores_in_doubt_when_sealing, QUORUM),
+    PlantedBug(seals_with_one_store_too_few, MAJORITY),
+    PlantedBug(cuts_to_its_high_watermark_at_the_start),
+    PlantedBug(keeps_what_it_has_at_an_offset),
+    PlantedBug(believes_log_ends_of_earlier_epochs),
+    PlantedBug(takes_the_high_watermark_for_what_it_has_not_matched, MAJORITY),
+    PlantedBug(recovers_from_one_log_alone, QUORUM),
+    PlantedBug(leaves_old_stamps_on_what_it_recovered, MAJORITY),
+    PlantedBug(acknowledges_what_a_majority_of_the_live_has),
+    PlantedBug(acknowledges_what_the_leader_has, QUORUM),
+    PlantedBug(goes_on_acknowledging_when_it_is_deposed),
 )

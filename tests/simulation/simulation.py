@@ -24,7 +24,7 @@ from .scenario import FAULTS_END, Scenario
 from .world import DATA_DIRECTORY, Machine, Print, World
 
 TOPIC = "orders"
-LOOK_SECONDS = 0.02
+LOOK_SECONDS = 0.04
 CREATION_SECONDS_MAX = 20.0
 SETTLE_SECONDS_MAX = 60.0
 """After everything was mended."""

@@ -33,11 +33,11 @@ def test_tasks_run_in_the_order_that_the_seed_says() -> None:
 
 @pytest.mark.parametrize("hash_seed", ["1", "2"])
 def test_the_same_seed_has_the_same_history_in_every_process(hash_seed: str) -> None:
-    here = simulate(scenario_of(SEED, replicas=1))
+    here = simulate(scenario_of(SEED))
     assert here.failure is None
     program = (
         "from simulation.scenario import scenario_of; from simulation.simulation import simulate;"
-        f"print(simulate(scenario_of({SEED}, replicas=1)).digest)"
+        f"print(simulate(scenario_of({SEED})).digest)"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
     printed = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True).stdout

@@ -1,29 +1,35 @@
 """Clusters in seeds: a few in the fast suite, hundreds in the slow one."""
 
 import pytest
-from simulation.runner import Task, describe
+from simulation.runner import POLICIES, Task, describe
 from simulation.simulation import simulate
 
-FAST_SEEDS = range(6)
-SLOW_CHUNKS, SEEDS_IN_A_CHUNK = 10, 30
-REPLICAS = 1
+FAST_SEEDS = range(2)
+SLOW_SEEDS = range(1000, 1100)
+SEEDS_IN_A_CHUNK = 10
 
 
-def _run(seed: int, policy: str) -> None:
-    task = Task(seed, policy, REPLICAS)
+def _run(task: Task) -> None:
     outcome = simulate(task.scenario())
     if outcome.failure is not None:
         pytest.fail(f"{describe(outcome.failure)}\nreplay: {task.command(None)}", pytrace=False)
     assert outcome.acknowledged > 0
 
 
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", FAST_SEEDS)
-def test_a_cluster_keeps_its_promises(seed: int) -> None:
-    _run(seed, "live")
+def test_a_cluster_keeps_its_promises(seed: int, policy: str) -> None:
+    _run(Task(seed, policy, replicas=3))
+
+
+@pytest.mark.parametrize("seed", FAST_SEEDS)
+def test_so_do_spus_by_themselves(seed: int) -> None:
+    _run(Task(seed, "live", replicas=1))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("chunk", range(SLOW_CHUNKS))
-def test_clusters_keep_their_promises(chunk: int) -> None:
-    for seed in range(1000 + chunk * SEEDS_IN_A_CHUNK, 1000 + (chunk + 1) * SEEDS_IN_A_CHUNK):
-        _run(seed, "live")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("first", SLOW_SEEDS[::SEEDS_IN_A_CHUNK])
+def test_clusters_keep_their_promises(first: int, policy: str) -> None:
+    for seed in range(first, first + SEEDS_IN_A_CHUNK):
+        _run(Task(seed, policy, replicas=3))
