@@ -75,6 +75,21 @@ BROKER_CONFIGS = by_name(
             at_least(0),
         ),
         ConfigDefinition(
+            "auto.leader.rebalance.enable",
+            BOOLEAN,
+            True,
+            "Whether preferred replicas lead again, some time after they are live again.",
+            read_only=True,
+        ),
+        ConfigDefinition(
+            "leader.imbalance.check.interval.seconds",
+            LONG,
+            300,
+            "How often it is looked for partitions that are not led by their preferred replica.",
+            at_least(1),
+            read_only=True,
+        ),
+        ConfigDefinition(
             "log.retention.check.interval.ms",
             LONG,
             300_000,

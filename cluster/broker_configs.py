@@ -18,6 +18,8 @@ class BrokerSettings:
     replication_factor_default: int
     auto_create_topics: bool
     delete_topics: bool
+    rebalances_leaders: bool
+    leader_imbalance_check_seconds: int
     deleted_topic_retention_ms: int
     retention_check_interval_ms: int
     compacts: bool
@@ -96,6 +98,8 @@ class BrokerConfigs:
             replication_factor_default=self._number("default.replication.factor"),
             auto_create_topics=bool(self.value("auto.create.topics.enable")),
             delete_topics=bool(self.value("delete.topic.enable")),
+            rebalances_leaders=bool(self.value("auto.leader.rebalance.enable")),
+            leader_imbalance_check_seconds=self._number("leader.imbalance.check.interval.seconds"),
             deleted_topic_retention_ms=self._number("deleted.topic.retention.ms"),
             retention_check_interval_ms=self._number("log.retention.check.interval.ms"),
             compacts=bool(self.value("log.cleaner.enable")),

@@ -75,6 +75,17 @@ def is_sure(spu: SpuId, live: LiveReplicas, spus: Spus) -> bool:
     return found is not None and found.is_online and found.status.store_incarnation == live.get(spu)
 
 
+def can_return(partition: Partition, spus: Spus, heard: Heard) -> bool:
+    """Whether the preferred replica does not lead, and could at once."""
+    status, preferred = partition.status, partition.spec.initial_leader
+    return (
+        status.resolution is PartitionResolution.ONLINE
+        and status.leader != preferred
+        and is_sure(preferred, status.live_replicas, spus)
+        and not _is_silent(preferred, spus, heard)
+    )
+
+
 # reports
 
 

@@ -120,6 +120,11 @@ class SpusAway:
 
 
 @dataclass(frozen=True, slots=True)
+class RebalanceDue:
+    """Preferred replicas that could lead are to lead."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReconciliationDue:
     """Everything is to be looked at again."""
 
@@ -136,5 +141,6 @@ Event = (
     | LeaderFailed
     | LeasesUnknownOver
     | SpusAway
+    | RebalanceDue
     | ReconciliationDue
 )

@@ -21,6 +21,7 @@ from .events import (
     LeasesUnknownOver,
     LiveReplicasReported,
     LogEndsReported,
+    RebalanceDue,
     ReconciliationDue,
     Removed,
     SpuConnected,
@@ -82,12 +83,15 @@ class MetadataDispatcher:
             LeaderFailed: (partitions.on_silence,),
             LeasesUnknownOver: (lambda _: spus.reconcile(),),
         }
+        self._rebalance = partitions.rebalance
         self._reconcilers = (spus.reconcile, spu_groups.reconcile, topics.reconcile, partitions.reconcile)
 
     def on_event(self, event: Event) -> list[Action]:
         match event:
             case Stored() | Removed():
                 return self._on_store(event)
+            case RebalanceDue():
+                return list(self._rebalance())
             case ReconciliationDue():
                 return [action for reconcile in self._reconcilers for action in reconcile()]
             case SpusAway():

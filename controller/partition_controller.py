@@ -17,11 +17,14 @@ from tailrace.protocol.ids import SpuId
 
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
 from .copy_sets import next_copy_set
-from .election import Rules, decide
+from .election import Rules, can_return, decide, elected_cleanly
 from .events import LeaderFailed, LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected
 from .local_store import Change, LocalStore, PartitionKey
 from .objects import Partition, PartitionResolution, Spu, Topic
 from .observed import Observed
+
+REBALANCED_AT_ONCE_MAX = 1000
+"""Each interrupts its producers for a moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,20 @@ class PartitionController:
 
     def on_silence(self, event: LeaderSilent | LeaderFailed) -> Iterator[Action]:
         yield from self._decide_those([(event.topic_id, event.number)])
+
+    def rebalance(self) -> Iterator[Action]:
+        """Leaders that have taken over from others give back what they lead, a part of it at a time."""
+        returned = 0
+        for topic in self.store.topics.values():
+            for partition in self.store.partitions_of(topic.id).values():
+                if returned < REBALANCED_AT_ONCE_MAX and self._may_return(partition):
+                    returned += 1
+                    preferred = partition.spec.initial_leader
+                    yield Put(replace(partition, status=elected_cleanly(partition, preferred, self.store.spus)))
+
+    def _may_return(self, partition: Partition) -> bool:
+        heard = self.observed.heard((partition.topic_id, partition.number))
+        return can_return(partition, self.store.spus, heard)
 
     def reconcile(self) -> Iterator[Action]:
         self._try_all_again(filter(_is_offline, self.store.partitions.values()))

@@ -27,7 +27,7 @@ from .administration import Administration
 from .changes import Changes
 from .connection_manager import LEASE_SECONDS, ConnectionManager
 from .effects import Effects
-from .events import ReconciliationDue, SpusAway
+from .events import RebalanceDue, ReconciliationDue, SpusAway
 from .identities import new_cluster_id
 from .key_value.interface import Entry, KeyValueStore, LeadershipLost
 from .key_value.opening import ETCD
@@ -127,6 +127,7 @@ class StreamingController:
                 await self._identify(term.workflow)
                 nursery.start_soon(term.connections.run)
                 nursery.start_soon(self._reconcile, term)
+                nursery.start_soon(self._rebalance, term)
                 nursery.start_soon(PrivateServer(term.connections, self._logger).serve, private)
                 server = PublicServer(term.host, KNOWN, term.host.broker_configs, self.metrics.server, self._logger)
                 nursery.start_soon(server.close_idle)
@@ -213,6 +214,13 @@ class StreamingController:
             term.connections.reconcile()
             await term.administration.forget_deleted_topics()
             await trio.sleep(self._settings.reconciliation_seconds)
+
+    async def _rebalance(self, term: "_Term") -> None:
+        configs = term.host.broker_configs
+        while True:
+            await trio.sleep(configs.settings.leader_imbalance_check_seconds)
+            if configs.settings.rebalances_leaders:
+                await term.workflow.events.send(RebalanceDue())
 
     async def _listen(self, listening: ExitStack, settings: ListenerSettings) -> Listener:
         listener = await listen(self._seams.network, settings)

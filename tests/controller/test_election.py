@@ -10,6 +10,7 @@ from tailrace.controller.election import (
     Decision,
     Rules,
     as_reported,
+    can_return,
     decide,
     has_leader,
     is_current,
@@ -295,6 +296,19 @@ def test_sure_is_who_is_online_with_the_store_that_had_all() -> None:
     assert is_sure(ONE, live, spus(s1="a"))
     for spu, found in ((ONE, spus(s1="b")), (ONE, spus()), (FOUR, spus()), (THREE, spus(s3="a"))):
         assert not is_sure(spu, live, found)
+
+
+def test_the_preferred_replica_may_lead_again_when_it_is_sure_and_responds() -> None:
+    online = spus(s1="a", s2="a")
+    before = partition(1, 2, leader=2)
+    assert can_return(before, online, Heard())
+    assert not can_return(before, spus(s1="b", s2="a"), Heard())
+    assert not can_return(before, spus(s2="a"), Heard())
+    assert not can_return(before, online, silent(1))
+    assert not can_return(before, online, Heard(failed={ONE: "of a"}))
+    assert not can_return(partition(2, leader=2), online, Heard())
+    assert not can_return(partition(1, 2, leader=2, resolution=FOUND), online, Heard())
+    assert not can_return(partition(1, 2), online, Heard())
 
 
 # what leaders report

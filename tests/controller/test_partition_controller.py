@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from controller_model import Brain, ModelSc, connected, custom, lost, model, reported, topic, topic_id
 
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
-from tailrace.controller.events import LeaderFailed, ReconciliationDue, Stored
+from tailrace.controller.events import LeaderFailed, RebalanceDue, ReconciliationDue, Stored
 from tailrace.controller.objects import NO_LEADER, Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
 from tailrace.controller.observed import Heard
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -367,3 +368,18 @@ def test_a_leader_that_gives_up_is_followed() -> None:
     sc.start_spu(1, "second", store="first")
     sc.settle()
     assert led(sc)[:3] == (PartitionResolution.ONLINE, ONE, 2)
+
+
+def test_leaders_give_back_what_they_took_over_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    sc = with_topic(dict.fromkeys(range(3), (1, 2)))
+    sc.stop_spu(1)
+    sc.settle()
+    sc.start_spu(1, "second", store="first")
+    sc.settle()
+    assert [sc.partition(1, number).status.leads for number in range(3)] == [TWO] * 3
+    monkeypatch.setattr("tailrace.controller.partition_controller.REBALANCED_AT_ONCE_MAX", 2)
+    for leaders in ([ONE, ONE, TWO], [ONE, ONE, ONE]):
+        sc.deliver(RebalanceDue())
+        sc.settle()
+        assert [sc.partition(1, number).status.leads for number in range(3)] == leaders
+    assert sc.deliver(RebalanceDue()) == []

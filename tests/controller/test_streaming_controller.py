@@ -211,6 +211,33 @@ async def test_an_spu_that_stays_away_is_replaced_after_a_while(autojump_clock: 
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("is_wanted", [True, False])
+async def test_preferred_replicas_lead_again_after_a_while(
+    autojump_clock: trio.testing.MockClock, is_wanted: bool
+) -> None:
+    world = ScWorld()
+    await world.register(1, 2)
+    broker = {"auto.leader.rebalance.enable": str(is_wanted).lower(), "leader.imbalance.check.interval.seconds": "60"}
+    async with trio.open_nursery() as nursery, running_sc(world, broker=broker) as running:
+        second = await ObedientSpu(world.network, 2).started(nursery)
+        term = running.sc._term
+        assert term is not None
+        local = term.workflow.local
+        async with trio.open_nursery() as others:
+            await ObedientSpu(world.network, 1).started(others)
+            await create_topic(second, "orders", 1, 2)
+            others.cancel_scope.cancel()
+        (partition,) = local.partitions.values()
+        key = (partition.topic_id, 0)
+        assert partition.spec.initial_leader == 1
+        await trio.sleep(2)
+        assert local.partitions[key].status.leads == 2
+        await ObedientSpu(world.network, 1).started(nursery)
+        await trio.sleep(70)
+        assert local.partitions[key].status.leads == (1 if is_wanted else 2)
+        nursery.cancel_scope.cancel()
+
+
 async def test_what_was_deleted_is_forgotten_in_time(autojump_clock: trio.testing.MockClock) -> None:
     world = ScWorld()
     async with running_sc(world, broker={"deleted.topic.retention.ms": "1000"}) as running:
