@@ -59,6 +59,7 @@ class LeaderController:
         self._fetched_more = trio.Event()
         self._changed = trio.Event()
         self._is_over = False
+        policy = _policy_of(replica)
         self.core = Leader(
             context.spu,
             spec.epoch,
@@ -67,7 +68,7 @@ class LeaderController:
             promise=promise,
             high_watermark=high_watermark,
             in_doubt=in_doubt,
-            policy=_policy_of(replica),
+            policy=policy,
             live_replicas=LiveReplicas(
                 context.spu,
                 context.store_incarnation,
@@ -75,6 +76,7 @@ class LeaderController:
                 spec.live_incarnations,
                 spec.version,
                 limits=_lag_limits_of(replica),
+                members_min=policy.replicas_min,
                 retry_seconds=PROPOSED_AGAIN_SECONDS,
                 now=now,
             ),
@@ -167,6 +169,7 @@ class LeaderController:
         replica.is_merging = not self.core.is_serving
         if ready.propose is not None:
             self._context.live_replicas.propose(replica.key, ready.propose)
+        replica.lagging_count = len(self.core.live_replicas.left)
         replica.is_recovering = not self.core.has_sealed_earlier_segments
         replica.on_committed(self.core.high_watermark)
         return True

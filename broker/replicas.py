@@ -67,6 +67,7 @@ class Replica:
         "is_merging",
         "is_open",
         "is_recovering",
+        "lagging_count",
         "log",
         "offline_reason",
         "replication",
@@ -94,6 +95,8 @@ class Replica:
         self.is_recovering = False
         """While a new leader has not committed all that the one before left: what was acknowledged may lie beyond the
         high watermark."""
+        self.lagging_count = 0
+        """Live replicas that lag behind: they leave, or stay because fewer may not be live."""
         self.follower_end: Callable[[SpuId], int | None] = _nobody_follows
         """Up to where a follower is known to have the log of the leader here."""
         self.offline_reason: str | None = None
@@ -165,6 +168,7 @@ class Replica:
 
     def end_leading(self) -> None:
         self.is_leader = self.is_merging = self.is_recovering = False
+        self.lagging_count = 0
         self.refuse_waiters(self.not_leader())
 
     def lead_alone(self) -> None:

@@ -340,7 +340,7 @@ class Cluster:
                     spec.epoch,
                     spec.live,
                     spec.version,
-                    members_min=self.policy.replicas_min if isinstance(self.policy, Live) else 1,
+                    members_min=self.policy.replicas_min,
                     limits=LAG,
                     retry_seconds=1.0,
                     now=self.now,

@@ -227,7 +227,7 @@ class Leader:
     def use_policy(self, policy: ReplicationPolicy, limits: LagLimits, now: float) -> None:
         """Another minimum of live replicas, or other limits; what kind of policy it is never changes."""
         self._policy = policy
-        self.live_replicas.limits = limits
+        self.live_replicas.use(limits, policy.replicas_min)
         if self.is_serving and not self.is_over:
             self._commit(now)
 

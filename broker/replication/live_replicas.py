@@ -60,8 +60,8 @@ class LiveReplicas:
         stored: Mapping[SpuId, str],
         version: int,
         *,
-        members_min: int = 1,
         limits: LagLimits,
+        members_min: int = 1,
         retry_seconds: float,
         now: float,
     ) -> None:
@@ -69,7 +69,7 @@ class LiveReplicas:
         self._members_min = members_min
         self._incarnation = incarnation
         self._epoch = epoch
-        self.limits = limits
+        self._limits = limits
         self._retry_seconds = retry_seconds
         self._caught_up_at: dict[SpuId, float] = {spu: now for spu in stored if spu != leader}
         """Until when each had all; inf: it still has."""
@@ -106,6 +106,11 @@ class LiveReplicas:
         return max(self._silence_at, self._proposed_at + self._retry_seconds)
 
     # what happened
+
+    def use(self, limits: LagLimits, members_min: int) -> None:
+        """Other limits than before."""
+        self._limits, self._members_min = limits, members_min
+        self._silence_at = -math.inf
 
     def on_caught_up(self, spu: SpuId, at: float) -> None:
         """It had all that the leader had at that time; inf: it has all, until something is appended."""
@@ -192,7 +197,7 @@ class LiveReplicas:
         """Asked with each batch, and nearly always no: so it looks at as little as it can."""
         if not self._is_announced or now >= self._silence_at:
             return True
-        records_max = self.limits.records_max
+        records_max = self._limits.records_max
         for spu, standing in followers.items():
             if (matched_end := standing.matched_end) is None:
                 continue
@@ -212,7 +217,7 @@ class LiveReplicas:
             if reason is not None:
                 self.left[spu] = reason
         caught_up_at = min((self._caught_up_at[spu] for spu in others - self.left.keys()), default=math.inf)
-        self._silence_at = caught_up_at + self.limits.seconds_max
+        self._silence_at = caught_up_at + self._limits.seconds_max
         return self.stored.keys() - self.left.keys()
 
     def _entering(
@@ -238,16 +243,16 @@ class LiveReplicas:
     def _lag(
         self, spu: SpuId, standing: FollowerStanding | None, log_end: int, high_watermark: int, now: float
     ) -> LeaveReason | None:
-        if now >= self._caught_up_at.get(spu, -math.inf) + self.limits.seconds_max:
+        if now >= self._caught_up_at.get(spu, -math.inf) + self._limits.seconds_max:
             return LeaveReason.SILENCE
         if standing is None or standing.matched_end is None:
             return None
-        if log_end - standing.matched_end > self.limits.records_max:
+        if log_end - standing.matched_end > self._limits.records_max:
             return LeaveReason.RECORDS
-        if high_watermark - standing.high_watermark > self.limits.records_max:
+        if high_watermark - standing.high_watermark > self._limits.records_max:
             return LeaveReason.HIGH_WATERMARK
         return None
 
     def _fall_behind(self, spu: SpuId, at: float) -> None:
         self._caught_up_at[spu] = at
-        self._silence_at = min(self._silence_at, at + self.limits.seconds_max)
+        self._silence_at = min(self._silence_at, at + self._limits.seconds_max)

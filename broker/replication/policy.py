@@ -18,6 +18,11 @@ class ReplicationPolicy(Protocol):
         """Whether a new leader needs what other stores hold, or has all that may be committed itself."""
         ...
 
+    @property
+    def replicas_min(self) -> int:
+        """With fewer live replicas nothing is committed."""
+        ...
+
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         """Up to where all is committed; `matched` names the leader and each store that speaks to it."""
         ...
@@ -32,7 +37,7 @@ class Live:
     """All live replicas commit, so any one of them may lead without asking the others."""
 
     replicas_min: int = 1
-    """With fewer live replicas nothing is committed: `min.insync.replicas`."""
+    """`min.insync.replicas`"""
     reads_others: bool = False
 
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
@@ -54,6 +59,8 @@ class Quorum:
     """How many a reader must ask so that it meets every commit."""
     writes: int
     reads_others: bool = True
+    replicas_min: int = 1
+    """Who is live does not matter."""
 
     def __post_init__(self) -> None:
         if not (1 <= self.reads <= self.stores and 1 <= self.writes <= self.stores):
