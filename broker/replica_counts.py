@@ -30,7 +30,7 @@ def count_replicas(replicas: Replicas) -> ReplicaCounts:
         counts.partitions += 1
         counts.offline += replica.offline_reason is not None
         if replica.is_leader:
-            live, spec = len(replica.spec.live_replicas), replica.spec
+            live, spec = replica.live_count, replica.spec
             counts.leaders += 1
             counts.under_replicated += live < len(spec.replicas)
             counts.under_min_insync += live < replica.settings.min_insync_replicas

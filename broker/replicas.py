@@ -153,7 +153,9 @@ class Replica:
         """An election, or another live replica set. Who waits for what cannot come any more is told so."""
         before, led, was_alone = self.spec, self.is_leader, self.is_alone
         self._take(spec, self.settings)
-        if not self.is_alone and (was_alone or spec.epoch != before.epoch):
+        if self.replication is not None and self.is_alone:
+            self.is_leader = False  # until replication is done with the log: see `lead_alone`
+        elif not self.is_alone and (was_alone or spec.epoch != before.epoch):
             self.is_leader = False  # until replication says that the new epoch has begun
         if led and not self.is_leader:
             self.refuse_waiters(self.not_leader())
@@ -161,6 +163,11 @@ class Replica:
             self.on_advanced()  # a fetch of the epoch before is fenced
         if self.replication is not None and not self.is_alone:
             self.replication.on_spec()
+
+    @property
+    def live_count(self) -> int:
+        """How many replicas are live and do not lag behind."""
+        return len(self.spec.live_replicas) - self.lagging_count
 
     def begin_leading(self) -> None:
         """What is known to be committed can be read; the rest comes when replication says so."""
@@ -194,7 +201,7 @@ class Replica:
 
     def on_advanced(self) -> None:
         """More is readable or durable than before: lets acknowledgements and fetches go."""
-        if self.is_alone:
+        if self.is_alone and self.replication is None:
             committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
             self.high_watermark = max(self.high_watermark, committed)
         waiting = self.waiting_acknowledgements

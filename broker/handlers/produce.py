@@ -83,7 +83,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
 
 
 def _check_enough_replicas(replica: Replica) -> None:
-    live = len(replica.spec.live_replicas) - replica.lagging_count
+    live = replica.live_count
     # A minimum beyond the replicas that the partition has is met by all of them, as in Kafka.
     wanted = min(replica.settings.min_insync_replicas, len(replica.spec.replicas))
     if live < wanted:

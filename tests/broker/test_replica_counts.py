@@ -41,6 +41,9 @@ def test_leaders_are_counted_by_how_many_copies_are_live() -> None:
         replicas.add(_replica(files, replace(spec, partition=number)))
     replicas.add_damaged(replace(LED_HERE, partition=4), "bits have flipped")
     assert count_replicas(replicas) == ReplicaCounts(5, 3, under_replicated=2, under_min_insync=1, offline=1)
+    led, *_ = replicas
+    led.lagging_count = 2
+    assert count_replicas(replicas) == ReplicaCounts(5, 3, under_replicated=3, under_min_insync=2, offline=1)
     for replica in replicas:
         replica.go_offline("the disk is gone")
     assert count_replicas(replicas).offline == 5
