@@ -180,7 +180,9 @@ class LeaderController:
         missing = [entry for entry in entries if entry.kind not in made_up and not self._has(entry)]
         if missing:
             await self._fetch(missing)
-        return [stamped_copy(self._batch_of(entry), entry) for entry in entries]
+        batches = [stamped_copy(self._batch_of(entry), entry) for entry in entries]
+        self._fetched.clear()
+        return batches
 
     def _batch_of(self, entry: Entry) -> Buffer:
         if self._has(entry):

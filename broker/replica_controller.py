@@ -13,6 +13,7 @@ from functools import partial
 import trio
 
 from tailrace.cluster.specs import NO_LEADER
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.record_batch import BatchHeader, read_header
 
@@ -39,6 +40,9 @@ from .replication_context import ReplicationContext
 
 KEPT_EVENTS_MAX = 1000
 """Many times the window of a leader. What comes beyond is dropped, as if the network had lost it."""
+
+UNREADABLE = (OSError, KafkaError)
+"""What a log raises that its disk fails, or that has batches which are none any more."""
 
 Role = LeaderController | FollowerController
 Event = Callable[[Role, float], None]
@@ -78,7 +82,10 @@ class ReplicaController:
         if self._is_busy:
             self._takes_spec = True
         elif not self._is_over and self._replica.offline_reason is None:
-            self._take_spec()
+            try:
+                self._take_spec()
+            except UNREADABLE as error:  # a role begins by looking at the log
+                self._fail(error)
 
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, received: ReceivedBatches | None) -> None:
         if isinstance(message, FetchedEntries):
@@ -197,7 +204,7 @@ class ReplicaController:
         assert self._role is not None
         try:
             event(self._role, trio.current_time())
-        except OSError as error:  # of the log, which the role looks at
+        except UNREADABLE as error:  # of the log, which the role looks at
             self._fail(error)
         else:
             self._carry_out(received)
@@ -208,7 +215,7 @@ class ReplicaController:
         ready = role.core.take_ready()
         try:
             done = self._persist_at_once(ready.persist, received)
-        except OSError as error:
+        except UNREADABLE as error:
             self._fail(error)
             return
         if done:
@@ -228,21 +235,23 @@ class ReplicaController:
         return True
 
     async def _carry_out_waiting(self, role: Role, ready: Ready, received: ReceivedBatches | None) -> None:
+        missing_from: SpuId | None = None
         try:
             await self._persist(role, ready.persist, received)
-        except OSError as error:
+        except UNREADABLE as error:
             self._idle.set()
             self._fail(error)
             return
         except MissingEntriesError as error:
-            self._idle.set()
             self._logger.warning("recovery_failed", holder=error.holder, reason=str(error))
-            holder = error.holder
-            self.tell(partial(_on_recovery_failed, holder))
-        else:
-            self._idle.set()
-            if self._role is role:
-                self._finish(role, ready)
+            missing_from = error.holder
+        self._idle.set()
+        if self._replica.offline_reason is not None:
+            self._end_role()  # the disk failed meanwhile: nothing more comes from here
+        elif missing_from is not None:
+            self.tell(partial(_on_recovery_failed, missing_from))
+        elif self._role is role:
+            self._finish(role, ready)
         while self._kept and not self._is_busy and self._role is not None:
             event, batches = self._kept.popleft()
             self._hear(event, batches)
@@ -314,7 +323,7 @@ class ReplicaController:
         else:
             self._end_role()
 
-    def _fail(self, error: OSError) -> None:
+    def _fail(self, error: OSError | KafkaError) -> None:
         self._logger.error("replica_went_offline", reason=str(error))
         self._replica.go_offline(str(error))
 

@@ -45,8 +45,8 @@ class ReplicaInfoDispatcher:
         """Its log is in nobody's hands when this returns."""
         controller = self._controllers.pop(replica.key, None)
         if controller is not None:
-            replica.replication = None
             await controller.end()
+            replica.replication = None
 
     # what other SPUs say
 

@@ -176,6 +176,7 @@ class Replica:
     def end_leading(self) -> None:
         self.is_leader = self.is_merging = self.is_recovering = False
         self.lagging_count = 0
+        self.follower_end = _nobody_follows
         self.refuse_waiters(self.not_leader())
 
     def lead_alone(self) -> None:

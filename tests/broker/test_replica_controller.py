@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import pytest
 import trio
-from replicating import KEY, produce, wire_of
+from replicating import KEY, Store, code_of, produce, wire_of
 
 from tailrace.cluster.specs import NO_LEADER
-from tailrace.protocol.error_codes import KafkaError
-from tailrace.protocol.ids import Epoch
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.storage.promises import Promises
 
 
@@ -64,3 +64,70 @@ async def test_an_idle_partition_says_nothing_and_has_no_timer(autojump_clock: o
         told = wire.told
         await trio.sleep(3600)
         assert wire.told == told
+
+
+async def test_a_disk_that_fails_while_something_is_carried_out_ends_the_part(autojump_clock: object) -> None:
+    async with wire_of(3, lrs_max_lag_ms="2000") as wire:
+        follower = wire.stores[2]
+        follower.files.sync_seconds = lambda: 1.0
+        await wire.elect(3)
+        follower.replica.go_offline("a sync failed")
+        produce(wire.stores[3], b"a")
+        await trio.sleep(5)
+        assert set(wire.spec.live_replicas) == {1, 3}
+        assert follower.values() == []
+        assert follower.peers.followed == {1: 0, 3: 0}
+
+
+async def test_a_log_that_cannot_be_read_when_a_part_begins_takes_only_its_replica_offline(
+    autojump_clock: object,
+) -> None:
+    async with wire_of(3) as wire:
+        wire.part(1)
+        waiter = produce(wire.stores[1], b"a")
+        _damage_header(wire.stores[1], 0)
+        await wire.elect(2)
+        wire.join(1)
+        await wire.elect(1)
+        assert wire.stores[1].replica.offline_reason is not None
+        assert code_of(waiter.answer) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_log_that_cannot_be_read_while_it_is_sent_takes_only_its_replica_offline(
+    autojump_clock: object,
+) -> None:
+    async with wire_of(2, lrs_max_lag_ms="1000") as wire:
+        leader = wire.stores[1]
+        wire.part(2)
+        for _ in range(400):
+            produce(leader, b"a")
+        await trio.sleep(2)
+        _damage_header(leader, 0)
+        wire.join(2)
+        await trio.sleep(2)
+        assert leader.replica.offline_reason is not None
+        assert not leader.replica.is_leader
+
+
+async def test_who_has_the_partition_to_itself_leads_when_nothing_is_carried_out_any_more(
+    autojump_clock: object,
+) -> None:
+    async with wire_of(2) as wire:
+        store = wire.stores[2]
+        produce(wire.stores[1], b"a")
+        await trio.sleep(1)
+        store.files.sync_seconds = lambda: 1.0
+        await wire.elect(2)
+        alone = replace(wire.spec, epoch=Epoch(2), replicas=(SpuId(2),), live_replicas=(SpuId(2),))
+        store.replica.use_spec(alone)
+        assert not store.replica.is_leader
+        await store.dispatcher.attend(store.replica)
+        assert store.replica.is_leader
+        assert store.replica.high_watermark == store.log.log_end
+
+
+def _damage_header(store: Store, position: int) -> None:
+    """The batch there is none any more."""
+    directory = store.log.directory
+    (name,) = (name for name in store.files.list(directory) if name.endswith(".log"))
+    store.files.open(f"{directory}/{name}").write_at(position + 16, b"\x07")
