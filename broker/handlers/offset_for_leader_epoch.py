@@ -46,6 +46,7 @@ def _end_of(replica: Replica, epoch: int) -> tuple[int, int]:
         # An epoch that has not been yet is undefined, not the latest: the consumer would think its log agrees.
         return NO_EPOCH, NO_OFFSET
     found = (epoch, replica.log.log_end) if epoch == replica.spec.epoch else replica.log.epoch_end(epoch)
-    if replica.is_merging and found[1] > replica.high_watermark:
-        raise replica.not_leading_yet()  # a consumer would take what this store happens to lack for cut off
+    if replica.is_merging and found[1] >= replica.high_watermark:
+        # Others may have more of it: a consumer would take what this store happens to lack for cut off.
+        raise replica.not_leading_yet()
     return found

@@ -50,7 +50,7 @@ async def test_a_leader_that_is_still_asking_others_says_nothing_of_the_end(auto
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()
-        await client.request(ApiKey.PRODUCE, 9, produced(batch(b"a", b"b")))
+        await client.request(ApiKey.PRODUCE, 9, produced(batch(b"a", b"b", b"c")))
         replica = running.spu.replicas.leading("t", 0)
         replica.is_merging = True
         partition = OffsetForLeaderPartition(partition=0, current_leader_epoch=0, leader_epoch=0)
@@ -62,8 +62,10 @@ async def test_a_leader_that_is_still_asking_others_says_nothing_of_the_end(auto
             found = (await client.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request)).topics[0].partitions[0]
             return found.error_code, found.end_offset
 
+        assert await ask() == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), "others may have committed more of this epoch"
+        replica.log.epochs.begin(1, 2)
         assert await ask() == (0, 2), "what is committed ends nowhere else"
-        replica.high_watermark = 1
+        replica.high_watermark = 2
         assert await ask() == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
         replica.is_merging = False
         assert await ask() == (0, 2)
