@@ -138,15 +138,17 @@ class HarmedCluster:
             self._servers[fault.target].signal(signal.SIGCONT)
             return
         if fault.harm is Harm.STOP:
-            self._stop(fault.target)
+            # Not asked again: a signal kills a process that is about to end.
+            self._note_end(fault.target, self._servers[fault.target].wait())
         self.launch(fault.target)
 
     def _stop(self, name: str) -> None:
+        self._note_end(name, self._servers[name].stop())
+
+    def _note_end(self, name: str, status: int) -> None:
         server = self._servers[name]
-        was_ready = server.is_ready
-        status = server.stop()
         # One that has not come far enough to handle signals dies of them.
-        if status != 0 and (was_ready or status != -signal.SIGTERM):
+        if status != 0 and (server.is_ready or status != -signal.SIGTERM):
             self.complaints.append(f"{name} was stopped, and ended with status {status}:\n{server.last_words()}")
 
     # what is left

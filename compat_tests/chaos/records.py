@@ -176,7 +176,7 @@ class RunningLibrdkafkaConsumer:
                 if message.error() is None:
                     self.seen[message.topic(), message.partition()].append((message.offset(), message.value()))
                 else:
-                    self.errors.append(f"a consumer: {message.error()}")
+                    self.errors.append(f"a consumer: {message.topic()}/{message.partition()}: {message.error()}")
 
     def wait_for(self, counts: Mapping[Place, int]) -> None:
         wait_for(self, counts)
@@ -236,9 +236,9 @@ class History:
             if sorted([*offsets, *unseen]) != list(range(len(offsets) + len(unseen))) or offsets != sorted(offsets):
                 found.append(f"{place}: there are gaps or doubles among the offsets")
             found += [f"{place}: {each}" for sent in self.sent for each in _disagreements(place, log, sent)]
-            for seen in self.seen:
+            for number, seen in enumerate(self.seen):
                 if place in seen and seen[place] != log:
-                    found.append(f"{place}: a consumer saw something else than is there: {_first(seen[place], log)}")
+                    found.append(f"{place}: consumer {number} saw {_first(seen[place], log)} is there")
         return found
 
 
@@ -256,8 +256,11 @@ def _disagreements(place: Place, log: Log, sent: Sent) -> Iterable[str]:
             yield f"{sent.name}: {value!r} was acknowledged at {offset}, where now is {by_offset.get(offset)!r}"
 
 
-def _first(one: Log, other: Log) -> str:
-    for mine, theirs in itertools.zip_longest(one, other):
+def _first(seen: Log, log: Log) -> str:
+    """Where they differ first."""
+    before = None
+    for mine, theirs in itertools.zip_longest(seen, log):
         if mine != theirs:
-            return f"{mine} and {theirs}"
-    return "nothing"
+            return f"{mine} after {before}, where {theirs}"
+        before = mine
+    return "nothing else than"
