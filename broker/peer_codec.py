@@ -32,6 +32,11 @@ from .replication.messages import Append, AppendReply, Fenced, Hello, Seal, Seal
 _NOTHING = -1
 _KIND_NUMBERS: Mapping[int, EntryKind] = {kind.value: kind for kind in EntryKind}
 
+
+class DamagedBatchError(RemoteProtocolError):
+    """A batch is not what was produced: bits have flipped where it was stored, for the connection has checksums too."""
+
+
 Told = tuple[ReplicaKey, PeerMessage, ReceivedBatches | None]
 
 
@@ -126,7 +131,8 @@ _TO_WIRE: Mapping[type[PeerMessage], Callable[[ReplicaKey, Any, Part | None], An
 def decode_told(received: memoryview, peer: PeerIdentity, *, from_leader: bool) -> Told | None:
     """What a frame (without its size) says, about which replica; None: nothing, its sender is just there.
 
-    Raises RemoteProtocolError, also for what a leader says and a follower does not, or the other way round.
+    Raises RemoteProtocolError, also for what a leader says and a follower does not, or the other way round; a
+    DamagedBatchError if the message alone is in doubt, and not the one who sent it.
     """
     expected = (_FROM_LEADER if from_leader else _FROM_FOLLOWER).get(bytes(received[:START_BYTES]))
     if expected is None:
@@ -136,7 +142,10 @@ def decode_told(received: memoryview, peer: PeerIdentity, *, from_leader: bool) 
         raise RemoteProtocolError(f"{PEER_APIS[key].name}, which this side does not expect")
     cls, from_wire = expected
     wire = read_body(cls, received)
-    message, batches = from_wire(wire, peer)
+    try:
+        message, batches = from_wire(wire, peer)
+    except DamagedBatchError as reason:
+        raise DamagedBatchError(f"partition {wire.partition} of topic {wire.topic_id}: {reason}") from None
     return (wire.topic_id, wire.partition), message, batches
 
 
@@ -260,14 +269,14 @@ def _batches(records: Any, epoch: int, start: int, log_end: int | None) -> tuple
         try:
             header = read_header(records, position)
         except KafkaError as reason:
-            raise RemoteProtocolError(str(reason)) from None
+            raise DamagedBatchError(str(reason)) from None
         size = header.batch_length + 12
         base = header.base_offset
         end = base + header.last_offset_delta + 1
         if position + size > stop:
-            raise RemoteProtocolError(f"the batch at offset {base} is cut short")
+            raise DamagedBatchError(f"the batch at offset {base} is cut short")
         if crc_of(records, position, size) != header.crc:
-            raise RemoteProtocolError(f"the batch at offset {base} does not have its checksum")
+            raise DamagedBatchError(f"the batch at offset {base} does not have its checksum")
         if not previous_end <= base < end > start:
             raise RemoteProtocolError(
                 f"a batch from {base} to {end} is out of place: before it all is known to {start}"

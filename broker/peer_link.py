@@ -21,7 +21,7 @@ from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox
 from tailrace.storage.checkpoints import ReplicaKey
 
-from .peer_codec import decode_told, encode
+from .peer_codec import DamagedBatchError, decode_told, encode
 from .peer_frames import FRAME_BYTES_MAX, frame
 from .peer_gauges import PeerTraffic
 from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
@@ -151,7 +151,12 @@ class PeerLink:
         inbox = self._inbox
         try:
             while (received := inbox.next_request()) is not None:
-                told = decode_told(received, self.peer, from_leader=self.to_leader)
+                try:
+                    told = decode_told(received, self.peer, from_leader=self.to_leader)
+                except DamagedBatchError as reason:
+                    # As if it had been lost: one flipped bit must not keep all other replicas from each other.
+                    self._logger.error("damaged_batch_received", reason=str(reason))
+                    continue
                 if told is not None:
                     self._take(*told)
         except RemoteProtocolError as reason:

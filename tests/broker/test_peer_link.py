@@ -382,14 +382,23 @@ async def test_a_frame_that_is_too_large_ends_the_link_before_anything_is_set_as
     assert f"at most {FRAME_BYTES_MAX}" in reason
 
 
-async def test_a_bad_batch_ends_the_link_after_the_good_ones_before_it(autojump_clock: object) -> None:
+async def test_a_damaged_batch_is_as_good_as_lost_and_keeps_nobody_else_from_being_heard(
+    autojump_clock: object,
+) -> None:
     good, batch = _append(0)
     bad = bytearray(batch)
     bad[70] ^= 1
-    reason, end = await _refused(_frame(good, batch) + _frame(good, bytes(bad)) + _frame(good, batch))
-    assert "checksum" in reason
-    assert end.heard == [good]
-    assert end.turns == 1
+    async with _linked() as pair:
+        with capture_logs() as logs:
+            pair.leader.link.tell(KEY, good, bytes(bad))
+            pair.leader.link.tell(OTHER, good, batch)
+            pair.leader.link.flush()
+            await _settled()
+        assert pair.follower.heard == [good]
+        assert pair.follower.link.closed_because is None
+        (event,) = (each for each in logs if each["event"] == "damaged_batch_received")
+        assert "partition 0" in event["reason"]
+        assert "checksum" in event["reason"]
 
 
 async def test_what_the_other_role_says_ends_the_link(autojump_clock: object) -> None:
