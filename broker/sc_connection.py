@@ -162,7 +162,7 @@ class ScConnection:
             serves=SPU_PRIVATE_APIS,
             asks=SC_PRIVATE_APIS,
             handle=handle,
-            concurrent=frozenset({InternalApiKey.DESCRIBE_REPLICAS}),
+            concurrent=frozenset({InternalApiKey.DESCRIBE_REPLICAS, InternalApiKey.DESCRIBE_REPLICA_SEGMENTS}),
             logger=self._logger,
         )
         registration = _as_seen_from(connection.local.host, self._registration)

@@ -12,6 +12,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, ApplySpecsResponse
+from tailrace.protocol.internal.describe_replica_segments import DescribeReplicaSegmentsRequest
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
 
@@ -21,6 +22,7 @@ from .replica_descriptions import describe_replicas
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replicas import Replicas
 from .sc_connection import Ask
+from .segment_descriptions import describe_segments
 from .spec_dispatcher import SpecDispatcher
 from .spec_messages import held_specs
 from .storage_limit import StorageLimit
@@ -61,6 +63,8 @@ class ScReceiver:
                 return ApplyMetadataResponse()
             case DescribeReplicasRequest():
                 return describe_replicas(self._replicas, message)
+            case DescribeReplicaSegmentsRequest():
+                return await describe_segments(self._replicas, message)
         raise AssertionError(f"{api_key!r} is not in the table of what an SPU is asked")
 
     def _apply_metadata(self, message: ApplyMetadataRequest) -> None:

@@ -32,6 +32,7 @@ _COMMANDS = {
     "topic alter": ("tailrace.cli.topic", "set configs of a topic, or add partitions"),
     "partition list": ("tailrace.cli.partition", "show who leads and who follows, and how far they are"),
     "partition describe": ("tailrace.cli.partition", "show each replica of a topic's partitions"),
+    "segment list": ("tailrace.cli.segment", "show the segments of a topic's partitions, and who holds copies"),
     "connection list": ("tailrace.cli.connection", "show the streams between SPUs and the Streaming Controller"),
     "apply": ("tailrace.cli.apply", "make SPUs, groups and topics what files say"),
     "log dump": ("tailrace.cli.log_dump", "print the batches of a log file, or the entries of an index"),
@@ -43,6 +44,7 @@ _GROUPS = {
     "spu-group": "groups of SPUs that the cluster starts and stops itself",
     "topic": "topics",
     "partition": "partitions and their replicas",
+    "segment": "the segments of partitions",
     "connection": "the streams between SPUs and the Streaming Controller",
     "log": "look into log files, offline",
 }

@@ -14,6 +14,7 @@ from tailrace.protocol.headers import RequestHeader, decode_response, encode_req
 from tailrace.protocol.internal.create_object import CreateObjectRequest
 from tailrace.protocol.internal.delete_object import DeleteObjectRequest
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, DescribePartitionsRequest
+from tailrace.protocol.internal.describe_segments import DescribeSegmentsRequest, SegmentedPartition
 from tailrace.protocol.internal.list_objects import ListObjectsRequest
 from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
 from tailrace.protocol.internal.update_object import UpdateObjectRequest
@@ -76,6 +77,13 @@ class ScClient:
     async def describe_partitions(self, topics: Sequence[str] | None) -> list[DescribedPartition]:
         response = await self._ask_checked(DescribePartitionsRequest(None if topics is None else list(topics)))
         partitions: list[DescribedPartition] = response.partitions
+        return partitions
+
+    async def describe_segments(self, topic: str, partition: int | None, before: int) -> list[SegmentedPartition]:
+        """Those that begin below `before`; -1: all."""
+        number = -1 if partition is None else partition
+        response = await self._ask_checked(DescribeSegmentsRequest(topic, number, before))
+        partitions: list[SegmentedPartition] = response.partitions
         return partitions
 
     async def alter_topic_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:

@@ -29,6 +29,7 @@ from .administration import Administration
 from .connection_documents import ConnectionRow
 from .object_administration import ObjectAdministration
 from .partition_descriptions import PartitionDescriptions
+from .segment_descriptions import SegmentDescriptions
 
 ADVERTISED: Mapping[int, Api] = {
     key: api for key, api in API_TABLE.items() if key in SHARED | ADMINISTRATIVE | handlers.OWN
@@ -46,6 +47,7 @@ class PublicHost:
         administration: Administration,
         objects: ObjectAdministration,
         partitions: PartitionDescriptions,
+        segments: SegmentDescriptions,
         connections: Callable[[], Sequence[ConnectionRow]],
     ) -> None:
         self.id: SpuId = NO_SPU
@@ -54,6 +56,7 @@ class PublicHost:
         self.administration = administration
         self.objects = objects
         self.partitions = partitions
+        self.segments = segments
         self.connections = connections
         self.apis = ADVERTISED
 

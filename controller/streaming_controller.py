@@ -14,6 +14,10 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.describe_replica_segments import (
+    DescribeReplicaSegmentsRequest,
+    DescribeReplicaSegmentsResponse,
+)
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest, DescribeReplicasResponse
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
@@ -39,6 +43,7 @@ from .objects import ClusterIdentity
 from .partition_descriptions import PartitionDescriptions
 from .private_server import PrivateServer
 from .public_host import KNOWN, PublicHost
+from .segment_descriptions import SegmentDescriptions
 from .updaters import NoProvisioner, Provisioner
 from .workflow import Workflow, WorkflowCounts
 
@@ -175,9 +180,20 @@ class StreamingController:
             response: DescribeReplicasResponse = await connections.ask_spu(spu, request)
             return response
 
-        descriptions = PartitionDescriptions(workflow.local, ask)
+        async def ask_for_segments(
+            spu: SpuId, request: DescribeReplicaSegmentsRequest
+        ) -> DescribeReplicaSegmentsResponse:
+            response: DescribeReplicaSegmentsResponse = await connections.ask_spu(spu, request)
+            return response
+
         host = PublicHost(
-            workflow.cluster, broker_configs, administration, objects, descriptions, lambda: connections.connections()
+            workflow.cluster,
+            broker_configs,
+            administration,
+            objects,
+            PartitionDescriptions(workflow.local, ask),
+            SegmentDescriptions(workflow.local, ask_for_segments),
+            lambda: connections.connections(),
         )
         connections = ConnectionManager(
             workflow.local,

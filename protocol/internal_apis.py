@@ -26,6 +26,7 @@ class InternalApiKey(IntEnum):
     APPLY_SPECS = 10050
     APPLY_METADATA = 10051
     DESCRIBE_REPLICAS = 10052
+    DESCRIBE_REPLICA_SEGMENTS = 10053
 
     INTRODUCE = 10100
     REFUSE = 10101
@@ -45,6 +46,7 @@ class InternalApiKey(IntEnum):
     DELETE_OBJECT = 11003
     UNDELETE_TOPIC = 11004
     DESCRIBE_PARTITIONS = 11005
+    DESCRIBE_SEGMENTS = 11006
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,7 @@ SPU_PRIVATE_APIS = table_of(
     _api(InternalApiKey.APPLY_SPECS),
     _api(InternalApiKey.APPLY_METADATA),
     _api(InternalApiKey.DESCRIBE_REPLICAS),
+    _api(InternalApiKey.DESCRIBE_REPLICA_SEGMENTS),
 )
 """What the SC asks of an SPU, on the same connection."""
 
@@ -94,6 +97,7 @@ SC_OBJECT_APIS = table_of(
     _api(InternalApiKey.DELETE_OBJECT),
     _api(InternalApiKey.UNDELETE_TOPIC),
     _api(InternalApiKey.DESCRIBE_PARTITIONS),
+    _api(InternalApiKey.DESCRIBE_SEGMENTS),
 )
 """What the command line asks of the SC, on the SC's public port, beside Kafka's APIs."""
 

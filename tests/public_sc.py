@@ -10,7 +10,7 @@ from running_workflow import RunningWorkflow, running_workflow
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
-from tailrace.cli import apply, connection, partition, spu, spu_group, topic
+from tailrace.cli import apply, connection, partition, segment, spu, spu_group, topic
 from tailrace.cli.main import parse
 from tailrace.controller.partition_descriptions import PartitionDescriptions
 from tailrace.controller.public_host import KNOWN, PublicHost
@@ -26,7 +26,14 @@ from tailrace.server.metrics import ServerMetrics
 from tailrace.server.public_server import PublicServer
 
 ADDRESS = Address("127.0.0.1", 9003)
-_GROUPS = {"spu": spu, "spu-group": spu_group, "topic": topic, "partition": partition, "connection": connection}
+_GROUPS = {
+    "spu": spu,
+    "spu-group": spu_group,
+    "topic": topic,
+    "partition": partition,
+    "segment": segment,
+    "connection": connection,
+}
 
 
 @dataclass
@@ -69,6 +76,7 @@ async def public_sc() -> AsyncIterator[PublicSc]:
                 running.administration,
                 running.objects,
                 PartitionDescriptions(running.workflow.local, sc.describe),
+                running.host.segments,
                 running.spus.connections,
             )
             server = PublicServer(host, KNOWN, running.broker_configs, ServerMetrics(KNOWN), logger)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 import trio
@@ -25,9 +25,14 @@ from tailrace.controller.object_codec import encode, key_of
 from tailrace.controller.objects import Listener, Object, Partition, Spu, SpuSpec
 from tailrace.controller.partition_descriptions import PartitionDescriptions
 from tailrace.controller.public_host import PublicHost
+from tailrace.controller.segment_descriptions import SegmentDescriptions
 from tailrace.controller.updaters import NoProvisioner, Provisioner
 from tailrace.controller.workflow import Workflow
 from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.internal.describe_replica_segments import (
+    DescribeReplicaSegmentsRequest,
+    DescribeReplicaSegmentsResponse,
+)
 from tailrace.protocol.internal.describe_replicas import (
     DescribedReplica,
     DescribeReplicasRequest,
@@ -49,6 +54,9 @@ class ObedientSpus:
     published: list[MirrorChange] = field(default_factory=list)
     reports: list[Event] = field(default_factory=list)
     reporting: trio.Event = field(default_factory=trio.Event)
+    segments: dict[int, DescribeReplicaSegmentsResponse] = field(default_factory=dict)
+    """What each says of whichever replica it is asked for, with the contents that it could be asked for."""
+    asked_for_segments: list[tuple[SpuId, DescribeReplicaSegmentsRequest]] = field(default_factory=list)
 
     def apply(self, action: ConnectionAction) -> None:
         self.applied.append(action)
@@ -88,6 +96,20 @@ class ObedientSpus:
             for number in each.partitions
         ]
         return DescribeReplicasResponse(replicas)
+
+    async def describe_segments(
+        self, spu: SpuId, request: DescribeReplicaSegmentsRequest
+    ) -> DescribeReplicaSegmentsResponse:
+        self.asked_for_segments.append((spu, request))
+        if spu in self.silent:
+            await trio.sleep_forever()
+        if spu not in self.connected:
+            raise LinkClosed(f"SPU {spu} is not connected")
+        held = self.segments.get(spu, DescribeReplicaSegmentsResponse("this SPU does not have the replica"))
+        asked = {(each.base, each.end) for each in request.ranges}
+        shown = len(held.segments) if request.segments_max else 0
+        contents = [each for each in held.contents if (each.base, each.end) in asked]
+        return replace(held, segments=held.segments[:shown], contents=contents)
 
     def on_connected(self, spu: int) -> None:
         self.connected.add(spu)
@@ -160,8 +182,9 @@ async def running_workflow(
     administration = Administration(changes, effects, workflow.local, broker_configs, clock, chance, logger)
     objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, logger)
     spus = ObedientSpus()
-    descriptions = PartitionDescriptions(workflow.local, spus.describe)
-    host = PublicHost(workflow.cluster, broker_configs, administration, objects, descriptions, spus.connections)
+    partitions = PartitionDescriptions(workflow.local, spus.describe)
+    segments = SegmentDescriptions(workflow.local, spus.describe_segments)
+    host = PublicHost(workflow.cluster, broker_configs, administration, objects, partitions, segments, spus.connections)
 
     async def report() -> None:
         while True:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from tailrace.controller.connection_documents import ConnectionRow
 from tailrace.controller.object_administration import ObjectAdministration
 from tailrace.controller.partition_descriptions import PartitionDescriptions
+from tailrace.controller.segment_descriptions import SegmentDescriptions
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
 from tailrace.server.request_context import Reply, RequestContext
@@ -23,6 +24,9 @@ class ObjectHost(Protocol):
 
     @property
     def partitions(self) -> PartitionDescriptions: ...
+
+    @property
+    def segments(self) -> SegmentDescriptions: ...
 
 
 OWN = frozenset({ApiKey.LIST_OFFSETS})

@@ -17,6 +17,7 @@ from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import TopicId
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, Config
+from tailrace.protocol.internal.describe_replica_segments import DescribeReplicaSegmentsRequest
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
 from tailrace.protocol.internal.register_spu import RegisterSpuRequest
 from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest
@@ -129,6 +130,12 @@ async def test_how_its_replicas_stand(autojump_clock: object) -> None:
     async with _running(World()) as (sc, _):
         (described,) = (await sc.ask(DescribeReplicasRequest())).replicas
         assert (described.topic_id, described.partition, described.is_leader, described.log_end) == (TOPIC, 0, True, 0)
+
+
+async def test_the_segments_of_a_replica(autojump_clock: object) -> None:
+    async with _running(World()) as (sc, _):
+        described = await sc.ask(DescribeReplicaSegmentsRequest(TOPIC, 0, segments_max=9))
+        assert [(each.base, each.end, each.state) for each in described.segments] == [(0, 0, "open")]
 
 
 async def test_clients_are_served_while_the_controller_is_away(autojump_clock: object) -> None:
