@@ -1,8 +1,8 @@
 """`tailrace segment …`: into which segments a partition is divided, and which SPUs hold a copy of each; as of now.
 
 Ends are exclusive. The segments are the leader's, or those of the SPU that has most if nobody leads, and what the
-others hold is compared with them. Checksums are those that the SPUs have noted: whether the disks still hold these bytes
-is for scrubbing to find out.
+others hold is compared with them. Checksums are those that the SPUs have noted: whether the disks still hold those
+bytes is what scrubbing finds out.
 """
 
 import argparse
