@@ -217,6 +217,7 @@ class SpecDispatcher:
             replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{replica.topic} was deleted"))
         for replica in replicas:
             await self._replication.leave(replica)
+            self._high_watermarks[replica.key] = replica.high_watermark  # it may be given back
             try:
                 await replica.close()
             except OSError as error:
