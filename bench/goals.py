@@ -23,6 +23,8 @@ class Row:
     goal: Of = Of.RATIO
     must: float | None = None
     aim: float | None = None
+    copies: int = 1
+    """Of each record: one broker, or as many as there are copies."""
 
     def reaches(self, goal: float | None, theirs: float | None, ours: float) -> bool | None:
         """Whether our figure is as good as the goal asks; None where there is none to judge by."""
@@ -36,6 +38,7 @@ class Row:
         return judged >= goal if self.more_is_better else judged <= goal
 
 
+FAILOVER = "failover"
 # A case that needs records reads those that the case before it has written: the order matters.
 ROWS = (
     Row("produce 1 KiB, 1 MB batches, acks=all", "produce-big", "megabytes_per_second", "MB/s", must=1.2, aim=1.8),
@@ -62,4 +65,28 @@ ROWS = (
     Row("start to ready", "start", "seconds", "s", False, Of.OURS, must=0.4, aim=0.2),
     Row("resident memory, idle", "memory", "idle_megabytes", "MB", False, Of.OURS, must=60, aim=40),
     Row("resident memory, after the load", "memory", "loaded_megabytes", "MB", False, Of.OURS, must=120, aim=64),
+    Row(
+        *("3 copies: 100 B per request, 5 in flight, acks=all", "copied-single", "records_per_second", "req/s"),
+        must=10,
+        aim=30,
+        copies=3,
+    ),
+    Row(
+        "3 copies: 1 KiB, 1 MB batches, acks=all",
+        "copied-big",
+        "megabytes_per_second",
+        "MB/s",
+        must=1.5,
+        aim=3,
+        copies=3,
+    ),
+    Row("  the brokers' CPU for it", "copied-big", "cpu_seconds", "s", False, copies=3),
+    Row("3 copies: latency acks=all, p50", "copied-latency", "p50_ms", "ms", False, must=0.5, aim=0.3, copies=3),
+    Row("3 copies: latency acks=all, p99", "copied-latency", "p99_ms", "ms", False, must=0.4, aim=0.15, copies=3),
+    Row(
+        *("3 copies: kill -9 of a leader to the next acknowledgement", FAILOVER, "seconds", "s", False),
+        must=0.5,
+        aim=0.2,
+        copies=3,
+    ),
 )

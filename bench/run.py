@@ -15,17 +15,20 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 from cluster import Broker, Tailrace
-from confluent_kafka.admin import AdminClient
-from goals import ROWS, Of, Row
+from goals import FAILOVER, ROWS, Of, Row
+from node_cluster import NodeCluster, Watcher
 from peer.apache_kafka import ApacheKafka
-from topics import topic_creator
+from peer.apache_kafka_cluster import ApacheKafkaCluster
+from spu_cluster import SeparateCluster
 
 HERE = Path(__file__).parent
 THEIRS, OURS = "Apache Kafka", "Tailrace"
@@ -33,26 +36,22 @@ WORK_SECONDS_MAX = 180
 # These read what the case before them has written, and take over its topic.
 READS_THE_TOPIC_BEFORE = {"consume-1", "consume-8"}
 MARK = "<!-- the table of the last run -->"
+COPIES = 3
+System = TypeVar("System", Broker, NodeCluster)
 Figures = defaultdict[tuple[str, str], list[float]]
 
 
 def main() -> None:
     options = parse_options()
     print(f"# {machine()}; medians of {options.rounds} rounds by turns", file=sys.stderr)
-    with brokers(Path(options.directory) if options.directory else None) as running:
-        figures: dict[str, Figures] = {name: defaultdict(list) for name in running}
-        measure_starts(running, figures, options.rounds)
-        for name, broker in running.items():
-            figures[name]["memory", "idle_megabytes"].append(resident_megabytes(broker))
-            run_cases(broker, ["warm-up"], defaultdict(list))
-        for chain in chains(options.only):
-            for number in range(options.rounds):
-                order = list(running) if number % 2 else list(running)[::-1]
-                for name in order:
-                    run_cases(running[name], chain, figures[name])
-            print(f"# {time.strftime('%H:%M:%S')} {', '.join(chain)}", file=sys.stderr)
-        for name, broker in running.items():
-            figures[name]["memory", "loaded_megabytes"].append(resident_megabytes(broker))
+    figures: dict[str, Figures] = {THEIRS: defaultdict(list), OURS: defaultdict(list)}
+    directory = Path(options.directory) if options.directory else None
+    if chosen := chains(options.only, copies=1):
+        with running(directory, {THEIRS: ApacheKafka, OURS: Tailrace}) as brokers:
+            measure_brokers(brokers, figures, chosen, options.rounds)
+    if chosen := chains(options.only, copies=COPIES):
+        with running(directory, {THEIRS: ApacheKafkaCluster, OURS: SeparateCluster}) as clusters:
+            measure_clusters(clusters, figures, chosen, options.rounds)
     lines = table(figures, options.rounds)
     print("\n".join(lines))
     if options.save:
@@ -68,14 +67,16 @@ def parse_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def case_names() -> list[str]:
-    return list(dict.fromkeys(row.case for row in ROWS if row.case not in ("start", "memory")))
+def case_names(copies: int | None = None) -> list[str]:
+    """In the order in which they are measured."""
+    wanted = [row.case for row in ROWS if row.copies == (copies or row.copies)]
+    return [name for name in dict.fromkeys(wanted) if name not in ("start", "memory")]
 
 
-def chains(only: list[str] | None) -> list[list[str]]:
+def chains(only: list[str] | None, copies: int) -> list[list[str]]:
     """The cases, each with those behind it that read its topic."""
     found: list[list[str]] = []
-    for name in case_names():
+    for name in case_names(copies):
         if name in READS_THE_TOPIC_BEFORE:
             found[-1].append(name)
         else:
@@ -84,51 +85,104 @@ def chains(only: list[str] | None) -> list[list[str]]:
 
 
 @contextlib.contextmanager
-def brokers(directory: Path | None) -> Iterator[dict[str, Broker]]:
+def running(directory: Path | None, kinds: dict[str, Callable[[Path], System]]) -> Iterator[dict[str, System]]:
+    """Both systems, started, each with a directory of its own."""
     home = Path(tempfile.mkdtemp(prefix="bench-", dir=directory))
-    running: dict[str, Broker] = {}
+    started: dict[str, System] = {}
     try:
-        for name, kind in ((THEIRS, ApacheKafka), (OURS, Tailrace)):
+        for name, kind in kinds.items():
             (home / name.replace(" ", "-")).mkdir()
-            running[name] = kind(home / name.replace(" ", "-"))
-            running[name].start()
-        yield running
+            started[name] = kind(home / name.replace(" ", "-"))
+            started[name].start()
+        yield started
     finally:
-        for broker in running.values():
-            broker.stop()
+        for system in started.values():
+            system.stop()
         shutil.rmtree(home)
 
 
-def measure_starts(running: dict[str, Broker], figures: dict[str, Figures], rounds: int) -> None:
+def measure_brokers(
+    brokers: dict[str, Broker], figures: dict[str, Figures], chosen: list[list[str]], rounds: int
+) -> None:
+    """One broker of each."""
+    measure_starts(brokers, figures, rounds)
+    for name, broker in brokers.items():
+        figures[name]["memory", "idle_megabytes"].append(resident_megabytes(broker))
+        run_cases(broker.bootstrap, [broker.pid], ["warm-up"], defaultdict(list))
+    for chain, name in turns(chosen, list(brokers), rounds):
+        run_cases(brokers[name].bootstrap, [brokers[name].pid], chain, figures[name])
+    for name, broker in brokers.items():
+        figures[name]["memory", "loaded_megabytes"].append(resident_megabytes(broker))
+
+
+def measure_clusters(
+    clusters: dict[str, NodeCluster], figures: dict[str, Figures], chosen: list[list[str]], rounds: int
+) -> None:
+    """Three brokers of each, and a controller that is a process of its own."""
+    for cluster in clusters.values():
+        run_cases(cluster.bootstrap, pids(cluster), ["warm-up"], defaultdict(list), COPIES)
+    for chain, name in turns(chosen, list(clusters), rounds):
+        if chain == [FAILOVER]:
+            measure_failover(clusters[name], figures[name])
+        else:
+            run_cases(clusters[name].bootstrap, pids(clusters[name]), chain, figures[name], COPIES)
+
+
+def turns(chosen: list[list[str]], names: list[str], rounds: int) -> Iterator[tuple[list[str], str]]:
+    """What is run on which system next: each piece of work by turns, and who goes first changes."""
+    for chain in chosen:
+        for number in range(rounds):
+            for name in names if number % 2 else names[::-1]:
+                yield chain, name
+        print(f"# {time.strftime('%H:%M:%S')} {', '.join(chain)}", file=sys.stderr)
+
+
+def measure_starts(brokers: dict[str, Broker], figures: dict[str, Figures], rounds: int) -> None:
     """From the start of the process to the answer, with the data of a calm stop."""
     for _ in range(rounds):
-        for name, broker in running.items():
+        for name, broker in brokers.items():
             broker.stop()
             started = time.perf_counter()
             broker.start()
             figures[name]["start", "seconds"].append(time.perf_counter() - started)
 
 
-def run_cases(broker: Broker, chain: list[str], figures: Figures) -> None:
+def run_cases(bootstrap: str, processes: list[int], chain: list[str], figures: Figures, copies: int = 1) -> None:
     # What the work before has left to write would be charged to this one, and so would memory that is not free yet.
     os.sync()
-    topic = topic_creator(broker.bootstrap, "bench")(partitions=1, file_delete_delay_ms="1000")
+    watcher = Watcher(bootstrap)
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    configs = {"file.delete.delay.ms": 1000, "min.insync.replicas": min(copies, 2)}
+    watcher.create_topic(topic, copies=copies, configs=configs)
     try:
         for case in chain:
-            cpu_before = cpu_seconds(broker)
-            measured = run_work(broker.bootstrap, case, topic)
-            measured["cpu_seconds"] = cpu_seconds(broker) - cpu_before
+            cpu_before = cpu_seconds(processes)
+            measured = run_work(bootstrap, case, topic)
+            measured["cpu_seconds"] = cpu_seconds(processes) - cpu_before
             if "requests" in measured and measured["cpu_seconds"]:
                 measured["requests_per_cpu_second"] = measured["requests"] / measured["cpu_seconds"]
             for figure, value in measured.items():
                 figures[case, figure].append(value)
     finally:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 2})
-        admin.delete_topics([topic], operation_timeout=20)[topic].result(30)
+        watcher.delete_topic(topic)
 
 
-def run_work(bootstrap: str, case: str, topic: str) -> dict[str, float]:
-    command = [sys.executable, str(HERE / "work.py"), bootstrap, case, topic]
+def measure_failover(cluster: NodeCluster, figures: Figures) -> None:
+    """The client kills the leader itself; nobody starts it again before the client is done."""
+    watcher = Watcher(cluster.bootstrap)
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    watcher.create_topic(topic, copies=COPIES, configs={"min.insync.replicas": 2})
+    leader = watcher.leader(topic)
+    measured = run_work(cluster.bootstrap, FAILOVER, topic, str(cluster.node_pid(leader)))
+    figures[FAILOVER, "seconds"].append(measured["seconds"])
+    cluster.kill_node(leader)  # it is dead; now its end is noticed
+    cluster.start_node(leader)
+    watcher.wait_until_in_sync(topic)
+    watcher.delete_topic(topic)
+
+
+def run_work(bootstrap: str, case: str, topic: str, *more: str) -> dict[str, float]:
+    command = [sys.executable, str(HERE / "work.py"), bootstrap, case, topic, *more]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WORK_SECONDS_MAX)
     if done.returncode != 0:
         raise SystemExit(f"{case} against {bootstrap} failed:\n{done.stderr[-2000:]}")
@@ -136,9 +190,13 @@ def run_work(bootstrap: str, case: str, topic: str) -> dict[str, float]:
     return measured
 
 
-def cpu_seconds(broker: Broker) -> float:
-    times = psutil.Process(broker.pid).cpu_times()
-    return float(times.user + times.system)
+def pids(cluster: NodeCluster) -> list[int]:
+    return [cluster.node_pid(node) for node in cluster.ids]
+
+
+def cpu_seconds(processes: list[int]) -> float:
+    times = [psutil.Process(pid).cpu_times() for pid in processes]
+    return float(sum(each.user + each.system for each in times))
 
 
 def resident_megabytes(broker: Broker) -> float:

@@ -1,13 +1,16 @@
 """One piece of client work against one broker, in a process of its own; prints what it measured as one line of JSON.
 
     python bench/work.py HOST:PORT CASE TOPIC
+    python bench/work.py HOST:PORT failover TOPIC PID
 
 The clients are librdkafka, the fastest there is, and bare sockets where even that would be the bottleneck. A case
 leaves nothing behind in the process, so the next one starts as this one did.
 """
 
 import json
+import os
 import selectors
+import signal
 import socket
 import struct
 import sys
@@ -122,6 +125,28 @@ def one_at_a_time(bootstrap: str, topic: str, count: int, acks: str) -> Measured
             raise SystemExit("a record was not delivered")
     samples = samples[100:]
     return {"p50_ms": percentile(samples, 0.5), "p99_ms": percentile(samples, 0.99)}
+
+
+def failover(bootstrap: str, topic: str, leader_pid: int) -> Measured:
+    """Kills the leader, and waits for the acknowledgement of the first record that was sent after its end."""
+    producer = make_producer(bootstrap, linger_ms=0, acks="all")
+    (value,) = values(100, 1)
+    results: list[Any] = []
+
+    def send_one() -> None:
+        producer.produce(topic, value, on_delivery=lambda error, _: results.append(error))
+        while not results:
+            producer.poll(0.01)
+        if results.pop() is not None:
+            raise SystemExit("a record was not delivered")
+
+    for _ in range(200):
+        send_one()
+    os.kill(leader_pid, signal.SIGKILL)
+    killed = time.perf_counter()
+    time.sleep(0.005)  # it may still be at work on the other core
+    send_one()
+    return {"seconds": time.perf_counter() - killed}
 
 
 def end_to_end(bootstrap: str, topic: str, count: int, pause_seconds: float) -> Measured:
@@ -246,6 +271,12 @@ CASES: dict[str, Callable[[str, str], Measured]] = {
     "pipelined": lambda b, t: pipelined(b, t, 200_000, 200),
     "connections": lambda b, t: many_connections(b, t, 400, 40_000),
     "connect": lambda b, t: connect_and_ask(b, t, 1000),
+    "copied-single": lambda b, t: produce(
+        b, t, 100, 10_000, batch_num_messages=1, max_in_flight=5, linger_ms=0, acks="all"
+    ),
+    "copied-big": lambda b, t: produce(b, t, KIBIBYTE, 200_000, batch_size=1_000_000, linger_ms=20, acks="all"),
+    "copied-latency": lambda b, t: one_at_a_time(b, t, 3000, "all"),
+    "failover": lambda b, t: failover(b, t, int(sys.argv[4])),
     "warm-up": lambda b, t: produce(b, t, KIBIBYTE, 300_000, batch_size=131_072, linger_ms=5, acks="all"),
 }
 
