@@ -38,6 +38,9 @@ _COMMANDS = {
     "log dump": ("tailrace.cli.log_dump", "print the batches of a log file, or the entries of an index"),
     "log verify": ("tailrace.cli.log_verify", "check every byte of the logs below a directory"),
 }
+_ALIASES = {
+    f"show {name}s": f"{name} list" for name in ("spu", "spu-group", "topic", "partition", "segment", "connection")
+}
 _GROUPS = {
     "serve": "run one server of a cluster",
     "spu": "the SPUs of the cluster",
@@ -46,6 +49,7 @@ _GROUPS = {
     "partition": "partitions and their replicas",
     "segment": "the segments of partitions",
     "connection": "the streams between SPUs and the Streaming Controller",
+    "show": "the same as the list of each of these",
     "log": "look into log files, offline",
 }
 
@@ -74,12 +78,14 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         group: subcommands.add_parser(group, help=text).add_subparsers(metavar="COMMAND", required=True)
         for group, text in _GROUPS.items()
     }
-    for command, (module_name, text) in _COMMANDS.items():
+    for command in (*_COMMANDS, *_ALIASES):
+        meant = _ALIASES.get(command, command)
+        module_name, text = _COMMANDS[meant]
         group, _, name = command.rpartition(" ")
         subparser = (groups[group] if group else subcommands).add_parser(name, help=text, description=text)
         if list(words[: len(command.split())]) == command.split():
             module = importlib.import_module(module_name)
-            runnable = getattr(module, "COMMANDS", {}).get(name, module)
+            runnable = getattr(module, "COMMANDS", {}).get(meant.rpartition(" ")[2], module)
             runnable.configure(subparser)
             subparser.set_defaults(run=runnable.run)
             chosen = subparser

@@ -28,7 +28,7 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 def partition_table(partitions: list[DescribedPartition]) -> str:
     return table(
-        ("TOPIC", "PARTITION", "LEADER", "LRS", "REPLICAS", "LEO", "HW", "EPOCH", "STATUS", "REASON"),
+        ("TOPIC", "PARTITION", "LEADER", "LRS", "REPLICAS", "LEO", "HW", "LAG", "EPOCH", "STATUS", "REASON"),
         [
             (
                 each.topic,
@@ -38,6 +38,7 @@ def partition_table(partitions: list[DescribedPartition]) -> str:
                 ids_text(each.replicas),
                 _known(leader_of(each).log_end),
                 _known(leader_of(each).high_watermark),
+                _lags_text(each),
                 _known(each.epoch),
                 each.resolution,
                 each.reason,
@@ -157,6 +158,14 @@ def lag_of(replica: ReplicaDetail, leader: ReplicaDetail) -> int | None:
     if UNKNOWN in (replica.log_end, leader.log_end):
         return None
     return max(leader.log_end - replica.log_end, 0)
+
+
+def _lags_text(partition: DescribedPartition) -> str:
+    """Of each follower; `?` where nobody could say."""
+    lags = {each.spu_id: lag_of(each, leader_of(partition)) for each in _details(partition)}
+    return ", ".join(
+        f"{spu_id}: {'?' if lag is None else lag}" for spu_id, lag in lags.items() if spu_id != partition.leader
+    )
 
 
 def ids_text(ids: list[int]) -> str:

@@ -1,7 +1,7 @@
 import pytest
 
 from tailrace import __version__
-from tailrace.cli.main import main
+from tailrace.cli.main import main, parse
 
 
 def _exit_status(*words: str) -> object:
@@ -33,6 +33,13 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"up", "log"} <= set(capsys.readouterr().out.split())
     assert _exit_status("log", "--help") == 0
     assert {"dump", "verify"} <= set(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("kind", ["spu", "spu-group", "topic", "partition", "segment", "connection"])
+def test_what_can_be_listed_can_be_shown(kind: str) -> None:
+    topic = ["orders"] if kind == "segment" else []
+    listed, shown = parse([kind, "list", *topic]), parse(["show", f"{kind}s", *topic])
+    assert vars(listed) == vars(shown)
 
 
 def test_each_command_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,9 +24,9 @@ async def test_partitions_with_what_their_leaders_say(capsys: pytest.CaptureFixt
         capsys.readouterr()
         assert await tailrace(sc.network, "partition", "list") == 0
         assert capsys.readouterr().out == (
-            "TOPIC   PARTITION  LEADER  LRS     REPLICAS  LEO  HW  EPOCH  STATUS  REASON\n"
-            "orders          0       1  [1, 2]  [1, 2]      7   5      0  Online       -\n"
-            "orders          1       2  [2, 1]  [2, 1]      5   5      0  Online       -\n"
+            "TOPIC   PARTITION  LEADER  LRS     REPLICAS  LEO  HW  LAG   EPOCH  STATUS  REASON\n"
+            "orders          0       1  [1, 2]  [1, 2]      7   5  2: 2      0  Online       -\n"
+            "orders          1       2  [2, 1]  [2, 1]      5   5  1: 0      0  Online       -\n"
         )
         assert await tailrace(sc.network, "partition", "describe", "orders", "0") == 0
         shown = capsys.readouterr().out
@@ -74,7 +74,7 @@ LEADERLESS = DescribedPartition(
 def test_what_nobody_said_is_a_dash() -> None:
     (line,) = partition_table([LEADERLESS]).splitlines()[1:]
     assert line.split("  ")[0] == "orders"
-    assert " -   -      4  Offline  SPU 1 is offline" in line
+    assert " -   -  2: ?      4  Offline  SPU 1 is offline" in line
     assert description(LEADERLESS).splitlines()[-2:] == [
         "  1  leader    yes           -    -   -    -  -        SPU 1 is not online",
         "  2  follower  no            0    5   3    -  12.3 kB  -",
