@@ -108,6 +108,8 @@ class Housekeeping:
             self._log(replica).error("log_not_compacted", reason=str(error))
             return
         if outcome is not None:
+            if replica.replication is not None:
+                replica.replication.on_compacted()
             self._log(replica).info(
                 "log_compacted",
                 start=outcome.start,

@@ -53,7 +53,7 @@ class ReplicaController:
         self._replica = replica
         self._context = context
         self._logger = context.logger.bind(topic=replica.topic, partition=replica.partition)
-        self._entries = LogOfEntries(replica.log)
+        self.entries = LogOfEntries(replica.log)
         self._promise = Promise(context.promises.epoch(replica.key))
         self._high_watermark = HighWatermark(replica.high_watermark)
         """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
@@ -113,6 +113,10 @@ class ReplicaController:
     def on_deleted(self) -> None:
         self.tell(lambda role, now: role.core.on_deleted(now) if isinstance(role, LeaderController) else None)
 
+    def on_compacted(self) -> None:
+        self.entries.on_changed()
+        self.tell(lambda role, now: role.core.on_compacted() if isinstance(role, LeaderController) else None)
+
     def on_settings(self) -> None:
         self.tell(lambda role, now: role.on_settings(now) if isinstance(role, LeaderController) else None)
 
@@ -162,7 +166,7 @@ class ReplicaController:
             kind = LeaderController if leads else FollowerController
             self._role = kind(
                 replica,
-                self._entries,
+                self.entries,
                 self._promise,
                 self._high_watermark,
                 context,
@@ -284,13 +288,13 @@ class ReplicaController:
                         replica.high_watermark = end
                         await self._context.write_high_watermarks()
                     await log.truncate(end)
-                    self._entries.on_changed()
+                    self.entries.on_changed()
                 case Restamp(base, end, epoch):
                     await log.restamp(base, end, epoch)
-                    self._entries.on_changed()
+                    self.entries.on_changed()
                 case AdvanceLogStart(offset):
                     await self._advance_log_start(offset)
-                    self._entries.on_changed()
+                    self.entries.on_changed()
                 case AppendEntries():
                     if index in made:
                         self._append_made(made[index], effect)
@@ -307,7 +311,7 @@ class ReplicaController:
 
     def _append_received(self, effect: AppendEntries, received: ReceivedBatches) -> None:
         self._replica.log.append_batches(*_slice(received, effect.entries[0].base, effect.entries[-1].base))
-        self._entries.on_appended(effect.entries)
+        self.entries.on_appended(effect.entries)
         self._context.on_appended(self._replica)
 
     def _append_made(self, batches: Sequence[bytearray], effect: AppendEntries) -> None:
@@ -331,6 +335,8 @@ class ReplicaController:
 
     def _set_timer(self, role: Role) -> None:
         deadline = role.core.deadline
+        if deadline == math.inf:
+            self.entries.on_rest()
         if deadline < math.inf and (self._timer is None or deadline < self._timer.deadline):
             self._timer = _Timer(self, deadline)
             self._context.deadlines.add(deadline, self._timer)

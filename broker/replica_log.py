@@ -58,6 +58,11 @@ class LogOfEntries:
         if len(newest) > NEWEST_KEPT_MAX:
             del newest[: len(newest) - NEWEST_KEPT_MAX // 2]
 
+    def on_rest(self) -> None:
+        """Nobody is about to ask for them: thousands of replicas that are at rest are to take no room."""
+        if self._newest and self._newest_end == self._log.log_end:
+            self._newest.clear()
+
     def on_changed(self) -> None:
         """Something else has happened to the log than that it was appended to."""
         self._newest.clear()

@@ -4,6 +4,7 @@ import pytest
 import trio
 from replicating import KEY, Store, code_of, produce, wire_of
 
+from tailrace.broker.replica_controller import ReplicaController
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
@@ -124,6 +125,23 @@ async def test_who_has_the_partition_to_itself_leads_when_nothing_is_carried_out
         await store.dispatcher.attend(store.replica)
         assert store.replica.is_leader
         assert store.replica.high_watermark == store.log.log_end
+
+
+async def test_after_compaction_nothing_is_told_of_entries_that_have_gone(autojump_clock: object) -> None:
+    configs = {"cleanup_policy": "compact", "segment_bytes": "1048576", "min_cleanable_dirty_ratio": "0"}
+    async with wire_of(2, **configs) as wire:
+        leader = wire.stores[1].replica
+        for _ in range(30):
+            produce(wire.stores[1], b"x" * 90_000)  # without a key: compaction takes them away
+        await wire.settle()
+        assert isinstance(leader.replication, ReplicaController)
+        wire.part(2)  # so that the leader is not at rest, and keeps what it appended last
+        before = list(leader.replication.entries.entries(0, leader.log.log_end))
+        assert await leader.log.compact(1_900_000_000_000, leader.high_watermark) is not None
+        leader.replication.on_compacted()
+        after = list(leader.replication.entries.entries(0, leader.log.log_end))
+        assert [entry.base for entry in after] == [header.base_offset for header, _ in leader.log.headers(0, 30)]
+        assert len(after) < len(before) == 30
 
 
 def _damage_header(store: Store, position: int) -> None:

@@ -74,3 +74,16 @@ def test_epochs_are_those_of_the_log() -> None:
     append(log, batch(b"a"), epoch=1)
     append(log, batch(b"b"), epoch=4)
     assert list(LogOfEntries(log).epochs) == [(1, 0), (4, 1)]
+
+
+def test_at_rest_nothing_is_kept_and_all_is_found() -> None:
+    log = new_log()
+    entries = LogOfEntries(log)
+    first = append(log, batch(b"a"))
+    assert list(entries.entries(0, 1)) == [first]
+    entries.on_rest()
+    assert not entries._newest
+    second = append(log, batch(b"b"))
+    entries.on_rest()
+    assert list(entries.entries(0, 2)) == [first, second]
+    assert list(entries.entries(1, 2)) == [second]
