@@ -225,7 +225,6 @@ class Cluster:
         check(not leader.waiting, "what was produced when all was well is not acknowledged")
         for store in self.stores.values():
             self.truth.check_is_whole(store)
-            check(store.log.log_start >= leader.log.log_start, f"{store.spu} keeps what the leader has deleted")
             check(store.high_watermark.value == leader.log.log_end, f"{store.spu} does not know that all is committed")
             check(
                 store.role is not None and store.role.deadline == math.inf, "something is to be done when all is done"
@@ -547,9 +546,9 @@ class Cluster:
             elif self.spec.live.keys() <= damaged:
                 return
         self.kill(spu)
-        store.is_damaged = True
+        store.is_damaged = store.doubt = True
+        store.number += 1
         store.lose_unsynced(self.random)
-        store.doubt = True
         self.network = [item for item in self.network if not (item.sender == spu and item.receiver == CONTROLLER)]
 
     def cut_or_mend(self, spu: SpuId) -> None:
@@ -574,8 +573,6 @@ class Cluster:
         store = self.stores[spu]
         if store.is_up:
             return
-        if store.doubt:
-            store.number += 1
         store.start()
         if self.bugs.cuts_to_high_watermark_at_start:
             store.log.cut(store.high_watermark.value)

@@ -255,7 +255,7 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     _takes_the_high_watermark_unmatched: 150,
     _starts_with_the_checkpoint: 180,
     "controller_ignores_versions": 130,
-    "kill_ends_doubt": 140,
+    "kill_ends_doubt": 340,
     "election_shrinks_live_set": 700,
     "keeps_a_checkpoint_above_a_cut": 700,
 }
