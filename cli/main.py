@@ -32,6 +32,7 @@ _COMMANDS = {
     "topic alter": ("tailrace.cli.topic", "set configs of a topic, or add partitions"),
     "partition list": ("tailrace.cli.partition", "show who leads and who follows, and how far they are"),
     "partition describe": ("tailrace.cli.partition", "show each replica of a topic's partitions"),
+    "partition states": ("tailrace.cli.partition_states", "print how the status of a partition changes, as a diagram"),
     "segment list": ("tailrace.cli.segment", "show the segments of a topic's partitions, and who holds copies"),
     "connection list": ("tailrace.cli.connection", "show the streams between SPUs and the Streaming Controller"),
     "apply": ("tailrace.cli.apply", "make SPUs, groups and topics what files say"),

@@ -27,6 +27,7 @@ from tailrace.controller.objects import (
     Topic,
     TopicResolution,
 )
+from tailrace.controller.partition_states import TRANSITIONS, Transition
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 
 CUSTOM = (1, 2, 3)
@@ -201,6 +202,8 @@ def check_history(sc: ModelSc) -> None:
 def check_step(sc: ModelSc, previous: Partition, current: Partition, stores: Mapping[int, str]) -> None:
     """From one version to the next. A store that was left never comes back: so who is not sure now never will be."""
     before, status = previous.status, current.status
+    if status.epoch != before.epoch or status.resolution != before.resolution:
+        assert (before.resolution, status.resolution) in TRANSITIONS
     assert status.live_version >= before.live_version, "a version never falls"
     if current.spec.replicas != previous.spec.replicas:
         assert before.resolution is PartitionResolution.ONLINE
@@ -215,6 +218,22 @@ def check_step(sc: ModelSc, previous: Partition, current: Partition, stores: Map
         is_sure = sc.store_of[status.leader, status.incarnation] == live[status.leader]
         nobody_is = all(stores[spu] != live[spu] for spu in live)
         assert is_sure or nobody_is, "who may have lost something leads only if all may"
+
+
+def test_all_transitions_of_a_partition_that_are_told_of_happen() -> None:
+    happened: set[Transition] = set()
+    for seed in range(100):
+        world, random = World(), Random(seed)
+        for _ in range(600):
+            world.step(random.randrange(2**30))
+        before: dict[tuple[UUID, int], PartitionResolution] = {}
+        for partition in world.sc.kv.history_of(Partition):
+            key, resolution = (partition.topic_id, partition.number), partition.status.resolution
+            happened.add((before.get(key, PartitionResolution.NONE), resolution))
+            before[key] = resolution
+        if happened >= TRANSITIONS.keys():
+            return
+    assert happened >= TRANSITIONS.keys()
 
 
 def check_topics(sc: ModelSc) -> None:
