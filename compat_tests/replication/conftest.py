@@ -1,0 +1,56 @@
+"""Three nodes and a topic with three copies, under load from stock clients for the length of a test."""
+
+import re
+import uuid
+
+import pytest
+from chaos.load import Load
+from node_cluster import Watcher
+from peer.apache_kafka_cluster import ApacheKafkaCluster
+from spu_cluster import SeparateCluster
+
+PARTITIONS = 3
+
+
+@pytest.fixture(scope="module")
+def nodes(request, tmp_path_factory):
+    """Shared by a module; a test leaves all of it running."""
+    directory = tmp_path_factory.mktemp("nodes")
+    is_original = request.config.getoption("--broker") == "apache-kafka"
+    made = ApacheKafkaCluster(directory) if is_original else SeparateCluster(directory, has_links=True)
+    try:
+        made.start()
+        yield made
+        made.stop()
+    finally:
+        made.kill()
+
+
+@pytest.fixture
+def links(nodes):
+    """What the nodes say to each other, to be lost; it is carried again at the end."""
+    links = getattr(nodes, "links", None)
+    if links is None:
+        pytest.skip("the original's nodes reach each other directly")
+    yield links
+    links.carry_all()
+
+
+@pytest.fixture
+def watcher(nodes):
+    return Watcher(nodes.bootstrap)
+
+
+@pytest.fixture
+def topic(request, nodes, watcher):
+    name = f"{re.sub('[^a-z0-9]+', '-', request.node.name)[:60]}-{uuid.uuid4().hex[:8]}"
+    impatience = {} if isinstance(nodes, ApacheKafkaCluster) else {"lrs.max.lag.ms": 1000}
+    watcher.create_topic(name, PARTITIONS, configs={"min.insync.replicas": 2} | impatience)
+    return name
+
+
+@pytest.fixture
+def load(nodes, topic):
+    load = Load(nodes, {topic: PARTITIONS})
+    yield load
+    load.stop()

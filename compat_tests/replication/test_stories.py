@@ -1,0 +1,185 @@
+"""One fault at a time: what each is to do to the clients that work meanwhile, and what is there afterwards."""
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+
+import pytest
+from chaos.links import WELL, Carriage
+from chaos.records import QUICKLY
+from confluent_kafka import KafkaError, Producer
+from spu_cluster import SeparateCluster
+from waiting import wait_until
+
+SEVERED = Carriage(is_open=False)
+SILENT = Carriage(silent=(True, True))
+pytestmark = pytest.mark.timeout(180)
+
+
+def test_a_leader_that_is_killed_is_followed_by_another_and_comes_back_as_a_follower(nodes, watcher, topic, load):
+    leader = watcher.leader(topic)
+    nodes.kill_node(leader)
+    killed = time.monotonic()
+    load.wait_for_more(1)
+    print(f"acknowledged again after {time.monotonic() - killed:.2f} s")
+    assert watcher.leader_other_than(leader, topic) != leader
+    load.wait_for_more()
+    nodes.start_node(leader)
+    load.wait_for_more()
+    load.check()
+
+
+def test_a_follower_that_is_killed_is_missed_by_nobody_and_catches_up(nodes, watcher, topic, load):
+    follower = next(node for node in nodes.ids if node != watcher.leader(topic))
+    nodes.kill_node(follower)
+    watcher.wait_until_in_sync(topic, copies=2)
+    load.wait_for_more(100)
+    nodes.start_node(follower)
+    watcher.wait_until_in_sync(topic)
+    load.wait_for_more()
+    load.check()
+
+
+def test_what_a_leader_alone_had_is_cut_when_it_returns(nodes, watcher, topic, load):
+    leader = watcher.leader(topic)
+    load.wait_for_more()
+    with nothing_replicated(nodes, leader):
+        alone = produce_alone(nodes.bootstrap, topic, 50)
+        nodes.kill_node(leader)
+    watcher.leader_other_than(leader, topic)
+    load.wait_for_more()
+    nodes.start_node(leader)
+    load.check()
+    assert alone - load.values((topic, 0)), "nothing was cut"
+
+
+def test_every_node_is_restarted_under_load(nodes, load):
+    for node in nodes.ids:
+        assert nodes.stop_node(node) == 0
+        load.wait_for_more()
+        nodes.start_node(node)
+        load.wait_for_more()
+    load.check()
+
+
+def test_everything_is_killed_at_once_and_comes_back(nodes, load):
+    for node in nodes.ids:
+        nodes.kill_node(node)
+    nodes.kill_controller()
+    nodes.start()
+    load.wait_for_more()
+    load.check()
+
+
+def test_a_leader_that_was_frozen_is_no_leader_any_more(nodes, watcher, topic, load):
+    leader = watcher.leader(topic)
+    os.kill(nodes.node_pid(leader), signal.SIGSTOP)
+    try:
+        watcher.leader_other_than(leader, topic)
+        load.wait_for_more()
+    finally:
+        os.kill(nodes.node_pid(leader), signal.SIGCONT)
+    load.wait_for_more()
+    load.check()
+
+
+def test_with_two_of_three_gone_nothing_is_accepted_until_one_is_back(nodes, watcher, topic, load):
+    gone = {watcher.leader(topic)}
+    gone.add(next(node for node in nodes.ids if node not in gone))
+    for node in gone:
+        nodes.kill_node(node)
+    wait_until(lambda: refusal(nodes.bootstrap, topic) == KafkaError.NOT_ENOUGH_REPLICAS, 60, "it is refused")
+    before = load.acknowledged()
+    assert refusal(nodes.bootstrap, topic) == KafkaError.NOT_ENOUGH_REPLICAS
+    assert load.acknowledged() == before
+    first, second = gone
+    nodes.start_node(first)
+    load.wait_for_more()
+    nodes.start_node(second)
+    load.check()
+
+
+def test_a_leader_is_followed_without_a_controller_but_not_replaced(nodes, watcher, topic, load):
+    follower = next(node for node in nodes.ids if node != watcher.leader(topic))
+    nodes.kill_controller()
+    try:
+        load.wait_for_more()
+        nodes.kill_node(follower)
+    finally:
+        nodes.start_controller()
+    load.wait_for_more()
+    nodes.start_node(follower)
+    load.check()
+
+
+def test_a_follower_whose_link_is_severed_leaves_the_set_and_returns(nodes, links, watcher, topic, load):
+    leader = watcher.leader(topic)
+    follower = next(node for node in nodes.ids if node != leader)
+    links.set(leader, follower, SEVERED)
+    watcher.wait_until_in_sync(topic, copies=2)
+    load.wait_for_more()
+    links.set(leader, follower, WELL)
+    watcher.wait_until_in_sync(topic)
+    load.wait_for_more()
+    load.check()
+
+
+@pytest.mark.parametrize("carriage", [SEVERED, SILENT], ids=["severed", "silent"])
+def test_a_leader_that_reaches_nobody_acknowledges_nothing(nodes, links, watcher, topic, load, carriage):
+    leader = watcher.leader(topic)
+    links.isolate(leader, carriage)
+    wait_until(lambda: refusal(nodes.bootstrap, topic) == KafkaError.NOT_ENOUGH_REPLICAS, 60, "it is refused")
+    links.carry_all()
+    load.wait_for_more()
+    load.check()
+
+
+def test_followers_are_waited_for_when_links_are_slow(links, nodes, load):
+    for node in nodes.ids:
+        links.isolate(node, Carriage(delay_seconds=0.1))
+    load.wait_for_more()
+    load.check()
+
+
+@contextmanager
+def nothing_replicated(nodes, leader):
+    """The leader believes in its followers as long as this is short."""
+    if isinstance(nodes, SeparateCluster):
+        # Frozen followers would find what they were sent in their sockets.
+        nodes.links.isolate(leader, SILENT)
+        yield
+        nodes.links.isolate(leader, SEVERED)
+        nodes.links.carry_all()
+    else:
+        pids = [nodes.node_pid(node) for node in nodes.ids if node != leader]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def produce_alone(bootstrap, topic, count):
+    """What the leader of partition 0 acknowledged with acks=1."""
+    acknowledged = set()
+
+    def on_delivery(error, message):
+        if error is None:
+            acknowledged.add(message.value())
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "linger.ms": 0} | QUICKLY)
+    for number in range(count):
+        producer.produce(topic, b"alone:%d" % number, partition=0, on_delivery=on_delivery)
+    assert producer.flush(5) == 0
+    return acknowledged
+
+
+def refusal(bootstrap, topic):
+    """The error code of one record for partition 0 with acks=all; None when it was stored."""
+    errors = []
+    settings = {"bootstrap.servers": bootstrap, "acks": "all", "retries": 0, "message.timeout.ms": 5000, "linger.ms": 0}
+    producer = Producer(settings | QUICKLY)
+    producer.produce(topic, b"refused", partition=0, on_delivery=lambda error, _: errors.append(error and error.code()))
+    producer.flush(10)
+    return errors[0] if errors else KafkaError._TIMED_OUT
