@@ -188,7 +188,8 @@ class Fetch:
             epoch, end = replica.log.epoch_end(wanted.last_fetched_epoch)
             if end < 0:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} is unknown")
-            if epoch < wanted.last_fetched_epoch or end < offset:
+            # The epoch itself may be unknown: where it was recovered at a later one, its records carry that.
+            if end < offset:
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data
         if not replica.log.log_start <= offset <= replica.log.log_end:

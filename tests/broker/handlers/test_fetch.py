@@ -258,6 +258,17 @@ async def test_a_follower_takes_nothing_it_lacks_for_cut_off(autojump_clock: obj
         assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
 
 
+async def test_who_read_an_epoch_that_was_recovered_at_a_later_one_reads_on(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        await produce(client, batch(b"b"))
+        answer = only(await ask(client, fetch(wanted(1, last_fetched_epoch=7))))
+        assert answer.diverging_epoch is None
+        assert len(answer.records) > 0
+
+
 async def test_a_fetch_waits_for_what_a_follower_learns(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
