@@ -181,7 +181,12 @@ class SpecDispatcher:
         # With no other replica everything in the log is committed; else only what was known to be so.
         alone = spec.replicas == (self._spu,)
         known = self._high_watermarks.get((spec.topic_id, spec.partition), log.log_start)
-        high_watermark = log.log_end if alone else high_watermark_at_start(LogOfEntries(log), known)
+        try:
+            high_watermark = log.log_end if alone else high_watermark_at_start(LogOfEntries(log), known)
+        except (OSError, KafkaError) as error:
+            self._refuse_to_open(spec, str(error))
+            await log.close(clean=False)
+            return
         replica = Replica(self._spu, spec, log, settings, high_watermark)
         self._replicas.add(replica)
         await self._replication.attend(replica)

@@ -317,3 +317,20 @@ async def test_who_stops_waiting_does_not_stop_the_work(spu: _Spu) -> None:
         assert 0 < len(list(spu.replicas)) < 120, "others had their turn meanwhile"
         nursery.cancel_scope.cancel()
     assert len(list(spu.replicas)) == 120
+
+
+async def test_a_log_that_cannot_be_read_where_it_is_committed_is_one_that_did_not_open(spu: _Spu) -> None:
+    topics = [
+        _topic(partitions=(0, 1), live=(HERE, ELSEWHERE)),
+        _topic(OTHER, "other", live=(HERE, ELSEWHERE)),
+    ]
+    replicas = await spu.apply(*topics)
+    for replica in replicas:
+        _append(replica, b"a")
+        await replica.close()
+    directory = replicas[0].log.directory
+    (name,) = (name for name in spu.files.list(directory) if name.endswith(".log"))
+    spu.files.open(f"{directory}/{name}").write_at(16, b"\x07")  # the magic byte of its batch
+    again = spu.again()
+    assert [(each.topic, each.partition) for each in await again.apply(*topics)] == [("t", 1), ("other", 0)]
+    assert "magic" in again.replicas.damaged[TOPIC, 0].reason
