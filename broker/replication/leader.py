@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from tailrace.protocol.ids import Epoch, SpuId
 
+from .appends import Appends
 from .entries import Entry, ReplicaLog
 from .follower_link import FollowerLink
 from .high_watermark import HighWatermark, high_watermark_at_start
@@ -73,8 +74,7 @@ class Leader:
         self._tell_at = math.inf
         """When followers are told of the high watermark that is new."""
         self._synced_end = 0
-        self._newest: Append | None = None
-        """What was sent last: what one follower gets, the next one gets too."""
+        self._appends = Appends(epoch, log, limits.append_bytes_max)
         self._was_unclean = was_unclean
         """A leader of this partition was once elected that may have lacked something: this one, or an earlier one."""
         self._ready = Ready()
@@ -336,43 +336,16 @@ class Leader:
         """Whether there was anything to send, and room."""
         if link.matched_end is None:
             return False
-        log_end = self._log.log_end
+        log_end, live = self._log.log_end, self.live_replicas.counting
         has_sent = False
         while link.sent_end < log_end and len(link.in_flight) < self._limits.appends_in_flight_max:
-            self._append(spu, link, now)
+            append = self._appends.next_from(link.sent_end, self._high_watermark.value, live)
+            end = append.entries[-1].end if append.entries else append.base
+            if end <= link.sent_end:
+                break
+            self._send_append(spu, link, append, end, now)
             has_sent = True
         return has_sent
-
-    def _append(self, spu: SpuId, link: FollowerLink, now: float) -> None:
-        """What comes next, or that there is nothing."""
-        append = self._newest
-        if (
-            append is None
-            or append.base != link.sent_end
-            or append.log_end != self._log.log_end
-            or append.high_watermark != self._high_watermark.value
-            or append.live_replicas is not self.live_replicas.counting
-        ):
-            append = self._newest = self._append_from(link.sent_end)
-        end = append.entries[-1].end if append.entries else append.base
-        self._send_append(spu, link, append, end, now)
-
-    def _append_from(self, base: int) -> Append:
-        """As many entries as one message takes, and at least one, if there is any."""
-        log = self._log
-        log_start, log_end = log.log_start, log.log_end
-        entries: list[Entry] = []
-        size = 0
-        if base < log_end:
-            for entry in log.entries(base, log_end):
-                size += entry.size
-                if entries and size > self._limits.append_bytes_max:
-                    break
-                entries.append(entry)
-        if base < log_start:  # that is deleted, and an entry may begin before the log does
-            base = min(entries[0].base, log_start) if entries else log_start
-        live = self.live_replicas.counting
-        return Append(self.epoch, base, tuple(entries), self._high_watermark.value, log_end, log_start, live)
 
     def _speak_up(self, spu: SpuId, link: FollowerLink, now: float) -> None:
         """Nothing was heard for a while: what was sent may be lost, and the answer to this will tell."""
@@ -385,8 +358,8 @@ class Leader:
             self._send_sign_of_life(spu, link, now)
 
     def _send_sign_of_life(self, spu: SpuId, link: FollowerLink, now: float) -> None:
-        log, high_watermark, live = self._log, self._high_watermark.value, self.live_replicas.counting
-        append = Append(self.epoch, link.sent_end, (), high_watermark, log.log_end, log.log_start, live)
+        live = self.live_replicas.counting
+        append = self._appends.nothing_from(link.sent_end, self._high_watermark.value, live)
         self._send_append(spu, link, append, link.sent_end, now)
 
     def _send_append(self, spu: SpuId, link: FollowerLink, append: Append, end: int, now: float) -> None:

@@ -1,0 +1,56 @@
+"""What a leader's log says next, to a follower that has it up to some offset.
+
+Followers that keep up are at the same place, so what the first one is told, the others are told too: the entries are
+looked up once.
+"""
+
+from collections.abc import Iterable
+
+from tailrace.protocol.ids import Epoch, SpuId
+
+from .entries import Entry, ReplicaLog
+from .messages import Append
+
+
+class Appends:
+    __slots__ = ("_bytes_max", "_epoch", "_log", "_newest")
+
+    def __init__(self, epoch: Epoch, log: ReplicaLog, bytes_max: int) -> None:
+        self._epoch = epoch
+        self._log = log
+        self._bytes_max = bytes_max
+        self._newest: Append | None = None
+
+    def next_from(self, base: int, high_watermark: int, live_replicas: frozenset[SpuId]) -> Append:
+        """As many entries as one message takes, and at least one, if there is any."""
+        newest, log = self._newest, self._log
+        if (
+            newest is None
+            or newest.base != base
+            or newest.log_end != log.log_end
+            or newest.high_watermark != high_watermark
+            or newest.live_replicas is not live_replicas
+        ):
+            log_start, log_end = log.log_start, log.log_end
+            entries = self._as_one_message_takes(log.entries(base, log_end))
+            if base < log_start:  # that is deleted, and an entry may begin before the log does
+                base = min(entries[0].base, log_start) if entries else log_start
+            newest = self._newest = Append(
+                self._epoch, base, entries, high_watermark, log_end, log_start, live_replicas
+            )
+        return newest
+
+    def nothing_from(self, base: int, high_watermark: int, live_replicas: frozenset[SpuId]) -> Append:
+        """A sign of life."""
+        log = self._log
+        return Append(self._epoch, base, (), high_watermark, log.log_end, log.log_start, live_replicas)
+
+    def _as_one_message_takes(self, following: Iterable[Entry]) -> tuple[Entry, ...]:
+        entries: list[Entry] = []
+        size = 0
+        for entry in following:
+            size += entry.size
+            if entries and size > self._bytes_max:
+                break
+            entries.append(entry)
+        return tuple(entries)

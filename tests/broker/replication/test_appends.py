@@ -1,0 +1,54 @@
+from replication_store import ListLog
+
+from tailrace.broker.replication.appends import Appends
+from tailrace.broker.replication.entries import Entry
+from tailrace.protocol.ids import Epoch, SpuId
+
+LIVE = frozenset({SpuId(1)})
+
+
+def _log(*ends: tuple[int, int]) -> ListLog:
+    log = ListLog()
+    for base, end in ends:
+        log.append(Entry(base, end, Epoch(1), content=base, size=10))
+    return log
+
+
+def _next(log: ListLog, base: int, *, bytes_max: int = 25) -> tuple[int, list[int]]:
+    append = Appends(Epoch(2), log, bytes_max).next_from(base, 0, LIVE)
+    return append.base, [entry.base for entry in append.entries]
+
+
+def test_one_message_takes_so_many_bytes_but_one_entry_in_any_case() -> None:
+    log = _log((0, 1), (1, 2), (2, 3))
+    assert _next(log, 0) == (0, [0, 1])
+    assert _next(log, 1) == (1, [1, 2])
+    assert _next(log, 0, bytes_max=1) == (0, [0])
+    assert _next(log, 3) == (3, [])
+
+
+def test_what_is_deleted_is_left_out_and_the_batch_with_the_log_start_is_whole() -> None:
+    log = _log((0, 2), (2, 5), (5, 6))
+    log.advance_log_start(3)
+    assert _next(log, 0) == (2, [2, 5])
+    log.advance_log_start(6)
+    assert _next(log, 0) == (6, [])
+
+
+def test_what_compaction_took_away_is_left_out() -> None:
+    assert _next(_log((0, 1), (4, 5)), 1) == (1, [4])
+
+
+def test_all_who_are_at_one_place_are_told_the_same() -> None:
+    log = _log((0, 1))
+    appends = Appends(Epoch(2), log, 25)
+    first = appends.next_from(0, 0, LIVE)
+    assert appends.next_from(0, 0, LIVE) is first
+    assert appends.next_from(0, 1, LIVE) is not first
+    log.append(Entry(1, 2, Epoch(2)))
+    assert len(appends.next_from(0, 1, LIVE).entries) == 2
+
+
+def test_a_sign_of_life_says_how_far_the_leader_is() -> None:
+    append = Appends(Epoch(2), _log((0, 1)), 25).nothing_from(0, 1, LIVE)
+    assert (append.base, append.entries, append.log_end, append.high_watermark) == (0, (), 1, 1)
