@@ -88,8 +88,6 @@ class SpecDispatcher:
                 for topic in topics.values():
                     await self._apply_topic(topic, refused)
                 if specs.is_full and not self.has_applied_all:
-                    if not self._clean:
-                        await self._recover_what_was_left()
                     self._clean = False  # storage that is attached from now on has no mark that speaks for it
                     await self._parking.park_orphans(self._topics)
                     self.has_applied_all = True
@@ -194,21 +192,6 @@ class SpecDispatcher:
         await self._replication.attend(replica)
         if log.synced_end < log.log_end:
             self._flusher.flush(replica)  # what an unclean stop left in the page cache
-
-    async def _recover_what_was_left(self) -> None:
-        """Replicas that moved away while this SPU was down are given back one day, after a clean stop that says of all
-        logs that they were closed."""
-        for topic in self._topics.values():
-            settings = self._settings_in_use.get(topic.id)
-            held = {spec.partition for spec in topic.partitions}
-            for name in self._files.list(layout.topic_directory(self._data_directory, topic.name, topic.id)):
-                if settings is not None and name.isdecimal() and int(name) not in held:
-                    directory = layout.replica_directory(self._data_directory, topic.name, topic.id, int(name))
-                    try:
-                        log = Log.open(self._files, directory, settings.log, clean=False, open_files=self._open_files)
-                        await log.close()
-                    except OSError as error:
-                        self._logger.error("log_not_closed", topic=topic.name, partition=int(name), reason=str(error))
 
     def _refuse_to_open(self, spec: PartitionSpec, reason: str) -> None:
         self._log(spec).error("replica_did_not_open", reason=reason)

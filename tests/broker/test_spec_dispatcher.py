@@ -262,21 +262,6 @@ async def test_what_was_parked_is_examined_though_the_last_stop_was_clean(spu: _
     assert undeleted.metrics.recovered_replicas == 1
 
 
-async def test_a_replica_that_moved_away_during_an_unclean_stop_is_examined_before_a_clean_one(spu: _Spu) -> None:
-    """It is given back as one of a topic that is here, and then only the clean stop before speaks for it."""
-    for replica in await spu.apply(_topic(partitions=(0, 1))):
-        _append(replica, b"a")
-    spu.files.open(f"{spu.replicas.find(TOPIC, 1).log.directory}/{0:020d}.log").append(bytes(batch(b"torn"))[:20])
-    without = spu.again(spu.files.crash("all"), clean=False)
-    (kept,) = await without.apply(_topic(partitions=(0,)))
-    await kept.close()
-    given_back = spu.again(without.files, clean=True)
-    await given_back.apply(_topic(partitions=(0, 1)))
-    replica = given_back.replicas.find(TOPIC, 1)
-    assert replica is not None
-    assert (replica.log.log_end, given_back.replicas.damaged) == (1, {})
-
-
 async def test_a_replica_that_is_given_back_knows_what_was_committed(spu: _Spu) -> None:
     both = (HERE, ELSEWHERE)
     for replica in await spu.apply(_topic(partitions=(0, 1), live=both)):
