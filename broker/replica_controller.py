@@ -54,6 +54,8 @@ class ReplicaController:
         self._context = context
         self._logger = context.logger.bind(topic=replica.topic, partition=replica.partition)
         self.entries = LogOfEntries(replica.log)
+        self._in_doubt = False
+        """The log may lack what it acknowledged, and it has not caught up since."""
         self._promise = Promise(context.promises.epoch(replica.key))
         self._high_watermark = HighWatermark(replica.high_watermark)
         """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
@@ -163,6 +165,7 @@ class ReplicaController:
             self._end_role()
             if not self._may_begin(leads):
                 return
+            self._in_doubt = self._is_in_doubt()
             kind = LeaderController if leads else FollowerController
             self._role = kind(
                 replica,
@@ -171,7 +174,7 @@ class ReplicaController:
                 self._high_watermark,
                 context,
                 self._logger,
-                in_doubt=self._is_in_doubt(),
+                in_doubt=self._in_doubt,
                 now=now,
             )
             self._role.begin(now)
@@ -275,10 +278,11 @@ class ReplicaController:
         for index, effect in enumerate(effects):
             match effect:
                 case StorePromise(epoch):
-                    await self._context.promises.promise(replica.key, epoch)
+                    await self._context.promises.promise(replica.key, epoch, in_doubt=self._in_doubt)
                 case EndDoubt():
                     await log.sync()
                     await self._context.promises.end_doubt(replica.key)
+                    self._in_doubt = False
                 case Sync():
                     await log.sync()
                 case Cut(end):

@@ -36,6 +36,8 @@ class Said(IntEnum):
     """The replica is in doubt no more."""
     ALL_IN_DOUBT = 3
     """All that have promised something before this record."""
+    IN_DOUBT = 4
+    """This one."""
 
 
 _SAID = frozenset(Said)
@@ -75,10 +77,18 @@ class Promises:
             async with self._lock:
                 await self._write_anew([])
 
-    async def promise(self, key: ReplicaKey, epoch: Epoch) -> None:
-        """Durable when this returns. Raises OSError; after a failed sync nothing is promised any more."""
+    async def promise(self, key: ReplicaKey, epoch: Epoch, *, in_doubt: bool = False) -> None:
+        """Durable when this returns. Raises OSError; after a failed sync nothing is promised any more.
+
+        `in_doubt`: the store knows nothing of the replica, and may have known it before it lost its disk.
+        """
         assert epoch >= self.epoch(key)
-        await self._keep(_record(Said.PROMISED, key, epoch))
+        promised = _record(Said.PROMISED, key, epoch)
+        if in_doubt and key not in self._in_doubt:
+            await self._keep(_record(Said.IN_DOUBT, key), promised)
+            self._in_doubt.add(key)
+        else:
+            await self._keep(promised)
         self._epochs[key] = max(epoch, self.epoch(key))
 
     async def end_doubt(self, key: ReplicaKey) -> None:
@@ -90,7 +100,7 @@ class Promises:
     async def doubt_all(self) -> None:
         """The store stopped in a way that may have taken the end of every log here."""
         await self._keep(_record(Said.ALL_IN_DOUBT, _NOBODY))
-        self._in_doubt = set(self._epochs)
+        self._in_doubt |= self._epochs.keys()
 
     def forget(self, topic_id: UUID) -> None:
         """The topic's storage is gone. The file forgets it when it is written anew."""
@@ -122,11 +132,13 @@ class Promises:
             self._epochs[key] = Epoch(epoch)
         elif kind == Said.SURE:
             self._in_doubt.discard(key)
+        elif kind == Said.IN_DOUBT:
+            self._in_doubt.add(key)
         elif kind == Said.ALL_IN_DOUBT:
-            self._in_doubt = set(self._epochs)
+            self._in_doubt |= self._epochs.keys()
 
-    async def _keep(self, record: bytes) -> None:
-        self._unwritten.append(record)
+    async def _keep(self, *records: bytes) -> None:
+        self._unwritten += records
         self._told = number = self._told + 1
         async with self._lock:
             if self._failure is not None:
@@ -158,11 +170,8 @@ class Promises:
         self._durable = number
 
     async def _write_anew(self, newest: list[bytes]) -> None:
-        # Those in doubt stand before the record that says so of all that came before it.
-        sure = [key for key in self._epochs if key not in self._in_doubt]
-        records = [_record(Said.PROMISED, key, self._epochs[key]) for key in self._in_doubt if key in self._epochs]
-        records.append(_record(Said.ALL_IN_DOUBT, _NOBODY))
-        records += [_record(Said.PROMISED, key, self._epochs[key]) for key in sure]
+        records = [_record(Said.PROMISED, key, epoch) for key, epoch in self._epochs.items()]
+        records += [_record(Said.IN_DOUBT, key) for key in self._in_doubt]
         records += newest  # those who wait for them have not noted them yet
         await self._files.replace(self._path, PROMISES_MAGIC + b"".join(records))
         self._file = self._files.open(self._path)

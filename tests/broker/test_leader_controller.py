@@ -87,3 +87,24 @@ async def test_with_flush_messages_1_what_is_acknowledged_is_on_all_disks(autoju
         await wire.settle()
         assert waiter.answer is True
         assert [store.log.synced_end for store in wire.stores.values()] == [1, 1, 1]
+
+
+async def test_a_store_that_lost_its_disk_does_not_count_until_it_has_caught_up(autojump_clock: object) -> None:
+    """Also if several leaders come and go until then."""
+    async with wire_of(3, replication_policy="majority") as wire:
+        produce(wire.stores[1], b"a")
+        await trio.sleep(1)
+        wire.part(3)
+        waiter = produce(wire.stores[1], b"b")
+        await trio.sleep(1)
+        assert waiter.answer is True
+        first = wire.kill(1)
+        wire.kill(2)
+        await wire.start(2)
+        wire.join(3)
+        leader = await wire.elect(3)
+        await trio.sleep(5)
+        assert leader.replica.is_merging
+        await wire.restart(first)
+        await trio.sleep(5)
+        assert leader.values() == wire.stores[2].values() == [b"a", b"b"]

@@ -187,3 +187,17 @@ async def test_what_a_killed_process_had_not_synced_is_on_the_disk_before_it_cou
     await found.promise(B, Epoch(1))
     again = reopened(disk)
     assert (again.epoch(A), again.epoch(B), again.is_in_doubt(A)) == (4, 1, False)
+
+
+async def test_a_replica_that_promises_in_doubt_stays_so_until_it_has_caught_up() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(3), in_doubt=True)
+    await promises.promise(A, Epoch(4), in_doubt=True)
+    await promises.promise(B, Epoch(3))
+    await promises.settle()  # written anew
+    again = reopened(disk)
+    assert [(again.epoch(key), again.is_in_doubt(key)) for key in (A, B)] == [(4, True), (3, False)]
+    await promises.end_doubt(A)
+    assert not reopened(disk).is_in_doubt(A)
