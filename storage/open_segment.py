@@ -190,14 +190,20 @@ class OpenSegment:
         return self.reader.headers(self.position_of(start), self.summary.size, end)
 
     def position_of(self, offset: int) -> int:
-        """Where the batch that holds the offset starts."""
+        """Where the first batch starts that does not end before the offset."""
         summary, recent = self.summary, self._recent
         if offset >= summary.end:
             return summary.size
-        index = offset_index.last_at_or_before(recent, max(0, offset - summary.base))
-        if index >= 0:
-            return offset_index.position_of(recent[index])
-        return self.reader.position_of(offset, summary.size)
+        relative_offset = max(0, offset - summary.base)
+        index = offset_index.last_at_or_before(recent, relative_offset)
+        if index < 0:
+            return self.reader.position_of(offset, summary.size)
+        position = offset_index.position_of(recent[index])
+        if index + 1 == len(recent) or relative_offset == offset_index.relative_offset_of(recent[index]):
+            return position
+        # A leader that has compacted hands on batches with gaps between them: the offset may lie in one.
+        header = self.reader.header_at(position)
+        return position if offset < header.next_offset else position + header.size
 
     def _cut_range(self, start: int, stop: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
         recent = self._recent

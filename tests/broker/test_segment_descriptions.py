@@ -137,6 +137,17 @@ async def test_other_records_are_another_content() -> None:
     assert await one.content(0, 2) != await other.content(0, 2)
 
 
+async def test_a_range_may_end_in_a_gap_that_compaction_left() -> None:
+    holder = Holder()
+    holder.append(0, b"a")
+    data = bytearray(batch(b"b"))
+    stamp(data, 0, 5, 0)
+    holder.log.append(data, read_header(data))
+    assert await holder.content(0, 4) == await holder.content(0, 1) is not None
+    assert await holder.content(1, 4) is not None
+    assert await holder.content(0, 6) != await holder.content(0, 4)
+
+
 async def test_what_does_not_lie_in_the_log_as_a_whole_has_no_content() -> None:
     holder = await _recovered()
     assert [await holder.content(*each) for each in ((0, 6), (5, 5), (4, 2))] == [None] * 3

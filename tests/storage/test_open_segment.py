@@ -50,6 +50,21 @@ async def test_every_offset_is_found_with_its_batch(files: SimulatedFiles, count
 
 
 @pytest.mark.parametrize("count", [10, 700])
+async def test_an_offset_in_a_gap_is_found_with_the_batch_behind_it(files: SimulatedFiles, count: int) -> None:
+    segment = _segment(files, 1)
+    for number in range(1, count):
+        batch = make_batch(50 + 5 * number, 2, size=70)
+        segment.append(batch, header_of(batch))
+    for number in range(1, count):
+        gap = range(50 + 5 * number - 3, 50 + 5 * number)
+        for offset in gap:
+            assert _span(segment.read(offset, 70, segment.end, at_least_one=False)) == (70 * number, 70)
+            assert [header.base_offset for header, _ in segment.headers(offset, gap.stop + 1)] == [gap.stop]
+            assert list(segment.headers(offset, gap.stop)) == []
+            assert _span(segment.read(50, 10**6, offset, at_least_one=False)) == (0, 70 * number)
+
+
+@pytest.mark.parametrize("count", [10, 700])
 async def test_nothing_is_read_past_the_limit(files: SimulatedFiles, count: int) -> None:
     segment = _segment(files, count)
     for up_to in (50, 51, 52, 60, segment.end - 1):
