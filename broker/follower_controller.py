@@ -71,6 +71,9 @@ class FollowerController:
 
     # what happened
 
+    def on_settings(self, now: float) -> None:
+        self.core.syncs_before_acknowledging = self._replica.syncs_before_acknowledging
+
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:
         core = self.core
         if not from_leader or spu != core.leader:

@@ -122,6 +122,8 @@ class LeaderController:
         self.core.on_live_replicas(spec.epoch, spec.version, spec.live_incarnations, now)
 
     def on_settings(self, now: float) -> None:
+        self.core.syncs_before_acknowledging = self._replica.syncs_before_acknowledging
+        self.core.on_synced(self._replica.log.synced_end, now)
         self.core.use_policy(_policy_of(self._replica), _lag_limits_of(self._replica), now)
 
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:

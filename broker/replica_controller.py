@@ -120,7 +120,7 @@ class ReplicaController:
         self.tell(lambda role, now: role.core.on_compacted() if isinstance(role, LeaderController) else None)
 
     def on_settings(self) -> None:
-        self.tell(lambda role, now: role.on_settings(now) if isinstance(role, LeaderController) else None)
+        self.tell(lambda role, now: role.on_settings(now))
 
     def on_offline(self) -> None:
         """The replica's disk has failed: whoever waits was told, and nothing more comes from here."""

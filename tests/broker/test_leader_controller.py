@@ -2,6 +2,8 @@ import pytest
 import trio
 from replicating import code_of, logs, produce, wire_of
 
+from tailrace.broker.topic_settings import settings_of
+from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import ErrorCode
 
 
@@ -87,6 +89,29 @@ async def test_with_flush_messages_1_what_is_acknowledged_is_on_all_disks(autoju
         await wire.settle()
         assert waiter.answer is True
         assert [store.log.synced_end for store in wire.stores.values()] == [1, 1, 1]
+
+
+async def test_flush_messages_counts_from_the_moment_it_is_altered(autojump_clock: object) -> None:
+    async with wire_of(3) as wire:
+        leader = wire.stores[1]
+        assert leader.replica.replication is not None
+        produce(leader, b"a")
+        await trio.sleep(1)
+        await leader.log.sync()
+        for flush_messages in ("1", "1000"):
+            settings = settings_of({"flush.messages": flush_messages}, BrokerConfigs({}))
+            for store in wire.stores.values():
+                store.replica.use_settings(settings)
+            waiter = produce(leader, b"b")
+            await trio.sleep(1)
+            if flush_messages == "1":
+                assert waiter.answer is None
+                await leader.log.sync()
+                leader.replica.replication.on_synced()
+                await wire.settle()
+                assert [store.log.synced_end for store in wire.stores.values()] == [2, 2, 2]
+            assert waiter.answer is True
+        assert [store.log.synced_end for store in wire.stores.values()] == [2, 2, 2]
 
 
 async def test_a_store_that_lost_its_disk_does_not_count_until_it_has_caught_up(autojump_clock: object) -> None:
