@@ -683,7 +683,8 @@ class Cluster:
         role = store.role
         if store.is_outdated and role is not None and role.epoch >= self.truth.unclean_epoch:
             if isinstance(role, Follower):
-                store.is_outdated = not (role.is_compared and role.matched_end >= store.high_watermark.value)
+                known_from = max(store.high_watermark.value, self.stores[role.leader].log.log_start)
+                store.is_outdated = not (role.is_compared and role.matched_end >= known_from)
             else:
                 store.is_outdated = False
 
