@@ -4,6 +4,7 @@ The SC may be away at any time. Requests to it wait, within the caller's patienc
 from what it said last. Whatever it says after a reconnect begins with everything, so nothing has to be remembered here.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -102,6 +103,9 @@ class ScConnection:
         """While this SPU is registered on it."""
         self._leaving = False
         self._ended = False
+        self.lease_end = -math.inf
+        """Until then nobody else is given what this SPU leads. Only a renewal counts: by then the specs that the SC has
+        sent on this connection are here."""
         self._changed = trio.Event()
         self._said: dict[Address, str] = {}
         """What was logged last of why there is no connection, by whom it was tried with: of several, only one leads."""
@@ -260,6 +264,7 @@ class ScConnection:
                 link.close(f"the lease was refused: {ErrorCode(answer.error_code).name}")
                 return
             renewed = asked  # counted from the sending, as the SC counts it from the receipt
+            self.lease_end = renewed + lease_seconds
 
     # what is said
 

@@ -106,6 +106,7 @@ class Spu:
         self._process = str(seams.chance.uuid())
         self._peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
+        self.sc: ScConnection
         self.forwarding: Forwarding
         self.producer_ids: ProducerIds
 
@@ -135,6 +136,11 @@ class Spu:
         self._peers.flush()
 
     # what handlers call
+
+    def is_sure_to_lead(self, replica: Replica) -> bool:
+        """Without a lease others may lead by now, and know more: a leader serves on, but gives no verdict that a
+        client cannot take back."""
+        return replica.is_alone or trio.current_time() < self.sc.lease_end
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
         return await self.forwarding.create_topics(topics)
@@ -193,6 +199,7 @@ class Spu:
             replication = self._replication(nursery, live_replicas)
             receiver = self._receiver(nursery, replication, live_replicas)
             sc = self._connection(receiver, [_endpoint(*each) for each in public], private)
+            self.sc = sc
             self.forwarding = Forwarding(sc, self.cluster, self._mirror)
             self.producer_ids = ProducerIds(partial(allocate_from, sc.request))
             nursery.start_soon(sc.run)

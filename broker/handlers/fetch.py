@@ -190,9 +190,11 @@ class Fetch:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} is unknown")
             # The epoch itself may be unknown: where it was recovered at a later one, its records carry that.
             if end < offset:
+                self._check_verdict(replica)
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data
         if not replica.log.log_start <= offset <= replica.log.log_end:
+            self._check_verdict(replica)
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is outside the log")
         bytes_max = min(wanted.bytes_max, bytes_left)
         if offset < replica.readable_end and (bytes_max > 0 or at_least_one):
@@ -203,6 +205,11 @@ class Fetch:
             if found is not None:
                 data.records = found
         return data
+
+    def _check_verdict(self, replica: Replica) -> None:
+        """A consumer that is ahead may have read from another leader."""
+        if replica.is_leader and not self._spu.is_sure_to_lead(replica):
+            raise replica.not_leader()
 
     def response(self, reading: Reading) -> FetchResponse:
         self.done = True

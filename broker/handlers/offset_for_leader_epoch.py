@@ -34,6 +34,8 @@ def handle(spu: "Spu", context: RequestContext, request: OffsetForLeaderEpochReq
 def _answer(spu: "Spu", topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
         replica = spu.replicas.leading(topic, asked.partition, asked.current_leader_epoch)
+        if asked.leader_epoch > replica.spec.epoch and not spu.is_sure_to_lead(replica):
+            raise replica.not_leader()  # that epoch has been, and this leader has not heard of it
         epoch, end = _end_of(replica, asked.leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=asked.partition, error_code=error.code)

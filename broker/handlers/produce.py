@@ -22,9 +22,10 @@ from tailrace.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from tailrace.protocol.produced_batch import admit
-from tailrace.protocol.record_batch import LOG_OVERHEAD, TRANSACTIONAL, stamp
+from tailrace.protocol.record_batch import LOG_OVERHEAD, TRANSACTIONAL, BatchHeader, stamp
 from tailrace.protocol.records import NO_TIMESTAMP
 from tailrace.server.request_context import RequestContext
+from tailrace.storage.producer_state import AppendedBatch
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
@@ -90,6 +91,16 @@ def _check_enough_replicas(replica: Replica) -> None:
         raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{live} live replicas; min.insync.replicas is {wanted}")
 
 
+def _earlier(spu: "Spu", replica: Replica, header: BatchHeader) -> AppendedBatch | None:
+    """The same batch, if it was stored before."""
+    try:
+        return replica.log.producers.check(header)
+    except KafkaError:
+        if spu.is_sure_to_lead(replica):
+            raise
+        raise replica.not_leader() from None  # another leader may have stored what seems to be missing
+
+
 def _append(
     spu: "Spu", replica: Replica, data: PartitionProduceData, api_version: int
 ) -> tuple[PartitionProduceResponse, int]:
@@ -99,7 +110,7 @@ def _append(
     if header.attributes & TRANSACTIONAL:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     log = replica.log
-    if header.producer_id >= 0 and (earlier := log.producers.check(header)) is not None:
+    if header.producer_id >= 0 and (earlier := _earlier(spu, replica, header)) is not None:
         base_offset = earlier.base_offset
         needed = earlier.last_offset + 1
     else:

@@ -115,6 +115,19 @@ async def test_the_lease_is_renewed_as_often_as_told(autojump_clock: object) -> 
         assert sc.heartbeats == 10
 
 
+async def test_there_is_a_lease_from_the_first_renewal_until_one_is_missed(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        await sc.registered()
+        assert spu.connection.lease_end < trio.current_time()
+        await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
+        renewed = spu.connection.lease_end - LEASE_MS / 1000
+        assert trio.current_time() - 0.2 < renewed < trio.current_time()
+        sc.answers[InternalApiKey.RENEW_LEASE] = lambda message: None
+        await trio.sleep(10 * LEASE_MS / 1000)
+        assert spu.connection.lease_end < trio.current_time()
+
+
 async def test_it_waits_for_a_controller_and_comes_back_when_the_connection_broke(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with _running(network) as spu:

@@ -349,3 +349,18 @@ def _add_follower_in_rack_b(running: RunningSpu) -> None:
     replica.use_spec(replace(replica.spec, live_replicas=(SpuId(1), SpuId(2))))
     replica.follower_end = {SpuId(2): replica.log.log_end}.get
     running.spu.cluster.put_spu(SpuSpec(SpuId(2), "b"))
+
+
+@pytest.mark.parametrize("last_fetched_epoch", [-1, 0])
+async def test_a_leader_without_a_lease_sends_no_consumer_back(autojump_clock: object, last_fetched_epoch: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        ahead = fetch(wanted(3, last_fetched_epoch=last_fetched_epoch))
+        running.spu.replicas.leading("t", 0).is_alone = False
+        running.spu.sc.lease_end = trio.current_time()
+        assert only(await ask(client, ahead)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        running.spu.sc.lease_end = trio.current_time() + 1
+        answer = only(await ask(client, ahead))
+        assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or answer.diverging_epoch is not None

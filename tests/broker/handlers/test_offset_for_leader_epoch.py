@@ -69,3 +69,23 @@ async def test_a_leader_that_is_still_asking_others_says_nothing_of_the_end(auto
         assert await ask() == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
         replica.is_merging = False
         assert await ask() == (0, 3)
+
+
+async def test_a_leader_without_a_lease_may_not_have_heard_of_an_epoch(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        partition = OffsetForLeaderPartition(partition=0, current_leader_epoch=0, leader_epoch=1)
+        request = OffsetForLeaderEpochRequest(
+            replica_id=-1, topics=[OffsetForLeaderTopic(topic="t", partitions=[partition])]
+        )
+
+        async def ask() -> int:
+            answer = await client.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request)
+            return int(answer.topics[0].partitions[0].error_code)
+
+        running.spu.replicas.leading("t", 0).is_alone = False
+        running.spu.sc.lease_end = trio.current_time()
+        assert await ask() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        running.spu.sc.lease_end = trio.current_time() + 1
+        assert await ask() == ErrorCode.NONE

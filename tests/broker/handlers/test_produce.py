@@ -134,6 +134,21 @@ async def test_a_repeated_batch_gets_its_first_offset_and_is_stored_once(autojum
         assert bounds(running) == (0, 2)
 
 
+async def test_a_leader_without_a_lease_takes_no_gap_for_a_loss(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        first, gap = (batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 3))
+        await ask(client, request(first))
+        running.spu.replicas.leading("t", 0).is_alone = False
+        running.spu.sc.lease_end = trio.current_time()
+        (refused,) = await ask(client, request(gap))
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        running.spu.sc.lease_end = trio.current_time() + 1
+        (refused,) = await ask(client, request(gap))
+        assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
 async def test_a_topic_may_give_its_own_time_and_compression(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t", configs={"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"})
