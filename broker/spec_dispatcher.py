@@ -219,7 +219,8 @@ class SpecDispatcher:
         """The replicas stop, and the storage of topics of which nothing is left here is parked."""
         replicas = [replica for spec in gone if (replica := self._replicas.remove(spec)) is not None]
         for replica in replicas:
-            replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{replica.topic} was deleted"))
+            reason = f"{replica.topic}-{replica.partition} was deleted, or moved to other SPUs"
+            replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
         for replica in replicas:
             await self._replication.leave(replica)
             self._high_watermarks[replica.key] = replica.high_watermark  # it may be given back
