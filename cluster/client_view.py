@@ -68,3 +68,18 @@ def leader_error(online: frozenset[SpuId], partition: PartitionSpec) -> ErrorCod
 def leader_told(online: frozenset[SpuId], partition: PartitionSpec) -> SpuId:
     """Nobody when it is away: clients look for whoever is named among the brokers, and some fail over its absence."""
     return partition.leader if partition.leader in online else NO_LEADER
+
+
+def in_sync_told(online: frozenset[SpuId], partition: PartitionSpec) -> list[int]:
+    """The live replicas that are there. One that is away may stay in the stored set, so that it can be elected when it
+    returns; when none is there, all are named, as Kafka goes on to name the last ones."""
+    live = partition.live_replicas
+    if online.issuperset(live):
+        return list(live)
+    return [spu for spu in live if spu in online] or list(live)
+
+
+def electable_told(online: frozenset[SpuId], partition: PartitionSpec) -> list[int]:
+    """The other live replicas: away, and with all that was committed (Kafka's eligible leader replicas)."""
+    in_sync = in_sync_told(online, partition)
+    return [spu for spu in partition.live_replicas if spu not in in_sync]

@@ -7,7 +7,15 @@
 - Any client may describe a topic, so its authorized operations are all there are.
 """
 
-from tailrace.cluster.client_view import TOPIC_OPERATIONS, leader_error, leader_told, offline_replicas, online_spus
+from tailrace.cluster.client_view import (
+    TOPIC_OPERATIONS,
+    electable_told,
+    in_sync_told,
+    leader_error,
+    leader_told,
+    offline_replicas,
+    online_spus,
+)
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.cluster.topic_names import INTERNAL_TOPICS, check_topic_name
@@ -78,8 +86,8 @@ def _described(
                 leader_id=leader_told(online, partition),
                 leader_epoch=partition.epoch,
                 replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.live_replicas),
-                eligible_leader_replicas=[],
+                isr_nodes=in_sync_told(online, partition),
+                eligible_leader_replicas=electable_told(online, partition),
                 last_known_elr=[],
                 offline_replicas=offline_replicas(online, partition),
             )

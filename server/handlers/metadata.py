@@ -14,6 +14,7 @@ from tailrace.cluster.client_view import (
     OPERATIONS_UNKNOWN,
     TOPIC_OPERATIONS,
     brokers,
+    in_sync_told,
     leader_error,
     leader_told,
     offline_replicas,
@@ -125,7 +126,7 @@ def _described(online: frozenset[SpuId], topic: TopicSpec) -> MetadataResponseTo
                 leader_told(online, partition),
                 partition.epoch,
                 list(partition.replicas),
-                list(partition.live_replicas),
+                in_sync_told(online, partition),
                 offline_replicas(online, partition),
             )
             for partition in topic.partitions

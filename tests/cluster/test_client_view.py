@@ -1,8 +1,14 @@
+from dataclasses import replace
+
+import pytest
+
 """Addresses that fit the client's listener, and what is said of replicas that are away."""
 
 from tailrace.cluster.client_view import (
     ConnectedListener,
     brokers,
+    electable_told,
+    in_sync_told,
     leader_error,
     leader_told,
     offline_replicas,
@@ -64,3 +70,19 @@ def test_a_partition_without_a_leader_says_so() -> None:
 def test_a_leader_that_is_away_is_not_named() -> None:
     assert leader_told(online_spus(cluster()), partition(AWAY)) == NO_LEADER
     assert leader_told(online_spus(cluster()), partition(ONE)) == ONE
+
+
+@pytest.mark.parametrize(
+    ("live", "in_sync", "electable"),
+    [
+        ((ONE, TWO), [1, 2], []),
+        ((ONE, AWAY, TWO), [1, 2], [4]),
+        ((AWAY,), [4], []),
+    ],
+    ids=["all there", "one away", "none there"],
+)
+def test_live_replicas_that_are_away_may_be_elected_and_are_not_in_sync(
+    live: tuple[SpuId, ...], in_sync: list[int], electable: list[int]
+) -> None:
+    online, told = online_spus(cluster()), replace(partition(ONE), live_replicas=live)
+    assert (in_sync_told(online, told), electable_told(online, told)) == (in_sync, electable)
