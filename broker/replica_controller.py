@@ -126,8 +126,17 @@ class ReplicaController:
         """The replica's disk has failed: whoever waits was told, and nothing more comes from here."""
         if isinstance(self._role, LeaderController):
             self._context.live_replicas.give_up(self._replica.key, self._replica.spec.epoch)
+        if self._replica.log.has_failed:
+            self._context.nursery.start_soon(self._note_failed_disk)
         if not self._is_busy:
             self._end_role()
+
+    async def _note_failed_disk(self) -> None:
+        """Until the next start has said so itself, everybody takes this store for one that has what it acknowledged."""
+        try:
+            await self._context.promises.note_failed_disk()
+        except OSError as error:
+            self._logger.error("failed_disk_not_noted", reason=str(error))
 
     def tell(self, event: Event) -> None:
         """Something rarer than that."""

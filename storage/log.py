@@ -122,6 +122,11 @@ class Log:
         return self._disk.unsynced_bytes
 
     @property
+    def has_failed(self) -> bool:
+        """Nobody knows what of it the disk has: it refuses everything."""
+        return self._disk.failure is not None
+
+    @property
     def wants_sync(self) -> bool:
         """A segment was sealed and is not on the disk yet: what is over should not wait for the flush policy."""
         sealed = self._segments.sealed

@@ -38,6 +38,8 @@ class Said(IntEnum):
     """All that have promised something before this record."""
     IN_DOUBT = 4
     """This one."""
+    DISK_FAILED = 5
+    """The page cache may have lost what was written, though the machine went on."""
 
 
 _SAID = frozenset(Said)
@@ -50,6 +52,8 @@ class Promises:
         self._path = promises_path(data_directory)
         self._epochs: dict[ReplicaKey, Epoch] = {}
         self._in_doubt: set[ReplicaKey] = set()
+        self.has_disk_failed = False
+        """A process before this one could not bring everything to the disk: its store is not to be trusted."""
         self._records = 0
         self._unwritten: list[bytes] = []
         self._told = 0
@@ -102,6 +106,17 @@ class Promises:
         await self._keep(_record(Said.ALL_IN_DOUBT, _NOBODY))
         self._in_doubt |= self._epochs.keys()
 
+    async def note_failed_disk(self) -> None:
+        """What was not synced may be gone, although the machine goes on."""
+        await self._keep(_record(Said.DISK_FAILED, _NOBODY))
+
+    async def trust_disk(self) -> None:
+        """What was noted of a failure has had its consequences."""
+        if self.has_disk_failed:
+            self.has_disk_failed = False
+            async with self._lock:
+                await self._write_anew([])
+
     def forget(self, topic_id: UUID) -> None:
         """The topic's storage is gone. The file forgets it when it is written anew."""
         for key in [key for key in self._epochs if key[0] == topic_id]:
@@ -134,6 +149,8 @@ class Promises:
             self._in_doubt.discard(key)
         elif kind == Said.IN_DOUBT:
             self._in_doubt.add(key)
+        elif kind == Said.DISK_FAILED:
+            self.has_disk_failed = True
         elif kind == Said.ALL_IN_DOUBT:
             self._in_doubt |= self._epochs.keys()
 
@@ -172,6 +189,8 @@ class Promises:
     async def _write_anew(self, newest: list[bytes]) -> None:
         records = [_record(Said.PROMISED, key, epoch) for key, epoch in self._epochs.items()]
         records += [_record(Said.IN_DOUBT, key) for key in self._in_doubt]
+        if self.has_disk_failed:
+            records.append(_record(Said.DISK_FAILED, _NOBODY))
         records += newest  # those who wait for them have not noted them yet
         await self._files.replace(self._path, PROMISES_MAGIC + b"".join(records))
         self._file = self._files.open(self._path)

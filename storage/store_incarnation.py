@@ -2,7 +2,8 @@
 
 Whoever knows that this store had something knows it of an incarnation. Logs that were closed are whole, and so are
 those of a process that was killed while the machine went on: what it wrote is in the page cache, or on the disk. Only
-when the machine itself stopped in between may the ends of logs be missing.
+when the machine itself stopped in between may the ends of logs be missing, or when the disk had failed: what could not
+be written the page cache drops one day.
 """
 
 from uuid import UUID
@@ -27,13 +28,15 @@ async def take_store_incarnation(
     path = store_path(data_directory)
     boot = files.boot_id()
     known = read_store(files, data_directory)
-    if known is not None and (clean or (boot and known[1] == boot)):
+    is_whole = clean or (boot and known is not None and known[1] == boot and not promises.has_disk_failed)
+    if known is not None and is_whole:
         incarnation = known[0]
     else:
         incarnation = str(new)
         await promises.doubt_all()
     if known != (incarnation, boot):
         await files.replace(path, _line(incarnation, boot))
+    await promises.trust_disk()
     return incarnation
 
 

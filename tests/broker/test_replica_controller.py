@@ -149,3 +149,17 @@ def _damage_header(store: Store, position: int) -> None:
     directory = store.log.directory
     (name,) = (name for name in store.files.list(directory) if name.endswith(".log"))
     store.files.open(f"{directory}/{name}").write_at(position + 16, b"\x07")
+
+
+async def test_that_a_sync_failed_is_remembered(autojump_clock: object) -> None:
+    async with wire_of(3) as wire:
+        store = wire.stores[2]
+        produce(wire.stores[1], b"a")
+        await wire.settle()
+        store.files.syncs_fail = True
+        with pytest.raises(OSError, match="broken"):
+            await store.log.sync()
+        store.files.syncs_fail = False
+        store.replica.go_offline("sync failed")
+        await wire.settle()
+        assert Promises(store.files.after_kill(), "/data").has_disk_failed

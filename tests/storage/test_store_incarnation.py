@@ -55,3 +55,22 @@ async def test_a_file_that_cannot_be_believed_makes_a_new_incarnation() -> None:
     disk = await used()
     disk.open(f"{DATA}/store").write_at(20, b"x")
     assert await started(disk, SECOND, clean=True) == (str(SECOND), True)
+
+
+async def test_what_a_disk_failed_to_write_may_be_gone_although_the_machine_went_on() -> None:
+    disk = await used()
+    await Promises(disk, DATA).note_failed_disk()
+    assert await started(disk, SECOND) == (str(SECOND), True)
+    assert await started(disk.after_kill(), UUID(int=13)) == (str(SECOND), True)
+
+
+async def test_a_start_that_is_interrupted_after_a_failed_disk_is_made_up_for_by_the_next() -> None:
+    disk = await used()
+    await Promises(disk, DATA).note_failed_disk()
+    states: list[SimulatedFiles] = []
+    disk.on_operation = lambda: states.append(disk.after_kill())
+    await started(disk, SECOND)
+    disk.on_operation = lambda: None
+    assert len(states) > 3
+    for state in states:
+        assert (await started(state, UUID(int=13)))[0] in (str(SECOND), str(UUID(int=13)))
