@@ -1,8 +1,8 @@
+"""Addresses that fit the client's listener, and what is said of replicas that are away."""
+
 from dataclasses import replace
 
 import pytest
-
-"""Addresses that fit the client's listener, and what is said of replicas that are away."""
 
 from tailrace.cluster.client_view import (
     ConnectedListener,
