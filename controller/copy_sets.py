@@ -8,7 +8,7 @@ stays: so every store knows by the epoch of whom it hears who belongs to the par
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import NO_EPOCH, SpuId
 
 from .election import elected_cleanly, is_sure, with_live_replicas
 from .objects import Partition, PartitionResolution, PartitionSpec, Spu
@@ -19,9 +19,13 @@ Row = tuple[SpuId, ...]
 
 def next_copy_set(partition: Partition, wanted: Row, spus: Spus) -> Partition:
     """The partition with the next step done, if there is one to do now. It takes a leader that has reported: one thing
-    goes on after the other."""
+    goes on after the other. Where there never was a leader, there is nothing to copy."""
     spec = partition.spec
-    if spec == PartitionSpec(wanted[0], wanted) or partition.status.resolution is not PartitionResolution.ONLINE:
+    if spec == PartitionSpec(wanted[0], wanted):
+        return partition
+    if partition.status.epoch == NO_EPOCH:
+        return replace(partition, spec=PartitionSpec(wanted[0], wanted))
+    if partition.status.resolution is not PartitionResolution.ONLINE:
         return partition
     missing = tuple(spu for spu in wanted if spu not in spec.replicas)
     if missing:

@@ -96,6 +96,13 @@ def test_the_preferred_leader_may_be_another_without_an_election() -> None:
     assert (after.spec, after.status) == (PartitionSpec(TWO, (TWO, ONE)), before.status)
 
 
+def test_what_was_never_led_has_its_replicas_at_once() -> None:
+    before = partition((ONE, TWO), ())
+    before = replace(before, status=PartitionStatus(PartitionResolution.OFFLINE))
+    after = next_copy_set(before, (THREE, FOUR), spus(3))
+    assert after == replace(before, spec=PartitionSpec(THREE, (THREE, FOUR)))
+
+
 @pytest.mark.parametrize("resolution", [each for each in PartitionResolution if each.value != "Online"])
 def test_nothing_changes_while_there_is_an_election(resolution: PartitionResolution) -> None:
     before = partition((ONE, TWO), (ONE, TWO))
