@@ -15,6 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import NO_EPOCH
 from tailrace.runtime.settings import ELECTION_WAIT_RESPONSE_SECONDS
 
 from .action_dispatcher import ActionDispatcher
@@ -152,7 +153,17 @@ class Workflow:
             partition, before = event.object, self.local.partitions.get((event.object.topic_id, event.object.number))
             if before is not None and partition.status.epoch > before.status.epoch:
                 self.counts.elections += 1
-                self.counts.unclean_elections += is_unclean(before, partition)
+                if is_unclean(before, partition):
+                    self.counts.unclean_elections += 1
+                    self._log(partition).warning("leader_elected_uncleanly", before=before.status.leader)
+                elif before.status.epoch != NO_EPOCH:
+                    self._log(partition).info("leader_elected", before=before.status.leader)
+
+    def _log(self, partition: Partition) -> FilteringBoundLogger:
+        status = partition.status
+        return self._logger.bind(
+            topic=partition.topic, partition=partition.number, leader=status.leader, epoch=status.epoch
+        )
 
     def _use_broker_configs(self, event: Stored | Removed) -> None:
         """Those set for all SPUs count for what the SC decides, too."""

@@ -47,6 +47,25 @@ async def test_the_log_shows_each_stage_of_the_workflow() -> None:
         assert stage in stages
 
 
+async def test_elections_are_counted_and_told_but_for_the_first() -> None:
+    store = MemoryStore()
+    await put(store, *registered(1, 2))
+    with capture_logs() as logs:
+        async with running_workflow(store) as running:
+            await running.connect(1, 2)
+            (made,) = await running.administration.create_topics([NewTopic("t", 1, 2)])
+            assert not isinstance(made, KafkaError)
+            (partition,) = running.workflow.local.partitions.values()
+            leader = partition.status.leader
+            await running.lose(leader)
+            local = running.workflow.local
+            await running.workflow.writes.until(lambda: next(iter(local.partitions.values())).status.epoch == 1)
+            assert (running.workflow.counts.elections, running.workflow.counts.unclean_elections) == (2, 0)
+    (told,) = [log for log in logs if log["event"].startswith("leader_elected")]
+    assert (told["topic"], told["partition"], told["leader"], told["epoch"]) == ("t", 0, 3 - leader, 1)
+    assert (told["before"], told["event"]) == (leader, "leader_elected")
+
+
 async def test_configs_that_this_version_does_not_know_stop_nobody() -> None:
     store = MemoryStore()
     await put(store, ConfigOverrides("", {"num.partitions": "plenty"}))
