@@ -281,8 +281,8 @@ CATALOGUE: dict[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None
 """By name: how often, compared with the others, and what it does."""
 
 
-def plan(chance: Random, *, count: int, begins: float, ends: float) -> list[Fault]:
-    names = list(CATALOGUE)
+def plan(chance: Random, names: Sequence[str], *, count: int, begins: float, ends: float) -> list[Fault]:
+    """Of the kinds with these names."""
     weights = [CATALOGUE[name][0] for name in names]
     faults = []
     for _ in range(count):

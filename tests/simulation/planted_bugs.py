@@ -9,22 +9,24 @@ import pytest
 from tailrace.broker import spu as spu_module
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.replicas import Replica
-from tailrace.broker.replication import recovery
+from tailrace.broker.replication import leader
 from tailrace.broker.replication.entries import Entry
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import Append, SealReply
 from tailrace.broker.replication.policy import Live, Quorum
-from tailrace.broker.replication.sealing import Promise, Sealing
+from tailrace.broker.replication.sealing import Sealing
 from tailrace.controller import election
-from tailrace.protocol.ids import NO_EPOCH, Epoch
+from tailrace.protocol.ids import Epoch
 from tailrace.storage import open_segment, producer_snapshots, promises
 from tailrace.storage.layout import store_path
-from tailrace.storage.log import Log
 from tailrace.storage.log_disk import LogDisk
 from tailrace.storage.producer_state import ProducerStates
 from tailrace.storage.promises import Promises, Said
+
+from .faults import CATALOGUE
+from .runner import Task
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -34,8 +36,13 @@ class PlantedBug:
     plant: Plant
     policy: str = "live"
     replicas: int = 3
-    first_seed: int = 0
-    """Where what it takes is rare, seeds are looked through from here on."""
+    faults: tuple[str, ...] = tuple(CATALOGUE)
+    """What goes wrong in the seeds in which it is looked for."""
+    topic: tuple[tuple[str, str], ...] = ()
+    """What the topic's configs are in these."""
+
+    def task(self, seed: int) -> Task:
+        return Task(seed, self.policy, self.replicas, kinds=self.faults, topic=self.topic)
 
     @property
     def name(self) -> str:
@@ -87,16 +94,6 @@ def answers_before_its_promise_is_synced(patch: pytest.MonkeyPatch) -> None:
         self._epochs[key] = epoch
 
     patch.setattr(Promises, "promise", promise)
-
-
-def forgets_its_promises_at_a_restart(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Promises, "epoch", lambda self, key: NO_EPOCH)
-    patch.setattr(promises, "NO_EPOCH", NO_EPOCH)
-
-
-def obeys_a_deposed_leader(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Promise, "refuses", lambda self, epoch: False)
-    patch.setattr(Promise, "renew", lambda self, epoch: epoch > self.epoch)
 
 
 def gives_an_epoch_to_two_leaders(patch: pytest.MonkeyPatch) -> None:
@@ -190,19 +187,12 @@ def takes_the_high_watermark_for_what_it_has_not_matched(patch: pytest.MonkeyPat
     patch.setattr(Follower, "on_append", on_append)
 
 
-def recovers_from_one_log_alone(patch: pytest.MonkeyPatch) -> None:
-    def merge(start: int, stores: Any, epoch: Any) -> Any:
-        return original(start, [max(stores, key=lambda entries: entries[-1].end if entries else 0)], epoch)
+def recovers_from_its_own_log_alone(patch: pytest.MonkeyPatch) -> None:
+    def recover(own_before: Any, start: int, replies: Any, epoch: Any) -> Any:
+        return original(own_before, start, list(replies)[:1], epoch)
 
-    original = recovery.merge
-    patch.setattr(recovery, "merge", merge)
-
-
-def leaves_old_stamps_on_what_it_recovered(patch: pytest.MonkeyPatch) -> None:
-    async def restamp(self: Log, base: int, end: int, epoch: int) -> None:
-        pass
-
-    patch.setattr(Log, "restamp", restamp)
+    original = leader.recover
+    patch.setattr(leader, "recover", recover)
 
 
 # Acknowledgements
@@ -220,16 +210,14 @@ def acknowledges_what_the_leader_has(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Quorum, "committed_end", lambda self, matched, live: max(matched.values()))
 
 
-def goes_on_acknowledging_when_it_is_deposed(patch: pytest.MonkeyPatch) -> None:
-    """Tells producers who wait that all is well, when another leader has taken over."""
-
-    def end_leading(self: Replica) -> None:
+def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatch) -> None:
+    def refuse_waiters(self: Replica, error: Any) -> None:
         while self.waiting_acknowledgements:
             self.waiting_acknowledgements.popleft()[1].on_acknowledged()
-        original(self)
+        original(self, error)
 
-    original = Replica.end_leading
-    patch.setattr(Replica, "end_leading", end_leading)
+    original = Replica.refuse_waiters
+    patch.setattr(Replica, "refuse_waiters", refuse_waiters)
 
 
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"
@@ -241,21 +229,27 @@ PLANTED_BUGS = (
     PlantedBug(says_synced_of_what_is_not, replicas=1),
     PlantedBug(forgets_to_sync_the_directory, replicas=1),
     PlantedBug(answers_before_its_promise_is_synced),
-    PlantedBug(forgets_its_promises_at_a_restart, MAJORITY),
-    PlantedBug(obeys_a_deposed_leader),
     PlantedBug(gives_an_epoch_to_two_leaders),
-    PlantedBug(counts_a_smaller_live_set_before_it_is_stored),
+    PlantedBug(
+        counts_a_smaller_live_set_before_it_is_stored,
+        faults=("partition", "cut_link", "partition_one_way"),
+        topic=(("min.insync.replicas", "1"), ("lrs.max.lag.ms", "400")),
+    ),
     PlantedBug(elects_whoever_was_live_once),
     PlantedBug(takes_every_start_for_the_same_store),
-    PlantedBug(counts_stores_in_doubt_when_sealing, QUORUM),
+    PlantedBug(
+        counts_stores_in_doubt_when_sealing,
+        "nrw:3,1,3",
+        faults=("lose_power", "lose_power_in_a_write", "kill_spu", "partition", "restart_spu"),
+        topic=(("flush.messages", "1000000"),),
+    ),
     PlantedBug(seals_with_one_store_too_few, MAJORITY),
     PlantedBug(cuts_to_its_high_watermark_at_the_start),
     PlantedBug(keeps_what_it_has_at_an_offset),
     PlantedBug(believes_log_ends_of_earlier_epochs),
     PlantedBug(takes_the_high_watermark_for_what_it_has_not_matched, MAJORITY),
-    PlantedBug(recovers_from_one_log_alone, QUORUM),
-    PlantedBug(leaves_old_stamps_on_what_it_recovered, MAJORITY),
+    PlantedBug(recovers_from_its_own_log_alone, QUORUM),
     PlantedBug(acknowledges_what_a_majority_of_the_live_has),
     PlantedBug(acknowledges_what_the_leader_has, QUORUM),
-    PlantedBug(goes_on_acknowledging_when_it_is_deposed),
+    PlantedBug(tells_producers_that_all_is_well_when_it_is_deposed),
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import trio
 
+from .faults import CATALOGUE
 from .scenario import Scenario, scenario_of
 from .shrink import shrunk
 from .simulation import Outcome, simulate
@@ -24,9 +25,13 @@ class Task:
     policy: str
     replicas: int
     only_faults: tuple[int, ...] | None = None
+    kinds: tuple[str, ...] = tuple(CATALOGUE)
+    topic: tuple[tuple[str, str], ...] = ()
+    """Configs that are as they stand here, whatever the seed says."""
 
     def scenario(self) -> Scenario:
-        scenario = scenario_of(self.seed, self.policy, replicas=self.replicas)
+        scenario = scenario_of(self.seed, self.policy, replicas=self.replicas, faults=self.kinds)
+        scenario = replace(scenario, topic={**scenario.topic, **dict(self.topic)})
         if self.only_faults is not None:
             scenario = replace(scenario, faults=[scenario.faults[index] for index in self.only_faults])
         return scenario

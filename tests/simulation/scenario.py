@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .determinism import random_of
-from .faults import Fault, plan
+from .faults import CATALOGUE, Fault, plan
 
 FAULTS_BEGIN = 1.5
 FAULTS_END = 9.0
@@ -45,7 +45,9 @@ class Scenario:
         )
 
 
-def scenario_of(seed: int, policy: str = "live", *, replicas: int = 3) -> Scenario:
+def scenario_of(
+    seed: int, policy: str = "live", *, replicas: int = 3, faults: Sequence[str] = tuple(CATALOGUE)
+) -> Scenario:
     chance = random_of(seed, "scenario")
     spus = max(3, replicas)
     partitions = chance.choice((1, 1, 2))
@@ -56,6 +58,10 @@ def scenario_of(seed: int, policy: str = "live", *, replicas: int = 3) -> Scenar
         topic["flush.messages"] = "1"
     if chance.random() < 0.5:
         topic["segment.ms"] = str(chance.choice((100, 500, 2000)))
+    if chance.random() < 0.6:
+        topic["lrs.max.lag.ms"] = str(chance.choice((400, 1000, 3000)))
+    if chance.random() < 0.3:
+        topic["lrs.max.lag.records"] = str(chance.choice((3, 30)))
     return Scenario(
         seed,
         policy,
@@ -68,5 +74,7 @@ def scenario_of(seed: int, policy: str = "live", *, replicas: int = 3) -> Scenar
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),
         patience_seconds=chance.choice((0.5, 1.0, 2.0)),
-        faults=plan(random_of(seed, "faults"), count=chance.choice((2, 5, 9)), begins=FAULTS_BEGIN, ends=FAULTS_END),
+        faults=plan(
+            random_of(seed, "faults"), faults, count=chance.choice((2, 5, 9)), begins=FAULTS_BEGIN, ends=FAULTS_END
+        ),
     )

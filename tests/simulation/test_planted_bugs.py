@@ -2,7 +2,6 @@
 
 import pytest
 from simulation.planted_bugs import PLANTED_BUGS, PlantedBug
-from simulation.runner import Task
 from simulation.simulation import simulate
 
 SEEDS_MAX = 100
@@ -10,7 +9,7 @@ SEEDS_MAX = 100
 
 def seeds_until_found(bug: PlantedBug) -> int | None:
     for count in range(SEEDS_MAX):
-        if simulate(Task(bug.first_seed + count, bug.policy, bug.replicas).scenario()).failure is not None:
+        if simulate(bug.task(count).scenario()).failure is not None:
             return count + 1
     return None
 
