@@ -16,7 +16,6 @@ from tailrace.runtime import logs
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import (
-    ELECTION_WAIT_RESPONSE_SECONDS,
     RECONCILIATION_SECONDS,
     ListenerSettings,
     ScSettings,
@@ -26,7 +25,7 @@ from .given_settings import GivenSettings
 from .sc_store import opened_store
 from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server, stop_when_asked
 
-NAMES = COMMON_NAMES | {"private", "store", "reconciliation", "election-wait-response", "replace-after"}
+NAMES = COMMON_NAMES | {"private", "store", "reconciliation", "replace-after"}
 DEFAULT_PUBLIC = Address("127.0.0.1", 9003)
 DEFAULT_PRIVATE = Address("127.0.0.1", 9004)
 DEFAULT_METRICS = Address("127.0.0.1", 9002)
@@ -45,12 +44,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--reconciliation",
         metavar="SECONDS",
         help=f"how often every SPU is told again what it should have (default: {RECONCILIATION_SECONDS:g})",
-    )
-    parser.add_argument(
-        "--election-wait-response",
-        metavar="SECONDS",
-        help="how long an SPU that was elected has to say that it leads, before another is "
-        f"(default: {ELECTION_WAIT_RESPONSE_SECONDS:g})",
     )
     parser.add_argument(
         "--replace-after",
@@ -74,7 +67,6 @@ def read_settings(given: GivenSettings) -> ScSettings:
         given.metrics_listener(DEFAULT_METRICS),
         given.seconds("reconciliation", RECONCILIATION_SECONDS),
         given.broker_settings(),
-        given.seconds("election-wait-response", ELECTION_WAIT_RESPONSE_SECONDS),
         given.seconds("replace-after", math.inf),
     )
 

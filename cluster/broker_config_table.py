@@ -75,6 +75,14 @@ BROKER_CONFIGS = by_name(
             at_least(0),
         ),
         ConfigDefinition(
+            "election.wait.response.ms",
+            INT,
+            3000,
+            "How long an SPU that was elected to lead a partition has to say that it does, before another is elected. "
+            "Tailrace's own.",
+            at_least(1),
+        ),
+        ConfigDefinition(
             "auto.leader.rebalance.enable",
             BOOLEAN,
             True,

@@ -18,6 +18,7 @@ class BrokerSettings:
     replication_factor_default: int
     auto_create_topics: bool
     delete_topics: bool
+    election_wait_seconds: float
     rebalances_leaders: bool
     leader_imbalance_check_seconds: int
     deleted_topic_retention_ms: int
@@ -98,6 +99,7 @@ class BrokerConfigs:
             replication_factor_default=self._number("default.replication.factor"),
             auto_create_topics=bool(self.value("auto.create.topics.enable")),
             delete_topics=bool(self.value("delete.topic.enable")),
+            election_wait_seconds=self._number("election.wait.response.ms") / 1000,
             rebalances_leaders=bool(self.value("auto.leader.rebalance.enable")),
             leader_imbalance_check_seconds=self._number("leader.imbalance.check.interval.seconds"),
             deleted_topic_retention_ms=self._number("deleted.topic.retention.ms"),

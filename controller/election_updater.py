@@ -67,9 +67,10 @@ class ElectionUpdater:
         candidates: Candidates,
         local: LocalStore,
         events: Callable[[Event], Awaitable[None]],
-        wait_seconds: float,
+        wait_seconds: Callable[[], float],
         logger: FilteringBoundLogger,
     ) -> None:
+        """`wait_seconds`: how long who was elected has to report; it may change."""
         self._candidates = candidates
         self._local = local
         self._events = events
@@ -185,7 +186,7 @@ class ElectionUpdater:
 
     def _await(self, action: AwaitLeader, times: int) -> None:
         self._deadlines_made += 1
-        at = trio.current_time() + self._wait_seconds
+        at = trio.current_time() + self._wait_seconds()
         heappush(self._deadlines, _Deadline(at, self._deadlines_made, action, times))
 
     async def _report_silent(self) -> None:

@@ -166,7 +166,6 @@ class StreamingController:
             self._logger,
             guard,
             self._counts,
-            self._settings.election_wait_response_seconds,
         )
         changes = Changes(workflow.writes)
         effects = Effects(workflow.local, workflow.cluster)

@@ -16,7 +16,6 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH
-from tailrace.runtime.settings import ELECTION_WAIT_RESPONSE_SECONDS
 
 from .action_dispatcher import ActionDispatcher
 from .actions import Action
@@ -63,7 +62,6 @@ class Workflow:
         logger: FilteringBoundLogger,
         guard: Entry | None = None,
         counts: "WorkflowCounts | None" = None,
-        election_wait_seconds: float = ELECTION_WAIT_RESPONSE_SECONDS,
     ) -> None:
         """`guard` is the entry by which this SC leads, where there may be others. `counts` go on from one time of
         leading to the next."""
@@ -84,7 +82,6 @@ class Workflow:
             self.local, self.observed, controllers_over(self.local, self.observed, broker_configs), self.mirror
         )
         self._broker_configs = broker_configs
-        self._election_wait_seconds = election_wait_seconds
         self._logger = logger
         self._stored_events = counts.reader.read_events
         """Of those that the reader reported, the ones that have been decided about."""
@@ -94,7 +91,11 @@ class Workflow:
     ) -> None:
         """Until cancelled; started when all that is in the store has been decided about. Raises LeadershipLost."""
         elections = ElectionUpdater(
-            connections, self.local, self.connection_reader.read, self._election_wait_seconds, self._logger
+            connections,
+            self.local,
+            self.connection_reader.read,
+            lambda: self._broker_configs.settings.election_wait_seconds,
+            self._logger,
         )
         actions = ActionDispatcher(
             self.key_value_updater,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from .network import Address
 
 RECONCILIATION_SECONDS = 60.0
-ELECTION_WAIT_RESPONSE_SECONDS = 3.0
 
 
 class SettingsError(Exception):
@@ -42,8 +41,6 @@ class ScSettings:
     """How often everything is looked at again, and every SPU is told again what it should have."""
     broker: Mapping[str, str] = field(default_factory=dict)
     """Kafka's broker settings by their Kafka names: the cluster's defaults for what the SC decides."""
-    election_wait_response_seconds: float = ELECTION_WAIT_RESPONSE_SECONDS
-    """How long who was elected has to say that it leads, before another is."""
     replace_after_seconds: float = math.inf
     """How long an SPU may be away before others get what it holds."""
 

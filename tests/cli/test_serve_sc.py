@@ -32,7 +32,7 @@ def test_everything_can_be_given() -> None:
         store="etcd://a:2379,b:2379",
         metrics="off",
         reconciliation="5",
-        **{"election-wait-response": "1.5", "replace-after": "600"},
+        **{"replace-after": "600"},
         broker={"num.partitions": 2},
     )
     assert read_settings(given) == ScSettings(
@@ -46,7 +46,6 @@ def test_everything_can_be_given() -> None:
         None,
         5.0,
         {"num.partitions": "2"},
-        1.5,
         600.0,
     )
 
@@ -75,7 +74,6 @@ def test_flags_are_named_as_their_settings_are() -> None:
             "store",
             "metrics",
             "reconciliation",
-            "election_wait_response",
             "replace_after",
             "config",
             "set",

@@ -58,7 +58,7 @@ class Taken:
         provisioner = ProvisionerUpdater(NoProvisioner(LOGGER), counts, LOGGER)
         self._key_value = key_value
         self._provisioner = provisioner
-        self.elections = ElectionUpdater(NobodyThere(), LocalStore(), self._hear, 3, LOGGER)
+        self.elections = ElectionUpdater(NobodyThere(), LocalStore(), self._hear, lambda: 3, LOGGER)
         self.dispatcher = ActionDispatcher(
             key_value, ConnectionUpdater(self, LOGGER), provisioner, self.elections, unreadable or {}, LOGGER
         )

@@ -44,7 +44,7 @@ class _World:
     version: int = 0
 
     def __post_init__(self) -> None:
-        self.updater = ElectionUpdater(self, self.local, self._hear, WAIT_SECONDS, structlog.get_logger())
+        self.updater = ElectionUpdater(self, self.local, self._hear, lambda: WAIT_SECONDS, structlog.get_logger())
 
     async def _hear(self, event: Event) -> None:
         await trio.lowlevel.checkpoint()
