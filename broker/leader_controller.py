@@ -57,6 +57,7 @@ class LeaderController:
         self._fetched: dict[int, Buffer] = {}
         """What other stores hold and this one lacks, by base offset; only while recovery asks for it."""
         self._fetched_more = trio.Event()
+        self._fetches_no_more = False
         self._changed = trio.Event()
         self._is_over = False
         policy = _policy_of(replica)
@@ -106,6 +107,7 @@ class LeaderController:
     def end(self) -> None:
         self._is_over = True
         self._changed.set()
+        self.stop_fetching()
         self._context.peers.forget(self._replica.key)
         self._replica.end_leading()
 
@@ -195,6 +197,11 @@ class LeaderController:
     def _has(self, entry: Entry) -> bool:
         return any(entry.same_as(own) for own in self._entries.entries(entry.base, entry.end))
 
+    def stop_fetching(self) -> None:
+        """Another leader is known: nobody is to wait for what this one lacks."""
+        self._fetches_no_more = True
+        self._fetched_more.set()
+
     async def _fetch(self, missing: Sequence[Entry]) -> None:
         """Raises MissingEntriesError."""
         for entry in missing:
@@ -203,9 +210,12 @@ class LeaderController:
         self._context.peers.flush()
         with trio.move_on_after(FETCH_SECONDS_MAX):
             while not all(self._has_fetched(entry) for entry in missing):
+                if self._fetches_no_more:
+                    break
                 self._fetched_more = trio.Event()
                 await self._fetched_more.wait()
-            return
+            else:
+                return
         (holder, *_) = next(self.core.holders_of(entry) for entry in missing if not self._has_fetched(entry))
         raise MissingEntriesError(holder)
 

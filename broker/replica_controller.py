@@ -83,6 +83,8 @@ class ReplicaController:
         """The replica has another one."""
         if self._is_busy:
             self._takes_spec = True
+            if isinstance(self._role, LeaderController) and self._replica.spec.epoch > self._role.epoch:
+                self._role.stop_fetching()
         elif not self._is_over and self._replica.offline_reason is None:
             try:
                 self._take_spec()

@@ -17,7 +17,7 @@ from simulation.network import MemoryNetwork
 from tailrace.broker import peer_codec
 from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
 from tailrace.broker.peer_links import PeerLinks
-from tailrace.broker.peer_messages import PeerIdentity, PeerMessage, RecordsToSend
+from tailrace.broker.peer_messages import FetchEntries, PeerIdentity, PeerMessage, RecordsToSend
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.replicas import Replica, Replicas
 from tailrace.broker.replication.messages import Hello
@@ -135,6 +135,8 @@ class Wire:
     _woken: trio.Event = field(default_factory=trio.Event)
     _starts: int = 0
     refuses_proposals: bool = False
+    hands_nothing_over: bool = False
+    """What a leader asks for that it lacks is lost on the way."""
 
     # the network
 
@@ -152,7 +154,7 @@ class Wire:
         from_leader: bool,
     ) -> None:
         self.told += 1
-        if not self.reaches(sender.spu, to):
+        if not self.reaches(sender.spu, to) or (self.hands_nothing_over and isinstance(message, FetchEntries)):
             return
         data = (
             b"".join(each.file.read_at(each.position, each.count) for each in records())

@@ -133,3 +133,25 @@ async def test_a_store_that_lost_its_disk_does_not_count_until_it_has_caught_up(
         await wire.restart(first)
         await trio.sleep(5)
         assert leader.values() == wire.stores[2].values() == [b"a", b"b"]
+
+
+async def test_who_waits_for_what_it_lacks_makes_nobody_else_wait(autojump_clock: object) -> None:
+    async with wire_of(3, replication_policy="majority") as wire:
+        wire.part(3)
+        produce(wire.stores[1], b"a")
+        await wire.settle()
+        wire.kill(1)
+        wire.join(3)
+        wire.hands_nothing_over = True
+        leader = await wire.elect(3)
+        await trio.sleep(1)
+        assert leader.replica.is_merging
+        begun = trio.current_time()
+        await wire.elect(2)
+        await trio.sleep(1)
+        assert produce(wire.stores[2], b"b") is not None
+        await wire.settle()
+        assert leader.values() == wire.stores[2].values() == [b"a", b"b"]
+        await wire.elect(3)
+        await leader.dispatcher.leave(leader.replica)
+        assert trio.current_time() < begun + 2
