@@ -11,10 +11,8 @@ from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.replicas import Replica
 from tailrace.broker.replication import leader
 from tailrace.broker.replication.entries import Entry
-from tailrace.broker.replication.follower import Follower
-from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replicas import LiveReplicas
-from tailrace.broker.replication.messages import Append, SealReply
+from tailrace.broker.replication.messages import SealReply
 from tailrace.broker.replication.policy import Live, Quorum
 from tailrace.broker.replication.sealing import Sealing
 from tailrace.controller import election
@@ -89,7 +87,7 @@ def forgets_to_sync_the_directory(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_before_its_promise_is_synced(patch: pytest.MonkeyPatch) -> None:
-    async def promise(self: Promises, key: Any, epoch: Any) -> None:
+    async def promise(self: Promises, key: Any, epoch: Any, **_: Any) -> None:
         self._file.append(promises._record(Said.PROMISED, key, epoch))
         self._epochs[key] = epoch
 
@@ -164,29 +162,6 @@ def keeps_what_it_has_at_an_offset(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Entry, "same_as", lambda self, other: (self.base, self.end) == (other.base, other.end))
 
 
-def believes_log_ends_of_earlier_epochs(patch: pytest.MonkeyPatch) -> None:
-    """Acknowledges what a follower has in another way."""
-
-    def on_seal_reply(self: Leader, reply: SealReply, now: float) -> None:
-        original(self, reply, now)
-        link = self._links.get(reply.spu)
-        if link is not None and link.matched_end is not None:
-            link.matched_end = link.sent_end = min(reply.log_end, self._log.log_end)
-
-    original = Leader.on_seal_reply
-    patch.setattr(Leader, "on_seal_reply", on_seal_reply)
-
-
-def takes_the_high_watermark_for_what_it_has_not_matched(patch: pytest.MonkeyPatch) -> None:
-    def on_append(self: Follower, append: Append) -> None:
-        original(self, append)
-        if not self._promise.refuses(append.epoch) and not self._ready.persist:
-            self._high_watermark.advance(min(append.high_watermark, self._log.log_end))
-
-    original = Follower.on_append
-    patch.setattr(Follower, "on_append", on_append)
-
-
 def recovers_from_its_own_log_alone(patch: pytest.MonkeyPatch) -> None:
     def recover(own_before: Any, start: int, replies: Any, epoch: Any) -> Any:
         return original(own_before, start, list(replies)[:1], epoch)
@@ -221,9 +196,10 @@ def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatc
 
 
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"
+POWER_FAILURES = ("lose_power", "lose_power_in_a_write", "kill_spu", "slow_disk")
 
 PLANTED_BUGS = (
-    PlantedBug(acknowledges_before_the_sync, replicas=1),
+    PlantedBug(acknowledges_before_the_sync, replicas=1, faults=POWER_FAILURES, topic=(("flush.messages", "1"),)),
     PlantedBug(takes_repeated_batches_for_new_ones, replicas=1),
     PlantedBug(forgets_producers_at_a_restart, replicas=1),
     PlantedBug(says_synced_of_what_is_not, replicas=1),
@@ -235,19 +211,16 @@ PLANTED_BUGS = (
         faults=("partition", "cut_link", "partition_one_way"),
         topic=(("min.insync.replicas", "1"), ("lrs.max.lag.ms", "400")),
     ),
-    PlantedBug(elects_whoever_was_live_once),
-    PlantedBug(takes_every_start_for_the_same_store),
+    PlantedBug(elects_whoever_was_live_once, faults=POWER_FAILURES),
+    PlantedBug(takes_every_start_for_the_same_store, faults=POWER_FAILURES),
     PlantedBug(
         counts_stores_in_doubt_when_sealing,
         "nrw:3,1,3",
-        faults=("lose_power", "lose_power_in_a_write", "kill_spu", "partition", "restart_spu"),
-        topic=(("flush.messages", "1000000"),),
+        faults=POWER_FAILURES,
     ),
     PlantedBug(seals_with_one_store_too_few, MAJORITY),
     PlantedBug(cuts_to_its_high_watermark_at_the_start),
     PlantedBug(keeps_what_it_has_at_an_offset),
-    PlantedBug(believes_log_ends_of_earlier_epochs),
-    PlantedBug(takes_the_high_watermark_for_what_it_has_not_matched, MAJORITY),
     PlantedBug(recovers_from_its_own_log_alone, QUORUM),
     PlantedBug(acknowledges_what_a_majority_of_the_live_has),
     PlantedBug(acknowledges_what_the_leader_has, QUORUM),

@@ -7,10 +7,11 @@ from simulation.simulation import simulate
 SEEDS_MAX = 100
 
 
-def seeds_until_found(bug: PlantedBug) -> int | None:
-    for count in range(SEEDS_MAX):
-        if simulate(bug.task(count).scenario()).failure is not None:
-            return count + 1
+def failure_of(bug: PlantedBug) -> BaseException | None:
+    for seed in range(SEEDS_MAX):
+        failure = simulate(bug.task(seed).scenario()).failure
+        if failure is not None:
+            return failure
     return None
 
 
@@ -18,4 +19,7 @@ def seeds_until_found(bug: PlantedBug) -> int | None:
 @pytest.mark.parametrize("bug", PLANTED_BUGS, ids=lambda bug: bug.name)
 def test_it_is_found(bug: PlantedBug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
-    assert seeds_until_found(bug) is not None
+    failure = failure_of(bug)
+    assert failure is not None
+    # What is found is the bug, not that it does not fit any more to the code around it.
+    assert not isinstance(failure.__cause__, TypeError | AttributeError | NameError), failure.__cause__
