@@ -337,6 +337,11 @@ class Spu:
         damaged = self.replicas.damaged or any(replica.offline_reason for replica in self.replicas)
         if (opened_all or self._clean) and not failed and not damaged:
             await leave_clean_shutdown_mark(self.files, self.data_directory)
+        elif failed:
+            try:
+                await self._promises.note_failed_disk()
+            except OSError as error:
+                self._logger.error("failed_disk_not_noted", reason=str(error))
 
     def _scrape(self) -> bytes:
         now = trio.current_time()

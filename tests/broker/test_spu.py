@@ -17,6 +17,8 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from tailrace.server.public_server import SEE_OFF_SECONDS_MAX
+from tailrace.storage.promises import Promises
+from tailrace.storage.store_incarnation import read_store
 
 DATA = "/data/spu-1"
 
@@ -110,6 +112,29 @@ async def test_a_failed_sync_acknowledges_nothing_and_takes_the_replica_offline(
         assert (await produce(client, batch(b"b"), acks=acks)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         running.world.files.syncs_fail = False
         assert (await produce(client, batch(b"c"))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_log_that_could_not_be_closed_makes_the_next_start_one_of_another_store(
+    autojump_clock: object,
+) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        await running.create("t")
+        await produce(await running.client(), batch(b"a"))
+        await trio.sleep(2)  # flushed, so that nothing but closing it is left to do
+        before = read_store(world.files, DATA)
+        left = 2  # the high watermarks, and the log
+
+        def fail_twice() -> float:
+            nonlocal left
+            world.files.syncs_fail = left > 0
+            left -= 1
+            return 0.0
+
+        world.files.sync_seconds = fail_twice
+    assert Promises(world.files.after_kill(), DATA).has_disk_failed
+    async with running_spu(world):
+        assert read_store(world.files, DATA) != before
 
 
 async def test_a_full_disk_is_an_error_and_nothing_is_half_there(autojump_clock: object) -> None:
