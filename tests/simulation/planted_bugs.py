@@ -211,8 +211,8 @@ PLANTED_BUGS = (
         faults=("partition", "cut_link", "partition_one_way"),
         topic=(("min.insync.replicas", "1"), ("lrs.max.lag.ms", "400")),
     ),
-    PlantedBug(elects_whoever_was_live_once, faults=POWER_FAILURES),
-    PlantedBug(takes_every_start_for_the_same_store, faults=POWER_FAILURES),
+    PlantedBug(elects_whoever_was_live_once, faults=("lose_power", "kill_spu", "partition")),
+    PlantedBug(takes_every_start_for_the_same_store, faults=("lose_power", "kill_spu", "partition")),
     PlantedBug(
         counts_stores_in_doubt_when_sealing,
         "nrw:3,1,3",
