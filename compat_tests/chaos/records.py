@@ -46,13 +46,13 @@ class RunningProducer:
 
     def __init__(self, name: str, bootstrap: str, places: Sequence[Place], **settings: object) -> None:
         named = {key.replace("_", "."): value for key, value in settings.items()}
+        self._name = name
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": "all", "request.timeout.ms": 5000}
-            | {"delivery.timeout.ms": DELIVERY_SECONDS_MAX * 1000}
+            | {"delivery.timeout.ms": DELIVERY_SECONDS_MAX * 1000, "error_cb": self._on_error}
             | QUICKLY
             | (named or {"enable.idempotence": True})
         )
-        self._name = name
         self._places = places
         self._stopping = threading.Event()
         self._counts: dict[Place, int] = defaultdict(int)
@@ -73,6 +73,11 @@ class RunningProducer:
             except BufferError:
                 pass  # partitions whose leader is away fill the queue
             self._producer.poll(0.002)
+
+    def _on_error(self, error):
+        """Without this, any call may raise what is fatal."""
+        if error.fatal():
+            self.errors.append(f"{self._name}: {error}")
 
     def _on_delivery(self, error, message):
         if error is not None:
