@@ -26,7 +26,7 @@ check: install
 test: check
 	PYTHONPATH=compat_tests $(BIN)/python -m etcd_server
 	$(BIN)/pytest -m etcd
-	$(BIN)/pytest -m slow -n 2 --timeout 300
+	$(BIN)/pytest -m slow -n 2 --timeout 900
 	PYTHONPATH=compat_tests $(BIN)/python -m peer.jars
 	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
 	$(BIN)/pytest compat_tests/spark
