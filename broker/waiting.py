@@ -50,7 +50,10 @@ class Deadlines:
                 self._sleep.deadline = heap[0][0] if heap else math.inf
                 await trio.sleep_forever()
             now = trio.current_time()
+            due = []
             while heap and heap[0][0] <= now:
-                _, _, waiter = heapq.heappop(heap)
+                due.append(heapq.heappop(heap)[2])
+            # Whoever comes back at once comes after everybody else, and after other tasks.
+            for waiter in due:
                 if not waiter.done:
                     waiter.on_deadline()

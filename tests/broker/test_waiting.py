@@ -97,3 +97,17 @@ async def test_waiters_that_are_done_do_not_pile_up() -> None:
         deadlines.add(trio.current_time() + 3600, waiter)
         waiter.done = True
     assert len(deadlines) < 5000
+
+
+async def test_a_waiter_that_comes_back_at_once_keeps_nobody_from_his_turn() -> None:
+    async with _running() as deadlines:
+
+        class Restless(_Waiter):
+            def on_deadline(self) -> None:
+                deadlines.add(trio.current_time() - 1, self)
+
+        deadlines.add(trio.current_time(), Restless())
+        patient = _Waiter()
+        deadlines.add(trio.current_time(), patient)
+        while patient.called_at is None:
+            await trio.lowlevel.checkpoint()
