@@ -21,12 +21,12 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 test: check
 	PYTHONPATH=compat_tests $(BIN)/python -m etcd_server
 	$(BIN)/pytest -m etcd
-	$(BIN)/pytest -m slow -n 2 --timeout 900
+	$(BIN)/pytest -m slow -n 2 --dist worksteal --timeout 900
 	PYTHONPATH=compat_tests $(BIN)/python -m peer.jars
 	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
 	$(BIN)/pytest compat_tests/spark
