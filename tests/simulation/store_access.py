@@ -1,7 +1,7 @@
 """The key-value store as one Streaming Controller reaches it: answers come late, or not at all, and end with the SC."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from random import Random
 
 import trio
@@ -39,8 +39,8 @@ class StoreAccess:
 
     @asynccontextmanager
     async def watch(self, prefix: str, after_revision: int) -> AsyncIterator[AsyncIterator[WatchEvent]]:
-        async with self._store.watch(prefix, after_revision) as events:
-            yield self._late(events)
+        async with self._store.watch(prefix, after_revision) as events, aclosing(self._late(events)) as late:
+            yield late
 
     async def take(self, key: str, value: bytes, ttl_seconds: float) -> Entry | None:
         await self._there()
@@ -59,7 +59,7 @@ class StoreAccess:
     async def close(self) -> None:
         """The store outlives whoever uses it."""
 
-    async def _late(self, events: AsyncIterator[WatchEvent]) -> AsyncIterator[WatchEvent]:
+    async def _late(self, events: AsyncIterator[WatchEvent]) -> AsyncGenerator[WatchEvent, None]:
         async for event in events:
             await self._delay()
             while self.is_cut_off:  # noqa: ASYNC110 # what comes late comes a little later
