@@ -12,7 +12,7 @@ from .replica_log import LogOfEntries
 from .replicas import Replica
 from .replication.follower import Follower
 from .replication.high_watermark import HighWatermark
-from .replication.messages import Append, Fenced, Message, Seal
+from .replication.messages import Append, Message, Seal
 from .replication.ready import Ready
 from .replication.sealing import Promise
 from .replication_context import ReplicationContext
@@ -83,12 +83,10 @@ class FollowerController:
                 core.on_append(message)
             case Seal():
                 core.on_seal(message)
-            case Fenced():
-                pass  # the spec that says why is on its way
             case FetchEntries():
                 self._hand_over(message)
             case _:
-                pass
+                pass  # fenced: the spec that says why is on its way
 
     # what the core asks for
 

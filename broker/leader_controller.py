@@ -7,7 +7,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId
-from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.protocol.record_batch import iterate, read_header, stamp
 from tailrace.runtime.files import Buffer
 
 from .peer_messages import FetchedEntries, FetchEntries, PeerMessage, ReceivedBatches
@@ -145,10 +145,9 @@ class LeaderController:
     def on_fetched(self, message: FetchedEntries, received: ReceivedBatches) -> None:
         """Not for the core, which waits until its recovery is carried out."""
         if message.epoch == self.epoch:
-            kept, position = memoryview(received.kept().data), 0
-            for header in received.headers:
+            kept = memoryview(received.kept().data)
+            for position, header in iterate(kept):
                 self._fetched[header.base_offset] = kept[position : position + header.size]
-                position += header.size
             self._fetched_more.set()
 
     # what the core asks for
@@ -225,10 +224,8 @@ class LeaderController:
 
 
 def _policy_of(replica: Replica) -> ReplicationPolicy:
-    replicas, settings = len(replica.spec.replicas), replica.settings
-    # A minimum beyond the replicas that the partition has is met by all of them, as in Kafka.
-    replicas_min = min(settings.min_insync_replicas, replicas)
-    return parse_policy(settings.replication_policy, replicas=replicas, replicas_min=replicas_min)
+    text, replicas = replica.settings.replication_policy, len(replica.spec.replicas)
+    return parse_policy(text, replicas=replicas, replicas_min=replica.replicas_min)
 
 
 def _lag_limits_of(replica: Replica) -> LagLimits:

@@ -20,7 +20,7 @@ from tailrace.protocol.internal.seal_message import EpochBeginning, SealMessage
 from tailrace.protocol.internal.seal_reply_message import DescribedEntry, SealReplyMessage
 from tailrace.protocol.internal_apis import PEER_APIS, InternalApiKey
 from tailrace.protocol.primitives import Part
-from tailrace.protocol.record_batch import crc_of, read_header
+from tailrace.protocol.record_batch import LOG_OVERHEAD, crc_of, read_header
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_frames import START_BYTES, frame, read_body, read_key, start_of
@@ -270,7 +270,7 @@ def _batches(records: Any, epoch: int, start: int, log_end: int | None) -> tuple
             header = read_header(records, position)
         except KafkaError as reason:
             raise DamagedBatchError(str(reason)) from None
-        size = header.batch_length + 12
+        size = header.batch_length + LOG_OVERHEAD
         base = header.base_offset
         end = base + header.last_offset_delta + 1
         if position + size > stop:

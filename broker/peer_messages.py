@@ -53,6 +53,15 @@ class ReceivedBatches:
         """The same, for as long as it is wanted."""
         return ReceivedBatches(bytes(self.data), self.headers)
 
+    def between(self, first: int, last: int) -> "ReceivedBatches":
+        """From the batch with one base to that with the other; these are nearly always all."""
+        headers = self.headers
+        if headers[0].base_offset == first and headers[-1].base_offset == last:
+            return self
+        chosen = [header for header in headers if first <= header.base_offset <= last]
+        begin = sum(header.size for header in headers if header.base_offset < first)
+        return ReceivedBatches(memoryview(self.data)[begin : begin + sum(header.size for header in chosen)], chosen)
+
 
 RecordsToSend = Buffer | Callable[[], Sequence[FileRange]]
 """Batches, or where they lie; the call is made when the connection takes them, which may be never."""

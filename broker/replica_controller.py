@@ -15,7 +15,7 @@ import trio
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, SpuId
-from tailrace.protocol.record_batch import BatchHeader, read_header
+from tailrace.protocol.record_batch import read_header
 
 from .follower_controller import FollowerController
 from .leader_controller import LeaderController, MissingEntriesError
@@ -112,17 +112,17 @@ class ReplicaController:
 
     def on_synced(self) -> None:
         end = self._replica.log.synced_end
-        self.tell(lambda role, now: role.core.on_synced(end, now) if isinstance(role, LeaderController) else None)
+        self.tell_leader(lambda leader, now: leader.core.on_synced(end, now))
 
     def on_deleted(self) -> None:
-        self.tell(lambda role, now: role.core.on_deleted(now) if isinstance(role, LeaderController) else None)
+        self.tell_leader(lambda leader, now: leader.core.on_deleted(now))
 
     def on_compacted(self) -> None:
         self.entries.on_changed()
-        self.tell(lambda role, now: role.core.on_compacted() if isinstance(role, LeaderController) else None)
+        self.tell_leader(lambda leader, now: leader.core.on_compacted())
 
     def on_settings(self) -> None:
-        self.tell(lambda role, now: role.on_settings(now))
+        self._tell(lambda role, now: role.on_settings(now))
 
     def on_offline(self) -> None:
         """The replica's disk has failed: whoever waits was told, and nothing more comes from here."""
@@ -140,8 +140,16 @@ class ReplicaController:
         except OSError as error:
             self._logger.error("failed_disk_not_noted", reason=str(error))
 
-    def tell(self, event: Event) -> None:
-        """Something rarer than that."""
+    def tell_leader(self, event: Callable[[LeaderController, float], None]) -> None:
+        """What concerns this replica only if it leads."""
+        self._tell(partial(_if_it_leads, event))
+
+    def tell_follower_of(self, leader: SpuId, event: Callable[[FollowerController, float], None]) -> None:
+        """What concerns it only if it follows that SPU."""
+        self._tell(partial(_if_it_follows, leader, event))
+
+    def _tell(self, event: Event) -> None:
+        """Something rarer than messages and appends."""
         if self._is_busy:
             self._keep(event, None)
         elif self._role is not None:
@@ -152,7 +160,7 @@ class ReplicaController:
         role = self._role
         self._replica.is_leader = False
         if isinstance(role, LeaderController):
-            self.tell(_stop)
+            self.tell_leader(lambda leader, now: leader.core.on_stopping(now))
             return role
         return None
 
@@ -267,7 +275,8 @@ class ReplicaController:
         if self._replica.offline_reason is not None:
             self._end_role()  # the disk failed meanwhile: nothing more comes from here
         elif missing_from is not None:
-            self.tell(partial(_on_recovery_failed, missing_from))
+            holder = missing_from
+            self.tell_leader(lambda leader, now: leader.core.on_recovery_failed(holder, now))
         elif self._role is role:
             self._finish(role, ready)
         while self._kept and not self._is_busy and self._role is not None:
@@ -312,7 +321,7 @@ class ReplicaController:
                     self.entries.on_changed()
                 case AppendEntries():
                     if index in made:
-                        self._append_made(made[index], effect)
+                        self._append_made(made[index])
                     else:
                         assert received is not None
                         self._append_received(effect, received)
@@ -325,11 +334,12 @@ class ReplicaController:
             await log.advance_log_start(offset)
 
     def _append_received(self, effect: AppendEntries, received: ReceivedBatches) -> None:
-        self._replica.log.append_batches(*_slice(received, effect.entries[0].base, effect.entries[-1].base))
+        chosen = received.between(effect.entries[0].base, effect.entries[-1].base)
+        self._replica.log.append_batches(chosen.data, chosen.headers)
         self.entries.on_appended(effect.entries)
         self._context.on_appended(self._replica)
 
-    def _append_made(self, batches: Sequence[bytearray], effect: AppendEntries) -> None:
+    def _append_made(self, batches: Sequence[bytearray]) -> None:
         for batch in batches:
             self._replica.log.append(batch, read_header(batch))
         self._context.on_appended(self._replica)
@@ -360,18 +370,8 @@ class ReplicaController:
         if timer is self._timer:
             self._timer = None
             if self._role is not None:
-                self.tell(_let_time_pass)
+                self._tell(_let_time_pass)
                 self._context.peers.flush()
-
-
-def _slice(received: ReceivedBatches, first: int, last: int) -> tuple[memoryview, Sequence[BatchHeader]]:
-    """The batches from one base to another, and nearly always all."""
-    headers = received.headers
-    if headers[0].base_offset == first and headers[-1].base_offset == last:
-        return memoryview(received.data), headers
-    chosen = [header for header in headers if first <= header.base_offset <= last]
-    begin = sum(header.size for header in headers if header.base_offset < first)
-    return memoryview(received.data)[begin : begin + sum(header.size for header in chosen)], chosen
 
 
 def _on_message(spu: SpuId, from_leader: bool, message: PeerMessage, role: Role, now: float) -> None:
@@ -383,14 +383,14 @@ def _on_appended(role: Role, now: float) -> None:
         role.core.on_appended(now)
 
 
-def _on_recovery_failed(holder: SpuId, role: Role, now: float) -> None:
+def _if_it_leads(event: Callable[[LeaderController, float], None], role: Role, now: float) -> None:
     if isinstance(role, LeaderController):
-        role.core.on_recovery_failed(holder, now)
+        event(role, now)
 
 
-def _stop(role: Role, now: float) -> None:
-    if isinstance(role, LeaderController):
-        role.core.on_stopping(now)
+def _if_it_follows(leader: SpuId, event: Callable[[FollowerController, float], None], role: Role, now: float) -> None:
+    if isinstance(role, FollowerController) and role.leader == leader:
+        event(role, now)
 
 
 def _let_time_pass(role: Role, now: float) -> None:

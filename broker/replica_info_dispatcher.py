@@ -4,17 +4,15 @@ Each replica of a partition that has several has a controller of its own; what h
 it, concerns all that it has in common with this one.
 """
 
-from functools import partial
+from collections.abc import Callable
 
 import trio
 
 from tailrace.protocol.ids import SpuId
 from tailrace.storage.checkpoints import ReplicaKey
 
-from .follower_controller import FollowerController
-from .leader_controller import LeaderController
 from .peer_messages import PeerMessage, ReceivedBatches
-from .replica_controller import ReplicaController, Role
+from .replica_controller import ReplicaController
 from .replicas import Replica
 from .replication_context import ReplicationContext
 
@@ -65,10 +63,13 @@ class ReplicaInfoDispatcher:
 
     def on_linked(self, spu: SpuId, from_leader: bool) -> None:
         if from_leader:
-            self._tell_all(partial(_on_linked, spu))
+            self._for_all(lambda each: each.tell_follower_of(spu, lambda follower, now: follower.core.on_linked(now)))
 
     def on_unlinked(self, spu: SpuId, from_leader: bool) -> None:
-        self._tell_all(partial(_on_leader_lost if from_leader else _on_follower_lost, spu))
+        if from_leader:
+            self._for_all(lambda each: each.tell_follower_of(spu, lambda follower, _: follower.core.on_link_lost()))
+        else:
+            self._for_all(lambda each: each.tell_leader(lambda leader, now: leader.core.on_link_lost(spu, now)))
 
     def end_turn(self) -> None:
         self._context.end_turn()
@@ -76,11 +77,11 @@ class ReplicaInfoDispatcher:
     # what the Streaming Controller says
 
     def on_offline(self, spu: SpuId) -> None:
-        self._tell_all(partial(_on_offline, spu))
+        self._for_all(lambda each: each.tell_leader(lambda leader, now: leader.core.on_offline(spu, now)))
 
-    def _tell_all(self, event: "partial[None]") -> None:
+    def _for_all(self, tell: Callable[[ReplicaController], None]) -> None:
         for controller in list(self._controllers.values()):
-            controller.tell(event)
+            tell(controller)
         self._context.peers.flush()
 
     # a clean stop
@@ -93,23 +94,3 @@ class ReplicaInfoDispatcher:
         with trio.move_on_after(HAND_OVER_SECONDS_MAX):
             for leader in leaders:
                 await leader.settled()
-
-
-def _on_linked(spu: SpuId, role: Role, now: float) -> None:
-    if isinstance(role, FollowerController) and role.leader == spu:
-        role.core.on_linked(now)
-
-
-def _on_leader_lost(spu: SpuId, role: Role, now: float) -> None:
-    if isinstance(role, FollowerController) and role.leader == spu:
-        role.core.on_link_lost()
-
-
-def _on_follower_lost(spu: SpuId, role: Role, now: float) -> None:
-    if isinstance(role, LeaderController):
-        role.core.on_link_lost(spu, now)
-
-
-def _on_offline(spu: SpuId, role: Role, now: float) -> None:
-    if isinstance(role, LeaderController):
-        role.core.on_offline(spu, now)

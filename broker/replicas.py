@@ -168,6 +168,11 @@ class Replica:
             self.replication.on_spec()
 
     @property
+    def replicas_min(self) -> int:
+        """`min.insync.replicas`; beyond the replicas that the partition has, all of them are enough, as in Kafka."""
+        return min(self.settings.min_insync_replicas, len(self.spec.replicas))
+
+    @property
     def live_count(self) -> int:
         """How many replicas are live and do not lag behind."""
         return len(self.spec.live_replicas) - self.lagging_count

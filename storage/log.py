@@ -13,7 +13,7 @@ import trio
 
 from tailrace.protocol.control_batches import ControlKind, bridge_epoch, control_kind
 from tailrace.protocol.ids import NO_EPOCH
-from tailrace.protocol.record_batch import CONTROL, BatchHeader
+from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, Files
 
@@ -169,11 +169,11 @@ class Log:
                 self._roll()
                 continue
             some = headers[first : first + count]
-            size = sum(header.batch_length + 12 for header in some)
+            size = sum(header.batch_length + LOG_OVERHEAD for header in some)
             segment.append_batches(view[position : position + size], some)
             for header in some:
                 self._on_appended(view[position:], header)
-                position += header.batch_length + 12
+                position += header.batch_length + LOG_OVERHEAD
             first += count
 
     def _on_appended(self, batch: Buffer, header: BatchHeader) -> None:
@@ -186,7 +186,7 @@ class Log:
             self._segments.open.is_over = True
         if header.producer_id >= 0 and header.base_sequence >= 0:
             self.producers.on_appended(header)
-        size = header.batch_length + 12
+        size = header.batch_length + LOG_OVERHEAD
         self.log_end = header.base_offset + header.last_offset_delta + 1
         self.size_bytes += size
         disk = self._disk

@@ -7,7 +7,7 @@ from itertools import islice
 
 from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.ids import NO_EPOCH
-from tailrace.protocol.record_batch import CRC_START, BatchHeader
+from tailrace.protocol.record_batch import CRC_START, LOG_OVERHEAD, BatchHeader
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 
@@ -57,7 +57,7 @@ class OpenSegment:
         position = summary.size
         return position == 0 or (
             not self.is_over
-            and position + header.batch_length + 12 <= config.segment_bytes_max
+            and position + header.batch_length + LOG_OVERHEAD <= config.segment_bytes_max
             and header.leader_epoch == summary.epoch
             and (
                 header.max_timestamp - summary.first_timestamp <= config.segment_age_ms_max
@@ -78,7 +78,7 @@ class OpenSegment:
             return 0
         for header in islice(headers, first, None):
             if position and not (
-                position + header.batch_length + 12 <= config.segment_bytes_max
+                position + header.batch_length + LOG_OVERHEAD <= config.segment_bytes_max
                 and header.leader_epoch == epoch
                 and (
                     header.max_timestamp - first_timestamp <= config.segment_age_ms_max
@@ -93,7 +93,7 @@ class OpenSegment:
                 entries_left -= 1
             if first_timestamp == NO_TIMESTAMP:
                 first_timestamp = header.max_timestamp
-            position += header.batch_length + 12
+            position += header.batch_length + LOG_OVERHEAD
             count += 1
             if header.is_control:
                 # It may be a bridge, which would be the last one.
@@ -111,7 +111,7 @@ class OpenSegment:
         view, position = memoryview(data), 0
         for header in headers:
             self._add(view[position : position + CRC_START], header)
-            position += header.batch_length + 12
+            position += header.batch_length + LOG_OVERHEAD
 
     def _write(self, data: Buffer) -> None:
         index = self.reader.index

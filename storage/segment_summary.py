@@ -4,7 +4,7 @@ import crc32c
 
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.primitives import Buffer
-from tailrace.protocol.record_batch import CRC_START, BatchHeader
+from tailrace.protocol.record_batch import CRC_START, LOG_OVERHEAD, BatchHeader
 
 from .offset_index import RELATIVE_OFFSET_MAX
 from .time_index import NO_TIMESTAMP
@@ -35,7 +35,7 @@ class SegmentSummary:
         if self.first_timestamp == NO_TIMESTAMP:
             self.first_timestamp = header.max_timestamp
         self.checksum = crc32c.crc32c(batch[:CRC_START], self.checksum)
-        self.size += header.batch_length + 12
+        self.size += header.batch_length + LOG_OVERHEAD
         self.end = header.base_offset + header.last_offset_delta + 1
         # A batch that compaction has emptied has a time to age by, but no record of that time.
         if header.max_timestamp > self.max_timestamp and header.record_count:

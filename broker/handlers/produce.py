@@ -84,9 +84,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
 
 
 def _check_enough_replicas(replica: Replica) -> None:
-    live = replica.live_count
-    # A minimum beyond the replicas that the partition has is met by all of them, as in Kafka.
-    wanted = min(replica.settings.min_insync_replicas, len(replica.spec.replicas))
+    live, wanted = replica.live_count, replica.replicas_min
     if live < wanted:
         raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{live} live replicas; min.insync.replicas is {wanted}")
 
