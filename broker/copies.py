@@ -13,7 +13,7 @@ from tailrace.protocol.headers import RequestHeader, decode_response, encode_req
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.runtime.files import Buffer
-from tailrace.runtime.network import Address, Connection, Network
+from tailrace.runtime.network import Address, Connection, Network, receive_some, send_all
 
 from .replicas import Replica
 
@@ -70,7 +70,7 @@ class FetchedCopies:
         try:
             header = RequestHeader(ApiKey.FETCH, FETCH_VERSION, 0, CLIENT_ID)
             parts: list[Any] = encode_request(header, request)
-            await _send(connection, b"".join(parts))
+            await send_all(connection, b"".join(parts))
             _, response = decode_response(ApiKey.FETCH, FETCH_VERSION, await _receive(connection))
             return response
         finally:
@@ -86,23 +86,12 @@ def _records(response: Any) -> Buffer:
     return NOTHING
 
 
-async def _send(connection: Connection, data: Buffer) -> None:
-    rest = memoryview(data)
-    while rest:
-        sent = connection.send([rest])
-        rest = rest[sent:]
-        if not sent:
-            await connection.wait_writable()
-
-
 async def _receive(connection: Connection) -> bytes:
     frames = FrameBuffer(RESPONSE_BYTES_MAX)
     buffer = memoryview(bytearray(64 * 1024))
     while (frame := frames.next_frame()) is None:
-        await connection.wait_readable()
-        count = connection.receive_into(buffer)
+        count = await receive_some(connection, buffer)
         if count == 0:
             raise ConnectionResetError("the connection was closed before the response was there")
-        if count:
-            frames.feed(buffer[:count])
+        frames.feed(buffer[:count])
     return frame

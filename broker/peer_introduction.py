@@ -4,8 +4,6 @@ Nothing else is read until then, in small frames and not for long: anybody may c
 frame, so that whatever follows is still there for the link.
 """
 
-import trio
-
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.framing import SIZE, checked_size
@@ -15,7 +13,7 @@ from tailrace.protocol.internal.refuse_message import RefuseMessage
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.protocol.primitives import Part
 from tailrace.runtime.files import Buffer
-from tailrace.runtime.network import Connection
+from tailrace.runtime.network import Connection, receive_some, send_all
 
 from .peer_frames import frame, read_body, read_key
 from .peer_messages import PeerIdentity
@@ -98,24 +96,15 @@ async def _receive(connection: Connection, size: int) -> bytes:
     buffer = memoryview(bytearray(size))
     received = 0
     while received < size:
-        count = connection.receive_into(buffer[received:])
-        if count is None:
-            await connection.wait_readable()
-        elif count == 0:
+        count = await receive_some(connection, buffer[received:])
+        if count == 0:
             raise ConnectionError("the connection ended before an introduction")
-        else:
-            received += count
-    await trio.lowlevel.checkpoint()
+        received += count
     return bytes(buffer)
 
 
 async def _send(connection: Connection, message: IntroduceMessage | RefuseMessage) -> None:
-    rest = memoryview(b"".join(map(_buffer, frame(message))))
-    while rest:
-        sent = connection.send([rest])
-        rest = rest[sent:]
-        if rest:
-            await connection.wait_writable()
+    await send_all(connection, b"".join(map(_buffer, frame(message))))
 
 
 def _buffer(part: Part) -> Buffer:

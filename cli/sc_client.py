@@ -19,7 +19,7 @@ from tailrace.protocol.internal.list_objects import ListObjectsRequest
 from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
 from tailrace.protocol.internal.update_object import UpdateObjectRequest
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
-from tailrace.runtime.network import Address, Connection, Network
+from tailrace.runtime.network import Address, Connection, Network, receive_some, send_all
 
 CONNECT_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 35.0
@@ -128,7 +128,7 @@ class ScClient:
         with trio.move_on_after(ANSWER_SECONDS_MAX + wait_ms / 1000):
             try:
                 parts: list[Any] = encode_request(header, message, _APIS)
-                await _send(connection, b"".join(parts))
+                await send_all(connection, b"".join(parts))
                 frame = await self._receive(connection)
                 answered, response = decode_response(api.key, api.max_version, frame, _APIS)
             except OSError as error:
@@ -172,12 +172,10 @@ class ScClient:
 
     async def _receive(self, connection: Connection) -> bytes:
         while (frame := self._frames.next_frame()) is None:
-            await connection.wait_readable()
-            count = connection.receive_into(self._buffer)
+            count = await receive_some(connection, self._buffer)
             if count == 0:
                 raise self._unreachable("it closed the connection; commands are taken on its public port alone")
-            if count:
-                self._frames.feed(self._buffer[:count])
+            self._frames.feed(self._buffer[:count])
         return frame
 
     def _unreachable(self, why: str) -> ScUnreachableError:
@@ -191,15 +189,6 @@ class ScClient:
         if not isinstance(document, dict):
             raise ScUnreachableError(f"what answers at {self._address} is no SC: it sent no document")
         return document
-
-
-async def _send(connection: Connection, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        sent = connection.send([rest])
-        rest = rest[sent:]
-        if rest:
-            await connection.wait_writable()
 
 
 def _unreachable(address: Address, why: str) -> ScUnreachableError:

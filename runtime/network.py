@@ -61,6 +61,25 @@ class Connection(Protocol):
         """Closes at once; tasks that wait on the connection get an error."""
 
 
+async def send_all(connection: Connection, data: Buffer) -> None:
+    """Returns when the connection has taken everything, for those who have one thing to say and wait for it."""
+    rest = memoryview(data)
+    while rest:
+        sent = connection.send([rest])
+        rest = rest[sent:]
+        if rest:
+            await connection.wait_writable()
+
+
+async def receive_some(connection: Connection, buffer: memoryview) -> int:
+    """As `receive_into`, once there is something: 0 is the end of the stream."""
+    while True:
+        await connection.wait_readable()
+        count = connection.receive_into(buffer)
+        if count is not None:
+            return count
+
+
 class Listener(Protocol):
     @property
     def address(self) -> Address:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.runtime.network import Connection, Listener
+from tailrace.runtime.network import Connection, Listener, receive_some, send_all
 
 from .listening import accept
 
@@ -32,7 +32,7 @@ class MetricsServer:
         try:
             with trio.move_on_after(SCRAPE_SECONDS_MAX):
                 request = await _read_head(connection)
-                await _send_all(connection, self._response(request))
+                await send_all(connection, self._response(request))
         except OSError:
             pass  # the scraper went away
         finally:
@@ -61,19 +61,8 @@ async def _read_head(connection: Connection) -> bytes:
     head = b""
     buffer = memoryview(bytearray(REQUEST_BYTES_MAX))
     while b"\r\n\r\n" not in head and len(head) < REQUEST_BYTES_MAX:
-        await connection.wait_readable()
-        count = connection.receive_into(buffer)
+        count = await receive_some(connection, buffer)
         if count == 0:
             break
-        if count is not None:
-            head += buffer[:count]
+        head += buffer[:count]
     return head
-
-
-async def _send_all(connection: Connection, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        sent = connection.send([rest])
-        if sent == 0:
-            await connection.wait_writable()
-        rest = rest[sent:]

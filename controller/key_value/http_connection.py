@@ -2,7 +2,7 @@
 
 import h11
 
-from tailrace.runtime.network import Address, Connection, Network
+from tailrace.runtime.network import Address, Connection, Network, receive_some, send_all
 
 RECEIVE_BYTES = 64 * 1024
 
@@ -26,7 +26,7 @@ class HttpConnection:
         own = (("host", self._host), ("content-type", "application/json"), ("content-length", str(len(body))))
         request = h11.Request(method="POST", target=path, headers=[*own, *headers])
         events: tuple[h11.Event, ...] = (request, h11.Data(data=body), h11.EndOfMessage())
-        await self._send(b"".join(self._protocol.send(event) or b"" for event in events))
+        await send_all(self._connection, b"".join(self._protocol.send(event) or b"" for event in events))
         while not isinstance(event := await self._next_event(), h11.Response):
             pass  # "100 Continue" and the like
         return event.status_code
@@ -52,13 +52,6 @@ class HttpConnection:
     def close(self) -> None:
         self._connection.close()
 
-    async def _send(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._connection.send([rest]) :]
-            if rest:
-                await self._connection.wait_writable()
-
     async def _next_event(self) -> h11.Event:
         at_end = False
         while True:
@@ -72,12 +65,9 @@ class HttpConnection:
                 raise ConnectionResetError("the server has closed the connection")
             if isinstance(event, h11.Event):
                 return event
-            count = self._connection.receive_into(self._buffer)
-            if count is None:
-                await self._connection.wait_readable()
-            else:
-                at_end = count == 0
-                self._protocol.receive_data(bytes(self._buffer[:count]))
+            count = await receive_some(self._connection, self._buffer)
+            at_end = count == 0
+            self._protocol.receive_data(bytes(self._buffer[:count]))
 
 
 async def connect(network: Network, address: Address) -> HttpConnection:

@@ -10,7 +10,16 @@ import trio
 from simulation.network import MemoryNetwork
 
 from tailrace.runtime.files import RealFiles
-from tailrace.runtime.network import Address, CannotListenError, Connection, Listener, Network, TcpNetwork
+from tailrace.runtime.network import (
+    Address,
+    CannotListenError,
+    Connection,
+    Listener,
+    Network,
+    TcpNetwork,
+    receive_some,
+    send_all,
+)
 
 pytestmark = pytest.mark.trio
 
@@ -211,3 +220,19 @@ async def test_the_send_buffer_is_as_large_as_asked() -> None:
 )
 async def test_an_address_is_written_as_people_write_it(address: Address, text: str) -> None:
     assert str(address) == text
+
+
+async def test_everything_is_sent_though_it_does_not_fit_at_once_and_received_to_the_end(network: Network) -> None:
+    data = bytes(range(256)) * 40_000
+    async with _connected(network) as (client, server, _), trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def send() -> None:
+            await send_all(client, data)
+            client.end_sending()
+
+        received = bytearray()
+        buffer = memoryview(bytearray(64 * 1024))
+        while count := await receive_some(server, buffer):
+            received += buffer[:count]
+        assert received == data
