@@ -1,0 +1,1 @@
+"""Consumer groups: what a coordinator decides, without Trio, clock, disk or chance."""
