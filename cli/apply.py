@@ -16,8 +16,9 @@ from tailrace.controller.objects import Object, Spu, SpuGroup, SpuGroupResolutio
 from tailrace.protocol.ids import SpuId
 
 from .documents import DocumentError
-from .sc_client import Document, ScClient, ScRefusedError
+from .sc_client import Document, ScClient
 from .sc_commands import Command, objects_in, objects_of_file, show_documents
+from .server_connection import RefusedError
 
 KINDS = ("spu", "spu-group", "topic")
 
@@ -114,7 +115,7 @@ async def _apply_one(client: ScClient, wanted: Wanted, there: Applicable | None)
 
 
 def topic_changes(there: Topic, wanted: Topic) -> TopicChanges:
-    """What turns one into the other. Raises ScRefusedError where nothing does."""
+    """What turns one into the other. Raises RefusedError where nothing does."""
     before, after = there.spec, wanted.spec
     rows = {**before.replica_map, **there.status.replica_map}
     if after.replication_factor != before.replication_factor:
@@ -135,8 +136,8 @@ def topic_changes(there: Topic, wanted: Topic) -> TopicChanges:
     return TopicChanges(configs, after.partitions if added else None, chosen or None)
 
 
-def _unchangeable(topic: Topic, why: str) -> ScRefusedError:
-    return ScRefusedError(f"topic {topic.name}: {why}")
+def _unchangeable(topic: Topic, why: str) -> RefusedError:
+    return RefusedError(f"topic {topic.name}: {why}")
 
 
 def name_of(found: Applicable) -> str:

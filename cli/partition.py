@@ -9,8 +9,9 @@ import re
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
 from .printing import size_text
-from .sc_client import Document, ScClient, ScRefusedError
+from .sc_client import Document, ScClient
 from .sc_commands import Command, UsageError, show_documents
+from .server_connection import RefusedError
 from .tables import fields, table
 
 UNKNOWN = -1
@@ -59,7 +60,7 @@ async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
         each for each in await client.describe_partitions([topic]) if number is None or each.partition == number
     ]
     if not partitions:
-        raise ScRefusedError(f"there is no partition {topic}/{number}" if number is not None else f"{topic} has none")
+        raise RefusedError(f"there is no partition {topic}/{number}" if number is not None else f"{topic} has none")
     documents = await _documents(client, arguments, partitions)
     show_documents(arguments, documents, lambda: "\n\n".join(map(description, partitions)))
 

@@ -1,16 +1,10 @@
 """Speaks with the Streaming Controller's public port: one request at a time, each with an end to the wait for it."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import trio
-
 from tailrace.protocol.apis import API_TABLE, Api
-from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
-from tailrace.protocol.framing import FrameBuffer
-from tailrace.protocol.headers import RequestHeader, decode_response, encode_request
 from tailrace.protocol.internal.create_object import CreateObjectRequest
 from tailrace.protocol.internal.delete_object import DeleteObjectRequest
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, DescribePartitionsRequest
@@ -19,29 +13,18 @@ from tailrace.protocol.internal.list_objects import ListObjectsRequest
 from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
 from tailrace.protocol.internal.update_object import UpdateObjectRequest
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
-from tailrace.runtime.network import Address, Connection, Network, receive_some, send_all
+from tailrace.runtime.network import Address, Network
 
-CONNECT_SECONDS_MAX = 5.0
-ANSWER_SECONDS_MAX = 35.0
-"""More than the SC itself takes at most, unless it was asked to wait."""
-RESPONSE_BYTES_MAX = 100 * 1024 * 1024
-CLIENT_ID = "tailrace-cli"
+from .server_connection import ANSWER_SECONDS_MAX, Role, ServerConnection, UnreachableError, check, connect
 
 _APIS: Mapping[int, Api] = {**API_TABLE, **SC_OBJECT_APIS}
 _WHAT_TO_DO = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
+_SC = Role("SC", _WHAT_TO_DO, if_it_closes="; commands are taken on its public port alone")
 _TOPIC_RESOURCE = 2
 _SET = 0
 _DELETE = 1
 
 Document = dict[str, Any]
-
-
-class ScUnreachableError(Exception):
-    """There is no SC, or it does not answer: one sentence, with what to do about it."""
-
-
-class ScRefusedError(Exception):
-    """The SC has answered that it will not, or cannot: one sentence."""
 
 
 class ScClient:
@@ -51,11 +34,7 @@ class ScClient:
         """`addresses` are those of one SC and of its standbys, which do not listen before they lead."""
         self._network = network
         self._addresses = addresses
-        self._address = addresses[0]
-        self._connection: Connection | None = None
-        self._frames = FrameBuffer(RESPONSE_BYTES_MAX)
-        self._buffer = memoryview(bytearray(64 * 1024))
-        self._correlation_id = 0
+        self._connection: ServerConnection | None = None
 
     async def list_objects(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
         response = await self._ask_checked(ListObjectsRequest(kind, None if names is None else list(names)))
@@ -98,7 +77,7 @@ class ScClient:
         resource = AlterConfigsResource(_TOPIC_RESOURCE, topic, configs)
         response = await self.ask(IncrementalAlterConfigsRequest([resource]))
         for each in response.responses:
-            _check(each)
+            check(each)
 
     async def add_partitions(self, topic: str, count: int, rows: Sequence[Sequence[int]] | None = None) -> None:
         """`count`: how many there are to be in all; `rows`: the replicas of those that are added."""
@@ -113,7 +92,7 @@ class ScClient:
         wanted = CreatePartitionsTopic(topic, count, assignments)
         response = await self.ask(CreatePartitionsRequest([wanted], timeout_ms))
         for each in response.results:
-            _check(each)
+            check(each)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -122,94 +101,35 @@ class ScClient:
     async def ask(self, message: Any, wait_ms: int = 0) -> Any:
         """Any of Kafka's requests, or of ours; what stands in the response is not looked at."""
         connection = await self._connected()
-        api = _APIS[message.API_KEY]
-        self._correlation_id += 1
-        header = RequestHeader(api.key, api.max_version, self._correlation_id, CLIENT_ID)
-        with trio.move_on_after(ANSWER_SECONDS_MAX + wait_ms / 1000):
-            try:
-                parts: list[Any] = encode_request(header, message, _APIS)
-                await send_all(connection, b"".join(parts))
-                frame = await self._receive(connection)
-                answered, response = decode_response(api.key, api.max_version, frame, _APIS)
-            except OSError as error:
-                raise self._unreachable(f"the connection broke: {_reason(error)}") from error
-            except RemoteProtocolError as error:
-                raise ScUnreachableError(f"what answers at {self._address} is no SC: {error}") from error
-            if answered != self._correlation_id:
-                raise ScUnreachableError(f"what answers at {self._address} is no SC: it answered something else")
-            return response
-        raise self._unreachable("the time for an answer has passed")
+        return await connection.ask(message, _APIS[message.API_KEY].max_version, wait_ms / 1000)
 
     async def _ask_checked(self, message: Any, wait_ms: int = 0) -> Any:
         response = await self.ask(message, wait_ms)
-        _check(response)
+        check(response)
         return response
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> ServerConnection:
         if self._connection is not None:
             return self._connection
         faults = []
         for address in self._addresses:
             try:
-                self._connection = await self._connect(address)
-            except ScUnreachableError as fault:
+                self._connection = await connect(self._network, address, _SC, _APIS)
+            except UnreachableError as fault:
                 faults.append(fault)
                 continue
-            self._address = address
             return self._connection
         if len(faults) == 1:
             raise faults[0]
         listed = ", ".join(map(str, self._addresses))
-        raise ScUnreachableError(f"none of the SCs at {listed} answers. {_WHAT_TO_DO}")
-
-    async def _connect(self, address: Address) -> Connection:
-        with trio.move_on_after(CONNECT_SECONDS_MAX):
-            try:
-                return await self._network.connect(address)
-            except OSError as error:
-                raise _unreachable(address, _reason(error)) from error
-        raise _unreachable(address, f"no connection within {CONNECT_SECONDS_MAX:.0f} seconds")
-
-    async def _receive(self, connection: Connection) -> bytes:
-        while (frame := self._frames.next_frame()) is None:
-            count = await receive_some(connection, self._buffer)
-            if count == 0:
-                raise self._unreachable("it closed the connection; commands are taken on its public port alone")
-            self._frames.feed(self._buffer[:count])
-        return frame
-
-    def _unreachable(self, why: str) -> ScUnreachableError:
-        return _unreachable(self._address, why)
+        raise UnreachableError(f"none of the SCs at {listed} answers. {_WHAT_TO_DO}")
 
     def _document(self, text: str) -> Document:
+        assert self._connection is not None, "it has answered"
         try:
             document = json.loads(text)
         except ValueError as error:
-            raise ScUnreachableError(f"what answers at {self._address} is no SC: {error}") from error
+            raise self._connection.is_another(error) from error
         if not isinstance(document, dict):
-            raise ScUnreachableError(f"what answers at {self._address} is no SC: it sent no document")
+            raise self._connection.is_another("it sent no document")
         return document
-
-
-def _unreachable(address: Address, why: str) -> ScUnreachableError:
-    return ScUnreachableError(f"the SC at {address} does not answer: {why}. {_WHAT_TO_DO}")
-
-
-def _reason(error: OSError) -> str:
-    """Without the address, which is said anyway."""
-    if error.errno is not None and error.errno > 0:
-        return os.strerror(error.errno).lower()
-    return error.strerror or str(error)  # no such host
-
-
-def _check(answer: Any) -> None:
-    """Every answer, or part of one, has its own error."""
-    if answer.error_code:
-        raise ScRefusedError(answer.error_message or _name_of(answer.error_code))
-
-
-def _name_of(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return f"error {code}"

@@ -21,7 +21,8 @@ from tailrace.runtime.settings import SettingsError, parse_address
 
 from .documents import DocumentError, read_documents
 from .printing import for_encoding
-from .sc_client import Document, ScClient, ScRefusedError, ScUnreachableError
+from .sc_client import Document, ScClient
+from .server_connection import RefusedError, UnreachableError
 
 SC_VARIABLE = "TAILRACE_SC"
 SC_DEFAULT = "127.0.0.1:9003"
@@ -69,9 +70,9 @@ class Command:
                 client.close()
         except (UsageError, DocumentError, FieldError, SettingsError) as error:
             return self._fail(error, WRONG_USAGE)
-        except ScRefusedError as error:
+        except RefusedError as error:
             return self._fail(error, REFUSED)
-        except ScUnreachableError as error:
+        except UnreachableError as error:
             return self._fail(error, UNREACHABLE)
         return DONE
 
@@ -109,7 +110,7 @@ def objects_in(kind: str, documents: Sequence[Document]) -> list[Object]:
     try:
         return [read_document(kind, document) for document in documents]
     except FieldError as error:
-        raise ScUnreachableError(f"the SC answers what this version does not know: {error}") from error
+        raise UnreachableError(f"the SC answers what this version does not know: {error}") from error
 
 
 # what commands are given

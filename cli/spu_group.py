@@ -6,7 +6,7 @@ from typing import cast
 from tailrace.controller.document_fields import size_text
 from tailrace.controller.objects import Object, SpuGroup
 
-from .sc_client import Document, ScClient, ScRefusedError
+from .sc_client import Document, ScClient
 from .sc_commands import (
     Command,
     UsageError,
@@ -17,6 +17,7 @@ from .sc_commands import (
     show_documents,
     wait_seconds,
 )
+from .server_connection import RefusedError
 from .tables import fields, table
 
 
@@ -126,7 +127,7 @@ async def _scale(client: ScClient, arguments: argparse.Namespace) -> None:
     (document,) = await client.list_objects("spu-group", [arguments.name])
     spec = document.get("spec")
     if not isinstance(spec, dict):
-        raise ScRefusedError(f"the SPU group {arguments.name} has no spec")
+        raise RefusedError(f"the SPU group {arguments.name} has no spec")
     wanted = {"name": arguments.name, "spec": spec | {"replicas": replicas}}
     updated = await client.update("spu-group", checked_document("spu-group", wanted))
     (group,) = _groups(objects_in("spu-group", [updated]))

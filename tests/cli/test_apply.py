@@ -7,7 +7,7 @@ import pytest
 from public_sc import PublicSc, public_sc, tailrace
 
 from tailrace.cli.apply import TopicChanges, topic_changes
-from tailrace.cli.sc_client import ScRefusedError
+from tailrace.cli.server_connection import RefusedError
 from tailrace.controller.objects import Topic, TopicResolution, TopicSpec, TopicStatus
 from tailrace.protocol.ids import SpuId
 
@@ -137,6 +137,6 @@ def test_a_topic_is_changed_where_it_differs() -> None:
     ],
 )
 def test_what_cannot_be_changed_is_refused(spec: dict[str, object], why: str) -> None:
-    with pytest.raises(ScRefusedError) as refused:
+    with pytest.raises(RefusedError) as refused:
         topic_changes(TOPIC, _wanted(**spec))
     assert str(refused.value).startswith(f"topic orders: {why}")

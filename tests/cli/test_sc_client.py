@@ -8,7 +8,8 @@ import trio
 from public_sc import ADDRESS, public_sc
 from simulation.network import MemoryConnection, MemoryNetwork
 
-from tailrace.cli.sc_client import ANSWER_SECONDS_MAX, CONNECT_SECONDS_MAX, ScClient, ScRefusedError, ScUnreachableError
+from tailrace.cli.sc_client import ScClient
+from tailrace.cli.server_connection import ANSWER_SECONDS_MAX, CONNECT_SECONDS_MAX, RefusedError, UnreachableError
 from tailrace.protocol.headers import encode_response
 from tailrace.protocol.internal.list_objects import ListedObject, ListObjectsResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
@@ -33,7 +34,7 @@ async def _told(answer: Callable[[MemoryConnection], Awaitable[None]]) -> str:
         nursery.start_soon(serve)
         client = ScClient(network, [ADDRESS])
         try:
-            with pytest.raises(ScUnreachableError) as caught:
+            with pytest.raises(UnreachableError) as caught:
                 await client.list_objects("spu")
         finally:
             client.close()
@@ -56,7 +57,7 @@ def _response(message: ListObjectsResponse, correlation_id: int = 1) -> bytes:
 
 async def test_nobody_listens() -> None:
     client = ScClient(MemoryNetwork(), [ADDRESS])
-    with pytest.raises(ScUnreachableError) as caught:
+    with pytest.raises(UnreachableError) as caught:
         await client.list_objects("spu")
     assert str(caught.value) == f"the SC at 127.0.0.1:9003 does not answer: connection refused. {HINT}"
 
@@ -68,7 +69,7 @@ async def test_the_one_of_several_that_leads_is_asked() -> None:
         assert await client.list_objects("spu") == []
         client.close()
     client = ScClient(MemoryNetwork(), [standby, ADDRESS])
-    with pytest.raises(ScUnreachableError) as caught:
+    with pytest.raises(UnreachableError) as caught:
         await client.list_objects("spu")
     assert str(caught.value) == f"none of the SCs at standby:9003, 127.0.0.1:9003 answers. {HINT}"
 
@@ -83,7 +84,7 @@ async def test_nobody_accepts(autojump_clock: trio.testing.MockClock) -> None:
             raise AssertionError
 
     client = ScClient(Nowhere(), [ADDRESS])  # type: ignore[arg-type]
-    with pytest.raises(ScUnreachableError, match="no connection within 5 seconds"):
+    with pytest.raises(UnreachableError, match="no connection within 5 seconds"):
         await client.list_objects("spu")
     assert trio.current_time() == CONNECT_SECONDS_MAX
 
@@ -137,9 +138,9 @@ async def test_an_error_without_a_sentence_is_named() -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(serve)
         client = ScClient(network, [ADDRESS])
-        with pytest.raises(ScRefusedError, match=r"^INVALID_REQUEST$"):
+        with pytest.raises(RefusedError, match=r"^INVALID_REQUEST$"):
             await client.list_objects("spu")
-        with pytest.raises(ScRefusedError, match=r"^error 9999$"):
+        with pytest.raises(RefusedError, match=r"^error 9999$"):
             await client.list_objects("spu")
 
 

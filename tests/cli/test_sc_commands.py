@@ -9,7 +9,6 @@ from public_sc import public_sc, tailrace
 from simulation.network import MemoryNetwork
 
 from tailrace.cli.main import main
-from tailrace.cli.sc_client import ScUnreachableError
 from tailrace.cli.sc_commands import (
     UsageError,
     objects_in,
@@ -19,6 +18,7 @@ from tailrace.cli.sc_commands import (
     show_documents,
     wait_seconds,
 )
+from tailrace.cli.server_connection import UnreachableError
 from tailrace.controller.objects import Spu
 
 
@@ -65,7 +65,7 @@ def test_documents_are_shown_as_they_are(
 
 
 async def test_what_another_version_answers_is_not_guessed_at() -> None:
-    with pytest.raises(ScUnreachableError, match="the SC answers what this version does not know: unknown field 'new'"):
+    with pytest.raises(UnreachableError, match="the SC answers what this version does not know: unknown field 'new'"):
         objects_in("spu", [{"spuId": 5, "new": 1}])
     (found,) = objects_in("spu", [{"spuId": 5}])
     assert isinstance(found, Spu)
