@@ -55,6 +55,9 @@ DEFAULT_LISTENERS = (
     ListenerSettings("PUBLIC_1", Address("127.0.0.1", 9092)),
 )
 
+BROKER_DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
+"""Other than those of a server on its own: the first consumer on somebody's machine is to wait for nobody."""
+
 OUTDATED_FILE = "controller.json"
 """Where the one SPU of a data directory once kept its topics."""
 
@@ -96,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read_settings(given: GivenSettings) -> UpSettings:
     data = given.data_directory()
-    broker = given.broker_settings()
+    broker = BROKER_DEFAULTS | given.broker_settings()
     metrics = given.metrics_listener(serve_spu.DEFAULT_METRICS)
     sc = ScSettings(
         f"{data}/sc",

@@ -1,9 +1,12 @@
 """Every broker config that means something here, by Kafka's names; a few are ours.
 
-The defaults of topic configs are not typed in again: they are derived from the table of topic configs.
+The defaults of topic and group configs are not typed in again: they are derived from the tables of those.
 """
 
+from collections.abc import Iterable
+
 from .config_definitions import ConfigDefinition, ConfigType, at_least, between, by_name, one_of
+from .group_config_table import BROKER_CONFIGS_OF_GROUPS, GROUP_CONFIGS
 from .topic_config_table import BOOLEAN, DAY_MS, INT, LIST, LONG, STRING, TOPIC_CONFIGS
 
 SHORT = ConfigType.SHORT
@@ -13,28 +16,30 @@ LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 """No classes here: the names by which Kafka's tools know the choice."""
 
 
-def _defaults_of_topics() -> list[ConfigDefinition]:
-    """One broker config for every synonym in the table of topic configs."""
+def _defaults_of(kind: str, definitions: Iterable[ConfigDefinition]) -> list[ConfigDefinition]:
+    """One broker config for every synonym of these."""
     return [
         ConfigDefinition(
             synonym.name,
-            synonym.type or topic.type,
+            synonym.type or definition.type,
             synonym.default,
-            f"The default of {topic.name} for topics that do not set it"
+            f"The default of {definition.name} for {kind} that do not set it"
             + ("" if synonym.milliseconds == 1 else ", in a larger unit; the one in milliseconds goes first")
-            + f". {topic.documentation}",
-            topic.rule,
-            honoured=topic.honoured,
+            + f". {definition.documentation}",
+            definition.rule,
+            honoured=definition.honoured,
             read_only=synonym.read_only,
         )
-        for topic in TOPIC_CONFIGS.values()
-        for synonym in topic.synonyms
+        for definition in definitions
+        for synonym in definition.synonyms
     ]
 
 
 BROKER_CONFIGS = by_name(
     (
-        *_defaults_of_topics(),
+        *_defaults_of("topics", TOPIC_CONFIGS.values()),
+        *_defaults_of("groups", GROUP_CONFIGS.values()),
+        *BROKER_CONFIGS_OF_GROUPS,
         # who this is; what the SPU was started with
         ConfigDefinition("broker.id", INT, -1, "The id of this SPU.", read_only=True),
         ConfigDefinition("node.id", INT, -1, "The id of this SPU.", read_only=True),

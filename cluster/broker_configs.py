@@ -29,6 +29,11 @@ class BrokerSettings:
     """0: nothing is scrubbed."""
     scrub_interval_ms: int
     producer_expiration_ms: int
+    offsets_partitions: int
+    offsets_replicas: int
+    offsets_segment_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_retention_check_interval_ms: int
     connections_max: int
     connections_per_address_max: int
     connection_idle_ms_max: int
@@ -48,6 +53,7 @@ class BrokerConfigs:
         self._static = _checked(static) | dict(facts or {})
         self._dynamic_default: Mapping[str, str] = {}
         self._dynamic_own: Mapping[str, str] = {}
+        self._check_together()
         self.settings = self._typed()
 
     # what is
@@ -95,35 +101,61 @@ class BrokerConfigs:
 
     def _typed(self) -> BrokerSettings:
         return BrokerSettings(
-            partitions_default=self._number("num.partitions"),
-            replication_factor_default=self._number("default.replication.factor"),
+            partitions_default=self.number("num.partitions"),
+            replication_factor_default=self.number("default.replication.factor"),
             auto_create_topics=bool(self.value("auto.create.topics.enable")),
             delete_topics=bool(self.value("delete.topic.enable")),
-            election_wait_seconds=self._number("election.wait.response.ms") / 1000,
+            election_wait_seconds=self.number("election.wait.response.ms") / 1000,
             rebalances_leaders=bool(self.value("auto.leader.rebalance.enable")),
-            leader_imbalance_check_seconds=self._number("leader.imbalance.check.interval.seconds"),
-            deleted_topic_retention_ms=self._number("deleted.topic.retention.ms"),
-            retention_check_interval_ms=self._number("log.retention.check.interval.ms"),
+            leader_imbalance_check_seconds=self.number("leader.imbalance.check.interval.seconds"),
+            deleted_topic_retention_ms=self.number("deleted.topic.retention.ms"),
+            retention_check_interval_ms=self.number("log.retention.check.interval.ms"),
             compacts=bool(self.value("log.cleaner.enable")),
-            compaction_backoff_ms=self._number("log.cleaner.backoff.ms"),
-            scrub_bytes_per_second=self._number("scrub.max.bytes.per.second"),
-            scrub_interval_ms=self._number("scrub.interval.ms"),
-            producer_expiration_ms=self._number("producer.id.expiration.ms"),
-            connections_max=self._number("max.connections"),
-            connections_per_address_max=self._number("max.connections.per.ip"),
-            connection_idle_ms_max=self._number("connections.max.idle.ms"),
-            request_bytes_max=self._number("socket.request.max.bytes"),
-            queued_request_bytes_max=self._number("queued.max.request.bytes"),
-            fetch_bytes_max=self._number("fetch.max.bytes"),
-            fetch_sessions_max=self._number("max.incremental.fetch.session.cache.slots"),
-            described_partitions_max=self._number("max.request.partition.size.limit"),
+            compaction_backoff_ms=self.number("log.cleaner.backoff.ms"),
+            scrub_bytes_per_second=self.number("scrub.max.bytes.per.second"),
+            scrub_interval_ms=self.number("scrub.interval.ms"),
+            producer_expiration_ms=self.number("producer.id.expiration.ms"),
+            offsets_partitions=self.number("offsets.topic.num.partitions"),
+            offsets_replicas=self.number("offsets.topic.replication.factor"),
+            offsets_segment_bytes=self.number("offsets.topic.segment.bytes"),
+            offsets_commit_timeout_ms=self.number("offsets.commit.timeout.ms"),
+            offsets_retention_check_interval_ms=self.number("offsets.retention.check.interval.ms"),
+            connections_max=self.number("max.connections"),
+            connections_per_address_max=self.number("max.connections.per.ip"),
+            connection_idle_ms_max=self.number("connections.max.idle.ms"),
+            request_bytes_max=self.number("socket.request.max.bytes"),
+            queued_request_bytes_max=self.number("queued.max.request.bytes"),
+            fetch_bytes_max=self.number("fetch.max.bytes"),
+            fetch_sessions_max=self.number("max.incremental.fetch.session.cache.slots"),
+            described_partitions_max=self.number("max.request.partition.size.limit"),
             reads_from_near_replicas=self.value("replica.selector.class") == RACK_AWARE_SELECTOR,
         )
 
-    def _number(self, name: str) -> int:
+    def _check_together(self) -> None:
+        """What no config can be checked for alone; none of these can be altered at run time."""
+        for low, high in _ASCENDING:
+            if self.number(low) > self.number(high):
+                raise SettingsError(
+                    f"{low}: {self.number(low)} is not allowed; it is at most {high}, which is {self.number(high)}"
+                )
+        interval, timeout = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
+        if self.number(interval) >= self.number(timeout):
+            raise SettingsError(f"{interval} is not allowed to be as long as {timeout}")
+
+    def number(self, name: str) -> int:
         value = self.value(name)
         assert isinstance(value, int), "the table gives it a whole number and a default"
         return value
+
+
+_ASCENDING = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+)
+"""Pairs of which the first is at most the second."""
 
 
 def _checked(static: Mapping[str, str]) -> dict[str, str]:

@@ -49,13 +49,16 @@ def check_unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> None
 
 
 def places_of(
-    definition: ConfigDefinition, own: Mapping[str, str], broker_configs: BrokerConfigs
+    definition: ConfigDefinition,
+    own: Mapping[str, str],
+    broker_configs: BrokerConfigs,
+    source: ConfigSource = ConfigSource.TOPIC,
 ) -> list[ConfiguredValue]:
     """Every place where this topic config has a value, the one that applies first, by the name and in the unit that it
-    has there."""
+    has there. Or this group config, if that is what `source` says."""
     values = []
     if definition.name in own:
-        values.append(ConfiguredValue(definition.name, own[definition.name], ConfigSource.TOPIC))
+        values.append(ConfiguredValue(definition.name, own[definition.name], source))
     values.extend(broker_configs.layered(synonym.name for synonym in definition.synonyms))
     for synonym in definition.synonyms:
         if synonym.default is not None:
@@ -64,11 +67,14 @@ def places_of(
 
 
 def effective_value(
-    definition: ConfigDefinition, own: Mapping[str, str], broker_configs: BrokerConfigs
+    definition: ConfigDefinition,
+    own: Mapping[str, str],
+    broker_configs: BrokerConfigs,
+    source: ConfigSource = ConfigSource.TOPIC,
 ) -> tuple[Value, ConfigSource]:
-    """The value that applies to a topic, in the topic config's unit, and where it was set."""
+    """The value that applies to a topic, or a group, in the unit of its config, and where it was set."""
     if definition.name in own:
-        return parse(definition, own[definition.name]), ConfigSource.TOPIC
+        return parse(definition, own[definition.name]), source
     for set_value in broker_configs.layered(synonym.name for synonym in definition.synonyms):
         value = parse(BROKER_CONFIGS[set_value.name], set_value.text)
         factor = next(each.milliseconds for each in definition.synonyms if each.name == set_value.name)

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.cli.given_settings import GivenSettings
 from tailrace.cli.main import main
 from tailrace.cli.managed_spus import ManagedSpus
 from tailrace.cli.serving import CannotServeError
-from tailrace.cli.up import with_main_group
+from tailrace.cli.up import read_settings, with_main_group
 from tailrace.controller.key_value.interface import Put
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.object_codec import ObjectError, decode, encode, key_of
@@ -93,6 +94,13 @@ def test_the_environment_is_checked_as_flags_are(
 ) -> None:
     monkeypatch.setenv(f"TAILRACE_{name}", value)
     assert f"{value}: " in _refusal([], tmp_path, capsys)
+
+
+@pytest.mark.parametrize(("pairs", "expected"), [([], "0"), (["group.initial.rebalance.delay.ms=7"], "7")])
+def test_the_first_consumer_waits_for_nobody_unless_it_is_asked_to(pairs: list[str], expected: str) -> None:
+    settings = read_settings(GivenSettings({}, pairs))
+    for broker in (settings.sc.broker, settings.managed.broker):
+        assert broker["group.initial.rebalance.delay.ms"] == expected
 
 
 def test_outdated_data_is_not_taken_for_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,15 @@ def test_facts_are_configs_too() -> None:
         ({"zzz": "3"}, "there is no broker setting 'zzz'"),
         ({"num.partitions": "0"}, "num.partitions: '0' is not allowed; it takes a number of at least 1"),
         ({"log.retention.hours": "x"}, "log.retention.hours: 'x' is not allowed; it takes a whole number of 32 bits"),
+        (
+            {"group.consumer.session.timeout.ms": "70000"},
+            "group.consumer.session.timeout.ms: 70000 is not allowed; it is at most group.consumer.max.session.timeout.ms, "
+            "which is 60000",
+        ),
+        (
+            {"group.consumer.min.session.timeout.ms": "5000", "group.consumer.session.timeout.ms": "5000"},
+            "group.consumer.heartbeat.interval.ms is not allowed to be as long as group.consumer.session.timeout.ms",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_is_told_to_who_started_the_spu(static: dict[str, str], sentence: str) -> None:
