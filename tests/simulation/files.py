@@ -121,6 +121,9 @@ class SimulatedFile:
     async def sync(self) -> None:
         await self._files.sync(self.node)
 
+    def sync_now(self) -> None:
+        self._files.sync_now(self.node)
+
     def close(self) -> None:
         pass
 
@@ -248,12 +251,21 @@ class SimulatedFiles:
         node.unsynced[:count] = []
         self.on_operation()
 
+    def sync_now(self, node: Node) -> None:
+        self._check_disk()
+        node.synced = bytes(node.content)
+        node.unsynced.clear()
+        self.on_operation()
+
     async def _reach_disk(self) -> None:
         seconds = self.sync_seconds()
         if seconds:
             await trio.sleep(seconds)
         else:
             await trio.lowlevel.checkpoint()
+        self._check_disk()
+
+    def _check_disk(self) -> None:
         if self.syncs_fail:
             raise OSError(errno.EIO, "the simulated disk is broken")
 

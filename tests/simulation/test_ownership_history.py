@@ -1,0 +1,59 @@
+"""What members of a KIP-848 group must not be told, and what they may."""
+
+import pytest
+from simulation.offset_history import GroupHistoryError, OffsetHistory
+from simulation.ownership_history import OwnershipHistory
+
+
+def _history() -> OwnershipHistory:
+    return OwnershipHistory("group-1", [OffsetHistory("0"), OffsetHistory("1")])
+
+
+def test_a_partition_has_one_holder_at_a_time() -> None:
+    history = _history()
+    history.on_told("a", 1, 0)
+    history.on_given("a", [0, 1], 0)
+    history.on_given("a", [0], 1)
+    with pytest.raises(GroupHistoryError, match=r"b was given 1 at .* which a holds"):
+        history.on_given("b", [1], 2)
+    history.on_given_up("a", [1])
+    history.on_given("b", [1], 3)
+    assert history.handovers == 1
+
+
+def test_who_has_not_been_heard_for_long_holds_nothing_for_sure() -> None:
+    history = _history()
+    history.on_given("a", [0], 0)
+    history.on_sure_until("a", 5)
+    with pytest.raises(GroupHistoryError, match="for sure until 5"):
+        history.on_given("b", [0], 4.9)
+    history.on_given("b", [0], 5)
+
+
+def test_who_left_holds_nothing() -> None:
+    history = _history()
+    history.on_given("a", [0], 0)
+    history.on_gone("a")
+    history.on_given("b", [0], 1)
+
+
+def test_epochs_of_a_member_do_not_fall() -> None:
+    history = _history()
+    history.on_told("a", 3, 0)
+    history.on_told("b", 2, 0)
+    with pytest.raises(GroupHistoryError, match="epoch of a fell from 3 to 2"):
+        history.on_told("a", 2, 1)
+    history.on_gone("a")
+    history.on_told("a", 1, 2)
+
+
+def test_the_former_holder_commits_nothing_more() -> None:
+    offsets = OffsetHistory("0")
+    history = OwnershipHistory("group-1", [offsets])
+    history.on_told("a", 1, 0)
+    history.on_given("a", [0], 0)
+    history.on_given_up("a", [0])
+    history.on_told("b", 2, 1)
+    history.on_given("b", [0], 1)
+    with pytest.raises(GroupHistoryError, match="a later term"):
+        offsets.on_acknowledged(offsets.on_commit("x", 5, 2, term=1), 3)
