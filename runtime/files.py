@@ -46,6 +46,9 @@ class File(Protocol):
     async def sync(self) -> None:
         """Returns once everything appended before the call is on the disk."""
 
+    def sync_now(self) -> None:
+        """The same, and nothing else runs meanwhile: for what is rare, and must not go on without it."""
+
     def close(self) -> None: ...
 
 
@@ -146,6 +149,9 @@ class RealFile:
 
     async def sync(self) -> None:
         await trio.to_thread.run_sync(os.fdatasync, self._descriptor)
+
+    def sync_now(self) -> None:
+        os.fdatasync(self._descriptor)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

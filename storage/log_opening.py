@@ -119,9 +119,11 @@ class Opening:
         self._maker = maker
         self._directory = directory
         self._report = maker.report
+        self._manifest_file = manifest_file
         names = maker.files.list(directory)
         # Step 1.
         loaded = manifest_file.load()
+        self._is_manifest_synced = loaded is None
         self.manifest = loaded if loaded is not None else Manifest()
         if self.manifest.damaged_lines:
             self._report.events.append(f"{directory}: {self.manifest.damaged_lines} damaged lines in the manifest")
@@ -148,7 +150,7 @@ class Opening:
         open_segment = self._open_segments(clean=clean)
         # Step 8.
         if open_segment is not None and open_segment.end < self.log_start:
-            maker.remove(open_segment.base)
+            self._drop([open_segment.base], "it ends below the log start")
             open_segment = None
         if open_segment is None:
             open_segment = maker.new_segment(self._end if self._end is not None else self.log_start)
@@ -167,6 +169,7 @@ class Opening:
             file = parse_file_name(name)
             facts = self.manifest.sealed.get(file.offset) if file is not None else None
             if facts is not None and self._holds(path, facts):
+                self._sync_manifest()
                 files.rename(path, path.removesuffix(CLEANED_SUFFIX))
                 self._report.events.append(f"{path}: took its place, as the compaction had decided")
             else:
@@ -181,6 +184,13 @@ class Opening:
             file, size, facts.base, trusted_end=0, interval_bytes=self._maker.config.index_interval_bytes
         )
         return (recovered.summary.size, recovered.summary.checksum) == (facts.size, facts.checksum)
+
+    def _sync_manifest(self) -> None:
+        """Before a file changes on its word: the process that wrote the last line may have been killed before it was on
+        the disk, and were the machine to stop now, the manifest would speak of files that are no more."""
+        if not self._is_manifest_synced:
+            self._manifest_file.sync_now()
+            self._is_manifest_synced = True
 
     def _open_segments(self, *, clean: bool) -> OpenSegment | None:
         """Steps 3 to 7. Returns the last segment if it may still grow."""
@@ -266,6 +276,8 @@ class Opening:
         self._drop(bases, reason)
 
     def _drop(self, bases: list[int], reason: str) -> None:
+        if bases:
+            self._sync_manifest()
         for base in bases:
             self._report.events.append(f"{self._maker.path(base, Kind.LOG)}: removed: {reason}")
             self._maker.remove(base)

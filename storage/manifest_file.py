@@ -55,6 +55,10 @@ class ManifestFile:
         self._appended_lines += len(lines)
         return file
 
+    def sync_now(self) -> None:
+        """What it says is on the disk then, also what a process wrote that was killed before it could sync it."""
+        self._files.open(self._path).sync_now()
+
     async def replace(self, content: Manifest) -> None:
         await self._files.replace(self._path, manifest.encode(content))
         self._appended_lines = 0

@@ -23,7 +23,13 @@ class CrashState:
     synced_end: int
     compactions: Sequence[tuple[int, int]]
     """End and time of those that were over."""
+    was_killed: bool = False
+    """Only the process stopped: what it wrote is there, and may still be lost."""
     opened_before: bool = False
+
+    @property
+    def is_swapping(self) -> bool:
+        return any(name.endswith(".cleaned") for name in self.files.list(DIRECTORY))
 
 
 class Workload:
@@ -43,7 +49,8 @@ class Workload:
 
     def crash(self) -> None:
         keep: Keep = self.chance.choice(["all", "synced", Random(self.chance.random()), Random(self.chance.random())])
-        self.states.append(CrashState(self.files.crash(keep), self.now, self.synced_end, tuple(self.compactions)))
+        state = CrashState(self.files.crash(keep), self.now, self.synced_end, tuple(self.compactions))
+        self.states += [state, replace(state, files=self.files.after_kill(), was_killed=True)]
 
     async def run(self, steps: int) -> None:
         self.files.make_directories("/data/topics")
@@ -88,8 +95,7 @@ class Workload:
         batch = append(log, *pairs, time=self.now, epoch=self.epoch, compression=compression, **attributes)
         self.appended |= {record.offset: record for record in read_records(batch)}
 
-    def check(self, state: CrashState) -> None:
-        crashes_again = self.chance.random() < 0.2
+    def check(self, state: CrashState, *, crashes_again: bool) -> None:
         if crashes_again and not state.opened_before:
             state.files.on_operation = lambda: self.states.append(
                 replace(state, files=state.files.crash(Random(self.chance.random())), opened_before=True)
@@ -97,7 +103,7 @@ class Workload:
         log = open_log(state.files, self.config)
         state.files.on_operation = lambda: None
         assert log.log_end >= state.synced_end
-        assert not any(name.endswith(".cleaned") for name in state.files.list(DIRECTORY))
+        assert not state.is_swapping
         self.check_tombstones(self.check_table(log), log.log_end, state)
         if crashes_again:
             trio.run(self.compact_again, log, state)
@@ -130,8 +136,11 @@ def test_no_crash_during_a_compaction_changes_what_readers_learn(seed: int) -> N
     assert len(workload.states) > 100
     before = len(workload.states)
     for state in workload.chance.sample(workload.states, min(150, before)):
-        workload.check(state)
+        workload.check(state, crashes_again=workload.chance.random() < 0.2)
+    swapping = [state for state in workload.states[:before] if state.was_killed and state.is_swapping]
+    for state in workload.chance.sample(swapping, min(60, len(swapping))):
+        workload.check(state, crashes_again=True)
     crashed_again = workload.states[before:]
     assert len(crashed_again) > 10
-    for state in workload.chance.sample(crashed_again, min(40, len(crashed_again))):
-        workload.check(state)
+    for state in workload.chance.sample(crashed_again, min(100, len(crashed_again))):
+        workload.check(state, crashes_again=workload.chance.random() < 0.2)

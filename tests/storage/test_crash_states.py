@@ -91,11 +91,20 @@ class Workload:
                 after.on_operation = lambda after=after: self.crash_again(after)  # type: ignore[misc]
             self.expected.check(after, verifies=self.chance.random() < 0.1)
             self.crashes += 1
+        is_deleting = self.expected.start_min < self.expected.start_max
+        if self.crashes_in_recovery and (is_deleting or self.chance.random() < 0.2):
+            self.kill()
+
+    def kill(self) -> None:
+        """The next process finds everything, also what the disk does not have yet, and the machine stops soon after."""
+        after = self.files.after_kill()
+        after.on_operation = lambda: self.crash_again(after)
+        self.expected.check(after, verifies=False)
 
     def crash_again(self, files: SimulatedFiles) -> None:
         recovering, files.on_operation = files.on_operation, lambda: None
         after = files.crash(Random(self.chance.random()))
-        self.expected.check(after)
+        self.expected.check(after, verifies=self.chance.random() < 0.1)
         files.on_operation = recovering
 
     async def run(self, steps: int) -> None:

@@ -47,6 +47,18 @@ async def test_a_line_that_does_not_fit_leaves_nothing_behind(files: SimulatedFi
     assert file.load() == Manifest(log_start=3, flushed_end=11)
 
 
+async def test_what_a_killed_process_wrote_can_be_made_to_stay(files: SimulatedFiles) -> None:
+    ManifestFile(files, "/r").append([manifest.start_line(3)])
+    await files.sync_directory("")
+    await files.sync_directory("/r")
+    next_process = files.after_kill()
+    file = ManifestFile(next_process, "/r")
+    file.load()
+    assert ManifestFile(next_process.crash("synced"), "/r").load() == Manifest()
+    file.sync_now()
+    assert ManifestFile(next_process.crash("synced"), "/r").load() == Manifest(log_start=3)
+
+
 async def test_a_long_file_wants_to_be_replaced(files: SimulatedFiles) -> None:
     file = ManifestFile(files, "/r")
     file.append([manifest.flushed_line(end) for end in range(2000)])
