@@ -173,8 +173,9 @@ class LeaderController:
         if ready.propose is not None:
             self._context.live_replicas.propose(replica.key, ready.propose)
         replica.lagging_count = len(self.core.live_replicas.left)
-        replica.is_recovering = not self.core.has_sealed_earlier_segments
         replica.on_committed(self.core.high_watermark)
+        if replica.is_recovering and self.core.has_sealed_earlier_segments:
+            replica.end_recovering()
         return True
 
     async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:

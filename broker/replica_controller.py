@@ -158,7 +158,7 @@ class ReplicaController:
     def stop_leading(self) -> LeaderController | None:
         """Nothing more is appended. The leader that there was goes on until its followers know what is committed."""
         role = self._role
-        self._replica.is_leader = False
+        self._replica.stop_accepting()
         if isinstance(role, LeaderController):
             self.tell_leader(lambda leader, now: leader.core.on_stopping(now))
             return role

@@ -74,6 +74,7 @@ class Replica:
         "log",
         "offline_reason",
         "replication",
+        "role_watcher",
         "settings",
         "spec",
         "syncs_before_acknowledging",
@@ -110,6 +111,8 @@ class Replica:
         """None where there are no other replicas."""
         self.is_leader = False
         """In this process and epoch, and nobody has said that there is a newer one."""
+        self.role_watcher: Callable[[Replica], None] | None = None
+        """Called when `leads_recovered` may have changed, or the epoch at which it does."""
         self._take(spec, settings)
 
     def _take(self, spec: PartitionSpec, settings: TopicSettings) -> None:
@@ -142,6 +145,12 @@ class Replica:
         reads."""
         return self.log.log_end if self.settings.reads_uncommitted and self.is_leader else self.high_watermark
 
+    @property
+    def leads_recovered(self) -> bool:
+        """Whether all that was acknowledged under earlier leaders is in the log here, and what comes next is appended
+        here alone."""
+        return self.is_leader and not self.is_recovering and self.is_open and self.offline_reason is None
+
     # what happened
 
     def use_settings(self, settings: TopicSettings) -> None:
@@ -164,6 +173,7 @@ class Replica:
             self.refuse_waiters(self.not_leader())
         elif spec.epoch != before.epoch:
             self.on_advanced()  # a fetch of the epoch before is fenced
+        self._on_role()
         if self.replication is not None and not self.is_alone:
             self.replication.on_spec()
 
@@ -180,17 +190,30 @@ class Replica:
     def begin_leading(self) -> None:
         """What is known to be committed can be read; the rest comes when replication says so."""
         self.is_leader = self.is_merging = self.is_recovering = True
+        self._on_role()
+
+    def end_recovering(self) -> None:
+        """All that the leader before left is committed."""
+        self.is_recovering = False
+        self._on_role()
+
+    def stop_accepting(self) -> None:
+        """The SPU stops: what it has still reaches its followers, and nothing is appended any more."""
+        self.is_leader = False
+        self._on_role()
 
     def end_leading(self) -> None:
         self.is_leader = self.is_merging = self.is_recovering = False
         self.lagging_count = 0
         self.follower_end = _nobody_follows
         self.refuse_waiters(self.not_leader())
+        self._on_role()
 
     def lead_alone(self) -> None:
         """Its followers have gone, if it had any."""
         self.is_leader = self.spec.leader == self._spu
         self.on_advanced()
+        self._on_role()
 
     def on_committed(self, end: int) -> None:
         """All below is on as many replicas as it has to be."""
@@ -222,14 +245,20 @@ class Replica:
 
     async def close(self) -> None:
         self.is_open = False
+        self._on_role()
         await self.log.close()
 
     def go_offline(self, reason: str) -> None:
         if self.offline_reason is None:
             self.offline_reason = reason
         self.refuse_waiters(self.storage_error())
+        self._on_role()
         if self.replication is not None:
             self.replication.on_offline()
+
+    def _on_role(self) -> None:
+        if self.role_watcher is not None:
+            self.role_watcher(self)
 
     def refuse_waiters(self, error: KafkaError) -> None:
         """The replica will acknowledge nothing more: everyone who waits is told."""
@@ -284,6 +313,8 @@ class Replicas:
         self._damaged: dict[ReplicaKey, Damage] = {}
         self.damaged: Mapping[ReplicaKey, Damage] = MappingProxyType(self._damaged)
         """Those that should be here, and have no log that could be opened."""
+        self.role_watchers: dict[str, Callable[[Replica], None]] = {}
+        """By topic: who is to know which of its replicas here lead."""
 
     def __iter__(self) -> Iterator[Replica]:
         return (replica for (name, _), replica in self._by_key.items() if isinstance(name, str))
@@ -292,6 +323,10 @@ class Replicas:
         self._by_key[replica.spec.topic, replica.spec.partition] = replica
         self._by_key[replica.spec.topic_id, replica.spec.partition] = replica
         self._damaged.pop(replica.key, None)
+        watcher = self.role_watchers.get(replica.topic)
+        if watcher is not None:
+            replica.role_watcher = watcher
+            watcher(replica)
 
     def add_damaged(self, spec: PartitionSpec, reason: str) -> None:
         """A replica whose log did not open: clients are told that its storage failed."""

@@ -38,6 +38,9 @@ from .copies import FetchedCopies
 from .fetch_session import FetchSessions
 from .flusher import Flusher
 from .forwarding import Forwarding
+from .group_context import GroupContext
+from .group_coordination import GroupCoordination
+from .groups.settings import GroupSettings
 from .housekeeping import Housekeeping
 from .live_replicas_updater import LiveReplicasUpdater
 from .metrics import BrokerMetrics, Gauges, PartitionGauges, render
@@ -107,6 +110,7 @@ class Spu:
         self._peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
         self.sc: ScConnection
+        self.groups: GroupCoordination
         self.forwarding: Forwarding
         self.producer_ids: ProducerIds
 
@@ -197,6 +201,7 @@ class Spu:
             )
             live_replicas = LiveReplicasUpdater(self.replicas, self._logger)
             replication = self._replication(nursery, live_replicas)
+            self.groups = GroupCoordination(self.replicas, self._group_context(nursery))
             receiver = self._receiver(nursery, replication, live_replicas)
             sc = self._connection(receiver, [_endpoint(*each) for each in public], private)
             self.sc = sc
@@ -256,6 +261,21 @@ class Spu:
                 self._housekeeping.write_high_watermarks,
                 self._logger,
             )
+        )
+
+    def _group_context(self, nursery: trio.Nursery) -> GroupContext:
+        return GroupContext(
+            self.cluster,
+            lambda group_id: GroupSettings(),
+            lambda: self.broker_configs.settings.offsets_commit_timeout_ms / 1000,
+            lambda: str(self.chance.uuid()),
+            self.is_sure_to_lead,
+            self.wall_clock,
+            self.deadlines,
+            nursery,
+            self.on_appended,
+            self.end_turn,
+            self._logger,
         )
 
     def _receiver(

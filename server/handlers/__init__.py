@@ -21,6 +21,7 @@ SHARED = frozenset(
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.FIND_COORDINATOR,
     }
 )
 """Every host answers these from what it knows."""

@@ -1,0 +1,32 @@
+"""What coordinators of groups need of the SPU around them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.runtime.wall_clock import WallClock
+
+from .groups.settings import GroupSettings
+from .replicas import Replica
+from .waiting import Deadlines
+
+
+@dataclass(frozen=True, slots=True)
+class GroupContext:
+    cluster: Cluster
+    settings: Callable[[str], GroupSettings]
+    """By the group's id."""
+    commit_seconds_max: Callable[[], float]
+    """How long an answer waits for what it tells of to be committed."""
+    new_id: Callable[[], str]
+    """A random UUID as a text."""
+    is_sure_to_lead: Callable[[Replica], bool]
+    wall_clock: WallClock
+    deadlines: Deadlines
+    nursery: trio.Nursery
+    on_appended: Callable[[Replica], None]
+    end_turn: Callable[[], None]
+    logger: FilteringBoundLogger

@@ -1,0 +1,84 @@
+"""Which groups are coordinated here: those of the partitions of the internal topic that this SPU leads."""
+
+from collections.abc import Iterator
+
+from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .group_context import GroupContext
+from .group_partition import Call, GroupPartition, not_coordinator
+from .groups.ready import Waiter
+from .replicas import Replica, Replicas
+
+
+class GroupCoordination:
+    def __init__(self, replicas: Replicas, context: GroupContext) -> None:
+        self._context = context
+        self._partitions: dict[int, GroupPartition] = {}
+        replicas.role_watchers[GROUPS_TOPIC] = self._on_role
+
+    # what is asked
+
+    def ask(self, group_id: str, waiter: Waiter, call: Call) -> None:
+        """Has the group's coordinator called; the waiter is answered or refused, now or later."""
+        try:
+            partition = self._coordinating(group_id)
+        except KafkaError as error:
+            waiter.refuse(error)
+        else:
+            partition.ask(waiter, call)
+
+    def read(self, group_id: str, waiter: Waiter, call: Call) -> None:
+        """The same for what tells what was committed, and must not be older than what another coordinator told."""
+        try:
+            partition = self._coordinating(group_id)
+        except KafkaError as error:
+            waiter.refuse(error)
+        else:
+            partition.read(waiter, call)
+
+    def loaded(self) -> Iterator[GroupPartition]:
+        """The partitions whose groups are known here."""
+        return (partition for partition in self._partitions.values() if partition.is_loaded)
+
+    @property
+    def is_loading(self) -> bool:
+        return any(not each.is_loaded and each.failure is None for each in self._partitions.values())
+
+    def _coordinating(self, group_id: str) -> GroupPartition:
+        topic = self._context.cluster.topics.get(GROUPS_TOPIC)
+        if topic is None:
+            raise not_coordinator()
+        partition = self._partitions.get(partition_of(group_id, len(topic.partitions)))
+        if partition is None:
+            raise not_coordinator()
+        if partition.failure is not None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the groups were not loaded: {partition.failure}")
+        if not partition.is_loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the groups are being loaded")
+        return partition
+
+    # what happened
+
+    def _on_role(self, replica: Replica) -> None:
+        """A replica of the internal topic began to lead, ended, or does so at another epoch."""
+        number = replica.partition
+        here = self._partitions.get(number)
+        if here is not None:
+            if here.replica is replica and here.epoch == replica.spec.epoch and replica.leads_recovered:
+                return
+            del self._partitions[number]
+            here.end()
+        if replica.leads_recovered:
+            self._load(replica)
+
+    def restart(self, partition: GroupPartition) -> None:
+        """What is in memory may be half of what was to be: the log knows."""
+        if self._partitions.get(partition.replica.partition) is partition:
+            del self._partitions[partition.replica.partition]
+            partition.end()
+            self._load(partition.replica)
+
+    def _load(self, replica: Replica) -> None:
+        partition = self._partitions[replica.partition] = GroupPartition(replica, self._context, self.restart)
+        self._context.nursery.start_soon(partition.load)

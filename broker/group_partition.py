@@ -1,0 +1,247 @@
+"""One partition of the internal topic that is led here: its coordinator, between clients and the log.
+
+What the coordinator decides is appended before anybody hears of it, and told when it is committed. When this SPU does
+not lead any more, the coordinator is thrown away with everything it knew: the next leader reads the same from its log.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.group_records.offset_commit import OffsetCommitKey
+from tailrace.protocol.record_batch import iterate, read_header
+from tailrace.protocol.records import Record, build_batch, read_records
+
+from .group_context import GroupContext
+from .groups.coordinator import Coordinator
+from .groups.moment import Moment
+from .groups.ready import Answer, Waiter
+from .groups.records import GroupRecord, decode_record, encode_record
+from .replicas import Replica
+
+LOAD_BYTES = 1 << 20
+"""Read at a time; others get their turn in between."""
+
+BARRIER = GroupRecord(OffsetCommitKey(group="", topic="", partition=-1), None)
+"""Takes back what nobody ever committed."""
+
+Call = Callable[[Coordinator, Moment], None]
+
+
+class GroupPartition:
+    def __init__(self, replica: Replica, context: GroupContext, restart: Callable[["GroupPartition"], None]) -> None:
+        self.replica = replica
+        self.epoch = replica.spec.epoch
+        self.coordinator = Coordinator(context.settings, context.cluster, context.new_id)
+        self.is_loaded = False
+        self.failure: str | None = None
+        """Why it could not be loaded."""
+        self._context = context
+        self._restart = restart
+        """Throws this one away and loads another, from the log."""
+        self._logger: FilteringBoundLogger = context.logger.bind(
+            topic=replica.topic, partition=replica.partition, epoch=self.epoch
+        )
+        self._is_over = False
+        self._loading = trio.CancelScope()
+        self._alarm: _Alarm | None = None
+
+    # life
+
+    async def load(self) -> None:
+        """Reads the log from its beginning to its end; afterwards requests are taken."""
+        began = trio.current_time()
+        with self._loading:
+            try:
+                count = await self._replay()
+            except OSError as error:
+                self.failure = str(error)
+                self._logger.error("groups_not_loaded", reason=self.failure)
+                return
+            self.is_loaded = True
+            self.coordinator.on_loaded(self._moment())
+            groups = len(self.coordinator.groups)
+            seconds = round(trio.current_time() - began, 3)
+            self._logger.info("groups_loaded", groups=groups, records=count, seconds=seconds)
+            self._carry_out()
+            self._context.end_turn()
+
+    def end(self) -> None:
+        """Another leads now, or will: who waits here asks there."""
+        self._is_over = True
+        self._loading.cancel()
+        if self._alarm is not None:
+            self._alarm.done = True
+        error = not_coordinator()
+        for waiter in self.coordinator.waiters():
+            waiter.refuse(error)
+        if self.is_loaded:
+            self._logger.info("groups_unloaded", groups=len(self.coordinator.groups))
+
+    async def _replay(self) -> int:
+        """How many records there were."""
+        log, count = self.replica.log, 0
+        offset, end = log.log_start, log.log_end
+        while offset < end:
+            found = log.read(offset, LOAD_BYTES, end, at_least_one=True, passes_empty=True)
+            if found is None:
+                break
+            data = memoryview(found.read())
+            for position, header in iterate(data):
+                offset = header.next_offset
+                if not header.is_control:
+                    for record in read_records(data[position : position + header.size]):
+                        self._replay_record(record)
+                        count += 1
+            await trio.lowlevel.checkpoint()
+        return count
+
+    def _replay_record(self, record: Record) -> None:
+        try:
+            decoded = decode_record(record.key, record.value)
+        except KafkaError as error:
+            # One group may lack something; without the others the damage would be larger.
+            self._logger.error("group_record_skipped", offset=record.offset, reason=str(error))
+            return
+        if decoded is not None:
+            self.coordinator.replay(decoded)
+
+    # what is asked
+
+    def ask(self, waiter: Waiter, call: Call) -> None:
+        """The waiter is answered or refused, now or later."""
+        try:
+            call(self.coordinator, self._moment())
+        except KafkaError as error:
+            waiter.refuse(error)
+        except Exception:
+            self._restart(self)
+            raise
+        self._carry_out()
+
+    def read(self, waiter: Waiter, call: Call) -> None:
+        """The same for what tells of the past: others may have gone on with it, unless it is sure that this one leads.
+
+        Then a record is appended that says nothing. Once it is committed there was no other leader before.
+        """
+        if not self._context.is_sure_to_lead(self.replica):
+            self.coordinator.ready.append(BARRIER)
+        self.ask(waiter, call)
+
+    def on_alarm(self, alarm: "_Alarm") -> None:
+        alarm.done = True
+        if alarm is not self._alarm:
+            return
+        self._alarm = None
+        try:
+            self.coordinator.on_deadline(self._moment())
+        except Exception as error:
+            self._restart(self)
+            if isinstance(error, AssertionError):
+                raise
+            self._logger.error("groups_restarted", exc_info=error)
+            return
+        self._carry_out()
+        self._context.end_turn()
+
+    # what is done about it
+
+    def _carry_out(self) -> None:
+        ready = self.coordinator.ready.take()
+        for answer in ready.answers_at_once:
+            answer.give()
+        if ready.records and not self._append(ready.records):
+            error = not_coordinator()
+            for answer in ready.answers:
+                answer.waiter.refuse(error)
+        elif ready.answers:
+            self._answer_when_committed(ready.answers)
+        self._set_alarm()
+
+    def _append(self, records: Sequence[GroupRecord]) -> bool:
+        replica = self.replica
+        if self._is_over or not replica.leads_recovered:
+            return False
+        now_ms = self._context.wall_clock.now_ms()
+        base = replica.log.log_end
+        encoded = (Record(base + place, now_ms, *encode_record(record)) for place, record in enumerate(records))
+        batch = build_batch(encoded, base_offset=base, leader_epoch=self.epoch)
+        try:
+            replica.append(batch, read_header(batch))
+        except KafkaError:
+            return False  # the disk failed; the replica has gone offline, and this partition has ended with it
+        self._context.on_appended(replica)
+        return True
+
+    def _answer_when_committed(self, answers: Sequence[Answer]) -> None:
+        needed = self.replica.log.log_end
+        if self.replica.high_watermark >= needed:
+            for answer in answers:
+                answer.give()
+            return
+        waiting = _Committing(answers)
+        self.replica.waiting_acknowledgements.append((needed, waiting))
+        self._context.deadlines.add(trio.current_time() + self._context.commit_seconds_max(), waiting)
+
+    def _set_alarm(self) -> None:
+        deadline = self.coordinator.deadline
+        if self._is_over or deadline == math.inf or (self._alarm is not None and self._alarm.deadline <= deadline):
+            return
+        if self._alarm is not None:
+            self._alarm.done = True
+        self._alarm = _Alarm(self, deadline)
+        self._context.deadlines.add(deadline, self._alarm)
+
+    def _moment(self) -> Moment:
+        return Moment(trio.current_time(), self._context.wall_clock.now_ms())
+
+
+class _Alarm:
+    """The coordinator's next deadline. A later one takes its place when it fires."""
+
+    __slots__ = ("_partition", "deadline", "done")
+
+    def __init__(self, partition: GroupPartition, deadline: float) -> None:
+        self._partition = partition
+        self.deadline = deadline
+        self.done = False
+
+    def on_deadline(self) -> None:
+        self._partition.on_alarm(self)
+
+
+class _Committing:
+    """Answers that wait until what they tell of is committed."""
+
+    __slots__ = ("_answers", "done")
+
+    def __init__(self, answers: Sequence[Answer]) -> None:
+        self._answers = answers
+        self.done = False
+
+    def on_acknowledged(self) -> None:
+        if not self.done:
+            self.done = True
+            for answer in self._answers:
+                answer.give()
+
+    def on_refused(self, error: KafkaError) -> None:
+        self._refuse(not_coordinator())
+
+    def on_deadline(self) -> None:
+        self._refuse(
+            KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the replicas of the internal topic did not keep up")
+        )
+
+    def _refuse(self, error: KafkaError) -> None:
+        if not self.done:
+            self.done = True
+            for answer in self._answers:
+                answer.waiter.refuse(error)
+
+
+def not_coordinator() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_COORDINATOR, "this SPU does not coordinate the group any more")

@@ -1,0 +1,28 @@
+"""ListGroups, versions 0–5: the groups that this SPU coordinates.
+
+- v4 and later can ask for groups in certain states, v5 and later for certain types; case does not matter. A name that
+  Kafka does not know matches nothing; Kafka refuses some of them.
+- While groups are being loaded here the answer is COORDINATOR_LOAD_IN_PROGRESS with those that are known.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from tailrace.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+def handle(spu: "Spu", context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+    states = frozenset(state.lower() for state in request.states_filter)
+    kinds = frozenset(kind.lower() for kind in request.types_filter)
+    listed = [
+        ListedGroup(group.group_id, group.protocol_type, group.state, group.kind.title())
+        for partition in spu.groups.loaded()
+        for group in partition.coordinator.groups.values()
+        if (not states or group.state.lower() in states) and (not kinds or group.kind in kinds)
+    ]
+    error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if spu.groups.is_loading else ErrorCode.NONE
+    return ListGroupsResponse(error_code=error, groups=listed)

@@ -1,0 +1,79 @@
+"""FindCoordinator: the leader of the partition that the group belongs to, in the shape of every version."""
+
+import pytest
+import trio
+from clusters import cluster_of
+from spus import running_spu
+
+from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+
+NOT_AVAILABLE, INVALID = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_one_group(autojump_clock: object, version: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        answer = await client.request(ApiKey.FIND_COORDINATOR, version, FindCoordinatorRequest(key="g"))
+        assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, "spu-1", 9005)
+
+
+@pytest.mark.parametrize("version", range(4, 7))
+async def test_many_groups(autojump_clock: object, version: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        request = FindCoordinatorRequest(coordinator_keys=["g", "h", "g"])
+        answers = (await client.request(ApiKey.FIND_COORDINATOR, version, request)).coordinators
+        assert [(each.key, each.error_code, each.node_id) for each in answers] == [("g", 0, 1), ("h", 0, 1)]
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+@pytest.mark.parametrize(("key_type", "code"), [(1, NOT_AVAILABLE), (9, INVALID)])
+async def test_what_nobody_coordinates(autojump_clock: object, version: int, key_type: int, code: ErrorCode) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        request = FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"])
+        response = await client.request(ApiKey.FIND_COORDINATOR, version, request)
+        answer = response if version < 4 else response.coordinators[0]
+        assert (answer.error_code, answer.node_id, answer.host, answer.port) == (code, -1, "", -1)
+        assert not running.spu.cluster.topics
+
+
+async def test_the_first_question_creates_the_internal_topic_as_the_configs_say(autojump_clock: object) -> None:
+    configs = {"offsets.topic.num.partitions": "7", "offsets.topic.segment.bytes": "1048576"}
+    async with running_spu(broker=configs) as running:
+        client = await running.client()
+        await client.request(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+        topic = running.spu.cluster.topics[GROUPS_TOPIC]
+        assert topic.internal
+        assert [len(each.replicas) for each in topic.partitions] == [1] * 7
+        assert topic.configs["cleanup.policy"] == "compact"
+        assert topic.configs["segment.bytes"] == "1048576"
+
+
+async def test_every_server_names_the_same_coordinators(autojump_clock: object) -> None:
+    groups = [f"group-{number}" for number in range(20)]
+    request = FindCoordinatorRequest(coordinator_keys=groups)
+    async with cluster_of(1, 2, 3) as cluster:
+        told = []
+        for client in (await cluster.client_of(2), await cluster.client_of_sc(), await cluster.client_of(1)):
+            answers = (await client.request(ApiKey.FIND_COORDINATOR, 4, request)).coordinators
+            told.append([each.node_id for each in answers])
+        leaders = await cluster.leaders(1, GROUPS_TOPIC)
+        assert told == [[leaders[partition_of(each, len(leaders))][0] for each in groups]] * 3
+        assert set(told[0]) == {1, 2, 3}
+
+
+async def test_a_coordinator_that_went_away_is_followed_by_one_that_is_there(autojump_clock: object) -> None:
+    async with cluster_of(1, 2) as cluster:
+        groups = [f"group-{number}" for number in range(20)]
+        request = FindCoordinatorRequest(coordinator_keys=groups)
+        client = await cluster.client_of(1)
+        await client.request(ApiKey.FIND_COORDINATOR, 4, request)
+        await cluster.kill_spu(2)
+        await trio.sleep(10)
+        answers = (await client.request(ApiKey.FIND_COORDINATOR, 4, request)).coordinators
+        assert {(each.error_code, each.node_id) for each in answers} == {(0, 1)}
