@@ -1,0 +1,156 @@
+"""The assignor "uniform": members get equally many partitions, and keep what they have as far as that allows.
+
+Where all members subscribe to the same topics, shares differ by one partition at most, and no assignment that is as
+even moves fewer partitions. Where they do not, a share may have to be larger: then no partition, and no chain of
+partitions handed on from member to member, could make two shares more alike.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from tailrace.protocol.ids import TopicId
+
+from .assignments import Partitions, TopicPartition
+from .assignor import Subscriber
+
+
+class _Hop(NamedTuple):
+    """A partition of this topic could go from one member to the next."""
+
+    giver: str
+    topic_id: TopicId
+    taker: str
+
+
+def assign_uniformly(
+    subscribers: Sequence[Subscriber], partition_counts: Mapping[TopicId, int]
+) -> dict[str, Partitions]:
+    in_order = sorted(subscribers, key=lambda subscriber: subscriber.member_id)
+    shares = {subscriber.member_id: _kept(subscriber, partition_counts) for subscriber in in_order}
+    different_topics = {subscriber.topics for subscriber in in_order}
+    subscribed = partition_counts.keys() & frozenset[TopicId]().union(*different_topics)
+    assigned = {partition for share in shares.values() for partition in share}
+    unassigned = [
+        place
+        for topic_id in sorted(subscribed)
+        for partition in range(partition_counts[topic_id])
+        if (place := TopicPartition(topic_id, partition)) not in assigned
+    ]
+    if len(different_topics) <= 1:
+        _even_out(shares, unassigned)
+        return {member_id: frozenset(share) for member_id, share in shares.items()}
+    uneven = _UnevenShares(in_order, shares)
+    uneven.give_out(unassigned)
+    uneven.even_out()
+    return uneven.shares()
+
+
+def _kept(subscriber: Subscriber, partition_counts: Mapping[TopicId, int]) -> list[TopicPartition]:
+    """What it has and may keep; its first partitions stand first."""
+    return sorted(
+        partition
+        for partition in subscriber.assigned
+        if partition.topic_id in subscriber.topics and partition.partition < partition_counts.get(partition.topic_id, 0)
+    )
+
+
+def _even_out(shares: dict[str, list[TopicPartition]], free: list[TopicPartition]) -> None:
+    """Anybody may have any partition: whoever has most keeps the shares that are larger by one."""
+    if not shares:
+        return
+    quota, larger = divmod(sum(map(len, shares.values())) + len(free), len(shares))
+    with_room: deque[tuple[list[TopicPartition], int]] = deque()
+    for index, share in enumerate(sorted(shares.values(), key=len, reverse=True)):
+        size = quota + (index < larger)
+        free += share[size:]
+        del share[size:]
+        if len(share) < size:
+            with_room.append((share, size))
+    for partition in free:  # one for each in turn, so that the partitions of a topic are spread
+        share, size = with_room.popleft()
+        share.append(partition)
+        if len(share) < size:
+            with_room.append((share, size))
+
+
+class _UnevenShares:
+    """Shares of members that subscribe to different topics."""
+
+    def __init__(self, subscribers: Sequence[Subscriber], shares: Mapping[str, list[TopicPartition]]) -> None:
+        self._subscribers: dict[TopicId, list[str]] = {}
+        """Of each topic."""
+        for subscriber in subscribers:
+            for topic_id in subscriber.topics:
+                self._subscribers.setdefault(topic_id, []).append(subscriber.member_id)
+        self._sizes = {member_id: len(share) for member_id, share in shares.items()}
+        self._by_topic: dict[str, dict[TopicId, list[TopicPartition]]] = {}
+        """Of each member."""
+        for member_id, share in shares.items():
+            topics = self._by_topic[member_id] = {}
+            for partition in share:
+                topics.setdefault(partition.topic_id, []).append(partition)
+
+    def shares(self) -> dict[str, Partitions]:
+        return {
+            member_id: frozenset(partition for partitions in topics.values() for partition in partitions)
+            for member_id, topics in self._by_topic.items()
+        }
+
+    def give_out(self, free: Iterable[TopicPartition]) -> None:
+        """Each partition to the subscriber with the smallest share; those first that the fewest may have."""
+        topics: dict[TopicId, list[TopicPartition]] = {}
+        for partition in free:
+            topics.setdefault(partition.topic_id, []).append(partition)
+        for topic_id in sorted(topics, key=lambda topic_id: len(self._subscribers[topic_id])):
+            smallest = [(self._sizes[member_id], member_id) for member_id in self._subscribers[topic_id]]
+            heapq.heapify(smallest)
+            for partition in topics[topic_id]:
+                size, member_id = smallest[0]
+                self._by_topic[member_id].setdefault(topic_id, []).append(partition)
+                self._sizes[member_id] = size + 1
+                heapq.heapreplace(smallest, (size + 1, member_id))
+
+    def even_out(self) -> None:
+        """Hands partitions from larger shares to smaller ones, until that would make no two of them more alike."""
+        changed = True
+        while changed:
+            changed = False
+            for member_id in sorted(self._sizes, key=lambda member_id: -self._sizes[member_id]):
+                while hops := self._way_to_smaller(member_id):
+                    self._hand_on(hops)
+                    changed = True
+
+    def _way_to_smaller(self, start: str) -> list[_Hop]:
+        """The shortest way from a member to the smallest share that is smaller by two or more; empty: there is none."""
+        enough = min(self._sizes.values())
+        best, best_size = "", self._sizes[start] - 1
+        arrived: dict[str, _Hop | None] = {start: None}
+        topics_seen: set[TopicId] = set()
+        reached = deque([start])
+        while reached and best_size > enough:
+            giver = reached.popleft()
+            for topic_id, partitions in self._by_topic[giver].items():
+                if topic_id in topics_seen or not partitions:
+                    continue
+                topics_seen.add(topic_id)
+                for taker in self._subscribers[topic_id]:
+                    if taker not in arrived:
+                        arrived[taker] = _Hop(giver, topic_id, taker)
+                        reached.append(taker)
+                        if self._sizes[taker] < best_size:
+                            best, best_size = taker, self._sizes[taker]
+        hops = []
+        hop = arrived.get(best)
+        while hop is not None:
+            hops.append(hop)
+            hop = arrived[hop.giver]
+        return hops
+
+    def _hand_on(self, hops: list[_Hop]) -> None:
+        for hop in hops:
+            partition = self._by_topic[hop.giver][hop.topic_id].pop()
+            self._by_topic[hop.taker].setdefault(hop.topic_id, []).append(partition)
+        self._sizes[hops[0].taker] += 1
+        self._sizes[hops[-1].giver] -= 1
