@@ -15,11 +15,11 @@ from tailrace.protocol.internal.update_object import UpdateObjectRequest
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
 from tailrace.runtime.network import Address, Network
 
-from .server_connection import ANSWER_SECONDS_MAX, Role, ServerConnection, UnreachableError, check, connect
+from .server_connection import ANSWER_SECONDS_MAX, Role, ServerConnection, check, connect_to_one_of
 
 _APIS: Mapping[int, Api] = {**API_TABLE, **SC_OBJECT_APIS}
 _WHAT_TO_DO = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
-_SC = Role("SC", _WHAT_TO_DO, if_it_closes="; commands are taken on its public port alone")
+SC = Role("SC", _WHAT_TO_DO, if_it_closes="; commands are taken on its public port alone")
 _TOPIC_RESOURCE = 2
 _SET = 0
 _DELETE = 1
@@ -32,8 +32,8 @@ class ScClient:
 
     def __init__(self, network: Network, addresses: Sequence[Address]) -> None:
         """`addresses` are those of one SC and of its standbys, which do not listen before they lead."""
-        self._network = network
-        self._addresses = addresses
+        self.network = network
+        self.addresses = addresses
         self._connection: ServerConnection | None = None
 
     async def list_objects(self, kind: str, names: Sequence[str] | None = None) -> list[Document]:
@@ -109,20 +109,9 @@ class ScClient:
         return response
 
     async def _connected(self) -> ServerConnection:
-        if self._connection is not None:
-            return self._connection
-        faults = []
-        for address in self._addresses:
-            try:
-                self._connection = await connect(self._network, address, _SC, _APIS)
-            except UnreachableError as fault:
-                faults.append(fault)
-                continue
-            return self._connection
-        if len(faults) == 1:
-            raise faults[0]
-        listed = ", ".join(map(str, self._addresses))
-        raise UnreachableError(f"none of the SCs at {listed} answers. {_WHAT_TO_DO}")
+        if self._connection is None:
+            self._connection = await connect_to_one_of(self.network, self.addresses, SC, _APIS)
+        return self._connection
 
     def _document(self, text: str) -> Document:
         assert self._connection is not None, "it has answered"

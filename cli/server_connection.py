@@ -5,7 +5,7 @@ same words what is wrong with whoever is there.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,10 @@ class UnreachableError(Exception):
 class RefusedError(Exception):
     """The server has answered that it will not, or cannot: one sentence."""
 
+    def __init__(self, message: str, code: int = ErrorCode.UNKNOWN_SERVER_ERROR) -> None:
+        super().__init__(message)
+        self.code = code
+
 
 @dataclass(frozen=True, slots=True)
 class Role:
@@ -46,6 +50,22 @@ class Role:
 
     def is_another(self, address: Address, why: object) -> UnreachableError:
         return UnreachableError(f"what answers at {address} is no {self.name}: {why}")
+
+
+async def connect_to_one_of(
+    network: Network, addresses: Sequence[Address], role: Role, apis: Mapping[int, Api]
+) -> "ServerConnection":
+    """The first that answers. Raises UnreachableError."""
+    faults = []
+    for address in addresses:
+        try:
+            return await connect(network, address, role, apis)
+        except UnreachableError as fault:
+            faults.append(fault)
+    if len(faults) == 1:
+        raise faults[0]
+    listed = ", ".join(map(str, addresses))
+    raise UnreachableError(f"none of the {role.name}s at {listed} answers. {role.what_to_do}")
 
 
 async def connect(network: Network, address: Address, role: Role, apis: Mapping[int, Api]) -> "ServerConnection":
@@ -106,8 +126,17 @@ class ServerConnection:
 
 def check(answer: Any) -> None:
     """Every answer, or part of one, has its own error. Raises RefusedError."""
-    if answer.error_code:
-        raise RefusedError(answer.error_message or error_name(answer.error_code))
+    refused = refusal(answer)
+    if refused is not None:
+        raise refused
+
+
+def refusal(answer: Any) -> RefusedError | None:
+    """The same, not raised: some of several may be refused, and some have no message."""
+    if not answer.error_code:
+        return None
+    message = getattr(answer, "error_message", None)
+    return RefusedError(message or error_name(answer.error_code), answer.error_code)
 
 
 def error_name(code: int) -> str:

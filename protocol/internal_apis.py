@@ -48,6 +48,8 @@ class InternalApiKey(IntEnum):
     DESCRIBE_PARTITIONS = 11005
     DESCRIBE_SEGMENTS = 11006
 
+    EXPLAIN_GROUP = 12000
+
 
 @dataclass(frozen=True, slots=True)
 class PeerApi:
@@ -100,6 +102,11 @@ SC_OBJECT_APIS = table_of(
     _api(InternalApiKey.DESCRIBE_SEGMENTS),
 )
 """What the command line asks of the SC, on the SC's public port, beside Kafka's APIs."""
+
+SPU_OBJECT_APIS = table_of(
+    _api(InternalApiKey.EXPLAIN_GROUP),
+)
+"""What the command line asks of an SPU, on the SPU's public port, beside Kafka's APIs."""
 
 PEER_APIS: Mapping[int, PeerApi] = {
     key: PeerApi(key, 0, 0)

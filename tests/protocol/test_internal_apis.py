@@ -15,13 +15,14 @@ from tailrace.protocol.internal_apis import (
     PEER_APIS,
     SC_OBJECT_APIS,
     SC_PRIVATE_APIS,
+    SPU_OBJECT_APIS,
     SPU_PRIVATE_APIS,
     InternalApiKey,
     PeerApi,
 )
 from tailrace.protocol.messages.metadata import MetadataResponse
 
-TABLES = (SC_PRIVATE_APIS, SPU_PRIVATE_APIS, SC_OBJECT_APIS)
+TABLES = (SC_PRIVATE_APIS, SPU_PRIVATE_APIS, SC_OBJECT_APIS, SPU_OBJECT_APIS)
 EVERY_API = [api for table in TABLES for api in table.values()]
 
 
@@ -76,5 +77,5 @@ def test_a_cluster_of_many_partitions_is_not_refused_where_the_peer_is_trusted()
 def test_the_page_names_every_message_under_who_asks_it() -> None:
     page = (Path(__file__).parents[2] / "docs" / "private_protocols.md").read_text()
     rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \|", page, re.MULTILINE)
-    in_order = [*SC_PRIVATE_APIS.values(), *SPU_PRIVATE_APIS.values(), *PEER_APIS.values(), *SC_OBJECT_APIS.values()]
-    assert rows == [(api.name, str(int(api.key)), str(api.max_version)) for api in in_order]
+    in_order = (SC_PRIVATE_APIS, SPU_PRIVATE_APIS, PEER_APIS, SC_OBJECT_APIS, SPU_OBJECT_APIS)
+    assert rows == [(api.name, str(int(api.key)), str(api.max_version)) for table in in_order for api in table.values()]

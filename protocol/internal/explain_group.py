@@ -1,0 +1,137 @@
+"""ExplainGroupRequest and ExplainGroupResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class ExplainGroupRequest:
+    """Versions 0, flexible: 0+."""
+
+    group_id: str = ""
+
+    API_KEY: ClassVar[int] = 12000
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("group_id", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class ExplainedMember:
+    """Inside ExplainGroupResponse."""
+
+    member_id: str = ""
+    session_timeout_ms: int = 0
+    rebalance_timeout_ms: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("member_id", "string", "0+"),
+        Field("session_timeout_ms", "int32", "0+"),
+        Field("rebalance_timeout_ms", "int32", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class RebalanceParticipant:
+    """Inside ExplainGroupResponse."""
+
+    member_id: str = ""
+    instance_id: str | None = None
+    client_id: str = ""
+    host: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("member_id", "string", "0+"),
+        Field("instance_id", "string", "0+", nullable="0+"),
+        Field("client_id", "string", "0+"),
+        Field("host", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class RebalanceArrival:
+    """Inside ExplainGroupResponse."""
+
+    participant: RebalanceParticipant = field(default_factory=RebalanceParticipant)
+    after_ms: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("participant", RebalanceParticipant, "0+"),
+        Field("after_ms", "int64", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class RebalanceDeparture:
+    """Inside ExplainGroupResponse."""
+
+    participant: RebalanceParticipant = field(default_factory=RebalanceParticipant)
+    after_ms: int = 0
+    why: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("participant", RebalanceParticipant, "0+"),
+        Field("after_ms", "int64", "0+"),
+        Field("why", "string", "0+"),
+    )
+
+
+@dataclass(slots=True)
+class ExplainedRebalance:
+    """Inside ExplainGroupResponse."""
+
+    cause: str = ""
+    began_ms: int = 0
+    joined_ms: int = -1
+    ended_ms: int = -1
+    generation: int = -1
+    expected: list[RebalanceParticipant] = field(default_factory=list)
+    arrivals: list[RebalanceArrival] = field(default_factory=list)
+    departures: list[RebalanceDeparture] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("cause", "string", "0+"),
+        Field("began_ms", "int64", "0+"),
+        Field("joined_ms", "int64", "0+"),
+        Field("ended_ms", "int64", "0+"),
+        Field("generation", "int32", "0+"),
+        Field("expected", RebalanceParticipant, "0+", array=True),
+        Field("arrivals", RebalanceArrival, "0+", array=True),
+        Field("departures", RebalanceDeparture, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class ExplainGroupResponse:
+    """Versions 0, flexible: 0+."""
+
+    error_code: int = 0
+    error_message: str | None = None
+    now_ms: int = 0
+    partition: int = 0
+    epoch: int = 0
+    loaded_ms: int = 0
+    group_type: str = ""
+    state: str = ""
+    members: list[ExplainedMember] = field(default_factory=list)
+    rebalances: list[ExplainedRebalance] = field(default_factory=list)
+
+    API_KEY: ClassVar[int] = 12000
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("error_code", "int16", "0+"),
+        Field("error_message", "string", "0+", nullable="0+"),
+        Field("now_ms", "int64", "0+"),
+        Field("partition", "int32", "0+"),
+        Field("epoch", "int32", "0+"),
+        Field("loaded_ms", "int64", "0+"),
+        Field("group_type", "string", "0+"),
+        Field("state", "string", "0+"),
+        Field("members", ExplainedMember, "0+", array=True),
+        Field("rebalances", ExplainedRebalance, "0+", array=True),
+    )
