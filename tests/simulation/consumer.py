@@ -17,7 +17,8 @@ from tailrace.protocol.records import read_records
 
 from .client import WireClient
 from .history import PartitionHistory, Read
-from .partition_client import Leader, PartitionClient, RetryError
+from .leaders import Leader, Leaders
+from .patient_client import PatientClient, RetryError
 from .world import World
 
 FETCH_VERSION = 12
@@ -40,7 +41,8 @@ RETRIABLE = frozenset(
 
 class Consumer:
     def __init__(self, world: World, name: str, topic: str, history: PartitionHistory, chance: Random) -> None:
-        self.client = PartitionClient(world, name, topic, history.partition, chance)
+        self.client = PatientClient(world, name, chance)
+        self._leaders = Leaders(self.client, topic, history.partition)
         self.name = name
         self.records: list[Read] = []
         self._history = history
@@ -55,7 +57,7 @@ class Consumer:
         """Until cancelled."""
         while True:
             async with self.client.trying():
-                leader = await self.client.find_leader()
+                leader = await self._leaders.find()
                 async with self.client.connected(leader.spu) as client:
                     await self._validate(client, leader)
                     if self._chance.random() < 0.5:
@@ -68,7 +70,7 @@ class Consumer:
         done = False
         while not done:
             async with self.client.trying():
-                leader = await self.client.find_leader()
+                leader = await self._leaders.find()
                 async with self.client.connected(leader.spu) as client:
                     await self._validate(client, leader)
                     while not done:
@@ -79,8 +81,8 @@ class Consumer:
         if self._validated_epoch == leader.epoch or self._last_epoch < 0:
             self._validated_epoch = leader.epoch
             return
-        partition = OffsetForLeaderPartition(self.client.partition, leader.epoch, self._last_epoch)
-        request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(self.client.topic, [partition])])
+        partition = OffsetForLeaderPartition(self._leaders.partition, leader.epoch, self._last_epoch)
+        request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(self._leaders.topic, [partition])])
         response = await self.client.ask(
             client, ApiKey.OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, request
         )
@@ -95,8 +97,8 @@ class Consumer:
         self._validated_epoch = leader.epoch
 
     async def _look_for_end(self, client: WireClient, leader: Leader) -> None:
-        partition = ListOffsetsPartition(self.client.partition, leader.epoch, LATEST)
-        request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(self.client.topic, [partition])])
+        partition = ListOffsetsPartition(self._leaders.partition, leader.epoch, LATEST)
+        request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(self._leaders.topic, [partition])])
         response = await self.client.ask(client, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
         answered = response.topics[0].partitions[0]
         self._check_code(answered.error_code)
@@ -105,7 +107,7 @@ class Consumer:
     async def _fetch(self, client: WireClient, leader: Leader, wait_ms: int) -> int:
         """The high watermark."""
         partition = FetchPartition(
-            partition=self.client.partition,
+            partition=self._leaders.partition,
             current_leader_epoch=leader.epoch,
             fetch_offset=self._position,
             last_fetched_epoch=self._last_epoch,
@@ -115,7 +117,7 @@ class Consumer:
             max_wait_ms=wait_ms,
             min_bytes=1,
             max_bytes=1_000_000,
-            topics=[FetchTopic(topic=self.client.topic, partitions=[partition])],
+            topics=[FetchTopic(topic=self._leaders.topic, partitions=[partition])],
         )
         response = await self.client.ask(client, ApiKey.FETCH, FETCH_VERSION, request)
         self._check_code(response.error_code)

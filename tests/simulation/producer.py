@@ -17,7 +17,8 @@ from tailrace.protocol.records import Record, build_batch
 
 from .client import WireClient
 from .history import UNKNOWN_OFFSET, PartitionHistory, Sent
-from .partition_client import PartitionClient, RetryError
+from .leaders import Leaders
+from .patient_client import PatientClient, RetryError
 from .world import World
 
 PRODUCE_VERSION = 9
@@ -60,7 +61,8 @@ class Producer:
         pause_seconds: float,
         is_idempotent: bool,
     ) -> None:
-        self.client = PartitionClient(world, name, topic, history.partition, chance)
+        self.client = PatientClient(world, name, chance)
+        self._leaders = Leaders(self.client, topic, history.partition)
         self.name = name
         self._clock = world.clock_of_clients
         self._history = history
@@ -83,12 +85,12 @@ class Producer:
                 await self._take_producer_id()
         while not self.is_done:
             async with self.client.trying():
-                leader = await self.client.find_leader()
+                leader = await self._leaders.find()
                 async with self.client.connected(leader.spu) as client:
                     await self._produce(client)
 
     async def _take_producer_id(self) -> None:
-        leader = await self.client.find_leader()  # any SPU would do
+        leader = await self._leaders.find()  # any SPU would do
         async with self.client.connected(leader.spu) as client:
             request = InitProducerIdRequest(transactional_id=None)
             response = await self.client.ask(client, ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_VERSION, request)
@@ -130,8 +132,8 @@ class Producer:
         return _Batch(values, bytes(data))
 
     def _request(self, batch: _Batch) -> ProduceRequest:
-        data = PartitionProduceData(self.client.partition, batch.data)
-        topic = TopicProduceData(self.client.topic, partition_data=[data])
+        data = PartitionProduceData(self._leaders.partition, batch.data)
+        topic = TopicProduceData(self._leaders.topic, partition_data=[data])
         return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
 
     def _on_response(self, response: object) -> None:

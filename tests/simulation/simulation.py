@@ -17,7 +17,7 @@ from .determinism import random_of, run_seeded
 from .faults import FaultContext, carry_out
 from .history import PartitionHistory
 from .invariants import InvariantError, Invariants, entries_of, store_incarnation
-from .partition_client import PartitionClient, RetryError
+from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import Producer
 from .scenario import FAULTS_END, Scenario
@@ -111,7 +111,7 @@ class _Run:
     # the load
 
     async def _create_topic(self) -> None:
-        client = PartitionClient(self.world, "admin", TOPIC, 0, random_of(self.scenario.seed, "admin"))
+        client = PatientClient(self.world, "admin", random_of(self.scenario.seed, "admin"))
         configs = [CreatableTopicConfig(name=name, value=value) for name, value in self.scenario.topic.items()]
         topic = CreatableTopic(TOPIC, self.scenario.partitions, self.scenario.replicas, configs=configs)
         request = CreateTopicsRequest([topic], timeout_ms=1500)

@@ -1,0 +1,40 @@
+"""Who leads a partition, as a simulated client knows it: like any Kafka client it believes no epoch that is over."""
+
+from dataclasses import dataclass
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+from .patient_client import PatientClient, RetryError
+
+METADATA_VERSION = 12
+
+
+@dataclass(frozen=True)
+class Leader:
+    spu: int
+    epoch: int
+
+
+class Leaders:
+    """Of one partition."""
+
+    def __init__(self, client: PatientClient, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self._client = client
+        self._epoch = -1
+
+    async def find(self) -> Leader:
+        """Raises RetryError."""
+        async with self._client.connected(self._client.any_spu()) as connected:
+            asked = MetadataRequest([MetadataRequestTopic(name=self.topic)], allow_auto_topic_creation=False)
+            response = await self._client.ask(connected, ApiKey.METADATA, METADATA_VERSION, asked)
+        for topic in response.topics:
+            for found in topic.partitions:
+                if found.partition_index == self.partition and found.leader_id >= 0:
+                    if found.leader_epoch < self._epoch:
+                        raise RetryError(f"epoch {found.leader_epoch} is over, {self._epoch} is known")
+                    self._epoch = found.leader_epoch
+                    return Leader(found.leader_id, found.leader_epoch)
+        raise RetryError("nobody leads")

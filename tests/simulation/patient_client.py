@@ -1,0 +1,71 @@
+"""What simulated clients share: connections to SPUs, requests that may get no answer, and one more attempt."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import IntEnum
+from random import Random
+from typing import Any
+
+import trio
+
+from .client import WireClient
+from .world import World, spu_address
+
+PAUSE_SECONDS_MAX = 0.3
+
+
+class RetryError(Exception):
+    """Not now, or not here: look again for whom to ask."""
+
+
+class PatientClient:
+    def __init__(self, world: World, name: str, chance: Random) -> None:
+        self.name = name
+        self.chance = chance
+        self.last_reason = ""
+        """Why the last attempt did not succeed: for whoever wonders why this client never finished."""
+        self._world = world
+        self._network = world.internet.process_on(name)
+
+    def any_spu(self) -> int:
+        return self.chance.choice(list(self._world.spus))
+
+    def die(self) -> None:
+        """As a process does that is killed: its connections end."""
+        self._network.die()
+
+    @asynccontextmanager
+    async def connected(self, spu: int) -> AsyncIterator[WireClient]:
+        with trio.fail_after(self._world.patience_seconds):
+            connection = await self._network.connect(spu_address(spu))
+        try:
+            yield WireClient(connection, self.name)
+        finally:
+            connection.close()
+
+    async def ask(
+        self, client: WireClient, api: IntEnum, version: int, message: object, *, more_seconds: float = 0.0
+    ) -> Any:
+        """`more_seconds` is how long a server is expected to think about it."""
+        with trio.fail_after(self._world.patience_seconds + more_seconds):
+            await client.send(client.encode(api, version, message))
+            return await self.answer(client, more_seconds=more_seconds)
+
+    async def answer(self, client: WireClient, *, more_seconds: float = 0.0) -> Any:
+        """The next response."""
+        with trio.fail_after(self._world.patience_seconds + more_seconds):
+            try:
+                return await client.response()
+            except AssertionError as error:
+                if "closed the connection" in str(error):
+                    raise ConnectionResetError(str(error)) from None
+                raise
+
+    @asynccontextmanager
+    async def trying(self) -> AsyncIterator[None]:
+        """Whatever a client has to expect ends the attempt, and a pause follows."""
+        try:
+            yield
+        except (OSError, trio.TooSlowError, trio.ClosedResourceError, RetryError) as error:
+            self.last_reason = f"{type(error).__name__}: {error}"
+            await trio.sleep(self.chance.uniform(0.02, PAUSE_SECONDS_MAX))
