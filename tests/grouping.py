@@ -1,0 +1,137 @@
+"""A coordinator without a shell: its log is a list, its answers are kept, time passes when a test says so."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from tailrace.broker.groups.coordinator import Coordinator
+from tailrace.broker.groups.group import Caller
+from tailrace.broker.groups.moment import Moment
+from tailrace.broker.groups.records import GroupRecord, decode_record, encode_record
+from tailrace.broker.groups.settings import GroupSettings
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec, TopicSpec
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+
+CALLER = Caller("a-client", "/192.0.2.1")
+Call = Callable[[Coordinator, Moment, "Asked"], None]
+
+
+@dataclass(eq=False)
+class Asked:
+    """Who asked, and what came of it: exactly one answer or refusal."""
+
+    reply: Any = None
+    error: KafkaError | None = None
+    answers: int = 0
+
+    def answer(self, reply: Any) -> None:
+        self.reply = reply
+        self._on_answer()
+
+    def refuse(self, error: KafkaError) -> None:
+        self.error = error
+        self._on_answer()
+
+    def _on_answer(self) -> None:
+        self.answers += 1
+        assert self.answers == 1, "who asks is answered once"
+
+    @property
+    def is_waiting(self) -> bool:
+        return not self.answers
+
+
+@dataclass
+class GroupWorld:
+    settings: GroupSettings = field(default_factory=GroupSettings)
+    cluster: Cluster = field(default_factory=Cluster)
+    log: list[GroupRecord] = field(default_factory=list)
+    """All that was appended; read by whoever coordinates next."""
+    now: float = 100.0
+    now_ms: int = 1_700_000_000_000
+    asked: list[Asked] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._ids = count(1)
+        self.coordinator = self._new()
+
+    @property
+    def moment(self) -> Moment:
+        return Moment(self.now, self.now_ms)
+
+    # what tests do
+
+    def ask(self, call: Call) -> Asked:
+        """`call` gets the coordinator, the time, and who waits."""
+        asked = Asked()
+        self.asked.append(asked)
+        try:
+            call(self.coordinator, self.moment, asked)
+        except KafkaError as error:
+            asked.refuse(error)
+        self._carry_out()
+        return asked
+
+    def pass_time(self, seconds: float) -> None:
+        """What falls due meanwhile happens when it is due."""
+        end = self.now + seconds
+        while self.coordinator.deadline <= end:
+            self._advance_to(max(self.coordinator.deadline, self.now))
+            self.coordinator.on_deadline(self.moment)
+            self._carry_out()
+        self._advance_to(end)
+
+    def restart(self, records: int | None = None) -> None:
+        """Another coordinator takes over with the log, or with so many of its first records. Who waited is refused."""
+        for waiter in self.coordinator.waiters():
+            waiter.refuse(KafkaError(16, "not the coordinator"))
+        if records is not None:
+            del self.log[records:]
+        self.coordinator = self._new()
+        for record in self.log:
+            decoded = decode_record(*encode_record(record))
+            assert decoded is not None
+            self.coordinator.replay(decoded)
+        self.coordinator.on_loaded(self.moment)
+        self._carry_out()
+
+    def compact(self) -> None:
+        """Leaves of each key the last record."""
+        last = {encode_record(record)[0]: place for place, record in enumerate(self.log)}
+        self.log = [record for place, record in enumerate(self.log) if last[encode_record(record)[0]] == place]
+
+    def put_topic(self, name: str, partitions: int, topic_id: int | None = None) -> TopicSpec:
+        """Creates the topic, or makes it another with the same name."""
+        number = topic_id or 1000 + len(self.cluster.topics)
+        found = TopicId(UUID(int=number))
+        before = self.cluster.topics.get(name)
+        if before is not None and topic_id is None:
+            found = before.id
+        specs = tuple(
+            PartitionSpec(found, name, each, SpuId(1), Epoch(0), (SpuId(1),), (SpuId(1),)) for each in range(partitions)
+        )
+        topic = TopicSpec(found, name, {}, specs)
+        self.cluster.put_topic(topic)
+        return topic
+
+    def use(self, **settings: Any) -> None:
+        self.settings = replace(self.settings, **settings)
+
+    # inside
+
+    def _new(self) -> Coordinator:
+        return Coordinator(lambda group_id: self.settings, self.cluster, lambda: str(UUID(int=next(self._ids))))
+
+    def _carry_out(self) -> None:
+        ready = self.coordinator.ready.take()
+        self.log.extend(ready.records)
+        for answer in (*ready.answers_at_once, *ready.answers):
+            answer.give()
+
+    def _advance_to(self, now: float) -> None:
+        self.now_ms += round((now - self.now) * 1000)
+        self.now = now
