@@ -154,7 +154,7 @@ class _Reader:
             return target
         self._fixed("b", target)
         self._flush()
-        with self._source.block(f"if {target} < 0:"):
+        with self._source.block(f"if {target} < {1 if field.tag >= 0 else 0}:"):
             self._source.line(f"{target} = None")
         with self._source.block("else:"):
             self._source.line(f"{target} = {self.struct(field.kind)}")

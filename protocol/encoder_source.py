@@ -6,11 +6,16 @@ whose optional fields are all empty, as in almost every answer, takes a path whe
 neighbours too: a partition of a Produce response is then a single piece.
 """
 
+from contextlib import nullcontext
 from struct import Struct
 
 from .layout import FieldLayout, StructLayout
 from .primitives import FIXED, run_packer, tagged, uvarint
 from .source import Source
+
+_NULL_STRUCT = repr(b"\xff")
+_NULL_TAGGED_STRUCT = repr(b"\x00")
+"""What stands in place of a struct, in a field that may be null; in front of one stands a 1."""
 
 
 def encoder_source(layout: StructLayout) -> Source:
@@ -108,7 +113,7 @@ class _Writer:
         tags = self._source.fresh("tags")
         self._source.line(f"{tags} = []")
         for field in fields:
-            with self._source.block(f"if not ({_is_empty(field, value)}):"):
+            with nullcontext() if field.is_always_sent else self._source.block(f"if not ({_is_empty(field, value)}):"):
                 body = f"{self._value_encoder(field)}({value}.{field.name})"
                 self._source.line(f"{tags}.append(tagged({field.tag}, {body}))")
         self._fixed("B", f"len({tags})")
@@ -133,7 +138,7 @@ class _Writer:
         if field.is_array:
             self._array(field, value)
         elif isinstance(field.kind, StructLayout):
-            self._nested(field.kind, value, field.nullable)
+            self._nested(field.kind, value, field)
         elif field.kind in FIXED:
             self._fixed(FIXED[field.kind], f"{value}.bytes" if field.kind == "uuid" else value)
         elif field.kind == "string":
@@ -141,13 +146,13 @@ class _Writer:
         else:
             self._bytes(value, field.nullable, is_records=field.kind == "records")
 
-    def _nested(self, layout: StructLayout, value: str, nullable: bool) -> None:
-        if not nullable:
+    def _nested(self, layout: StructLayout, value: str, field: FieldLayout) -> None:
+        if not field.nullable:
             self.struct(layout, value)
             return
         self.flush()
         with self._source.block(f"if {value} is None:"):
-            self._source.line(r"write(b'\xff')")
+            self._source.line(f"write({_NULL_TAGGED_STRUCT if field.tag >= 0 else _NULL_STRUCT})")
         with self._source.block("else:"):
             self._fixed("b", "1")
             self.struct(layout, value)
@@ -216,6 +221,8 @@ def _usually_empty(layout: StructLayout) -> tuple[FieldLayout, ...]:
     """The fields whose emptiness is worth a path of its own; none where arrays of arrays would be written out twice."""
     optional = tuple(field for field in layout.fields if _is_optional(field))
     if any(field.is_struct_array and field not in optional for field in layout.fields):
+        return ()
+    if any(field.is_always_sent for field in layout.tagged_fields):
         return ()
     return optional + layout.tagged_fields
 

@@ -1,9 +1,10 @@
-"""Writes `messages/` and `internal/`: one module per API, from field facts in Kafka's message JSON.
+"""Writes `messages/`, `internal/` and `group_records/`: one module per API or record, from Kafka's message JSON.
 
 Run by hand, `python -m tailrace.protocol.generate`, when a schema changes; what it writes is checked in and a test
 compares. The facts come from the JSON files that the kafka-python package carries (a development dependency) and from
 `schemas/`, which holds what those lack, in the same notation. A file in `schemas/` wins over one of the same name.
-Messages that only our own programs exchange are among them and become `internal/`.
+Messages that only our own programs exchange are among them and become `internal/`; the keys and values of what a group
+coordinator stores become `group_records/`.
 """
 
 import importlib.resources
@@ -13,10 +14,12 @@ from pathlib import Path
 from .internal_apis import INTERNAL_KEY_MIN
 from .schema import PRIMITIVES, FieldSchema, MessageSchema, StructSchema, parse, snake_case
 
-PACKAGES = ("messages", "internal")
+PACKAGES = ("messages", "internal", "group_records")
 
 _SKIPPED = {"RequestHeader", "ResponseHeader"}
 """Headers are written by hand in `headers.py`: they are decoded before anything else is known."""
+
+_HALVES_OF_RECORDS = ("coordinator-key", "coordinator-value")
 
 _SHADOWING = {"bool", "bytes", "float", "int", "list", "str"}
 
@@ -38,10 +41,19 @@ def modules(texts: dict[str, str]) -> dict[str, str]:
     by_module: dict[str, list[MessageSchema]] = {}
     for name in sorted(texts):
         schema = parse(texts[name])
-        package = "internal" if (schema.api_key or 0) >= INTERNAL_KEY_MIN else "messages"
-        module = snake_case(name.removesuffix("Request").removesuffix("Response"))
-        by_module.setdefault(f"{package}/{module}", []).append(schema)
+        by_module.setdefault(f"{_package(schema)}/{_module_name(schema)}", []).append(schema)
     return {module: _module(schemas) for module, schemas in by_module.items()}
+
+
+def _package(schema: MessageSchema) -> str:
+    if schema.kind in _HALVES_OF_RECORDS:
+        return "group_records"
+    return "internal" if (schema.api_key or 0) >= INTERNAL_KEY_MIN else "messages"
+
+
+def _module_name(schema: MessageSchema) -> str:
+    halves = ("Key", "Value") if schema.kind in _HALVES_OF_RECORDS else ("Request", "Response")
+    return snake_case(schema.name.removesuffix(halves[0]).removesuffix(halves[1]))
 
 
 def _module(schemas: list[MessageSchema]) -> str:
@@ -72,7 +84,8 @@ def _class_name(
 
 
 def _message_facts(schema: MessageSchema) -> list[str]:
-    facts = [] if schema.api_key is None else [f"    API_KEY: ClassVar[int] = {schema.api_key}"]
+    key = "RECORD_TYPE" if schema.kind in _HALVES_OF_RECORDS else "API_KEY"
+    facts = [] if schema.api_key is None else [f"    {key}: ClassVar[int] = {schema.api_key}"]
     facts.append(f'    VERSIONS: ClassVar[str] = "{schema.versions}"')
     facts.append(f'    FLEXIBLE: ClassVar[str] = "{schema.flexible}"')
     return facts

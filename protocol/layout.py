@@ -23,6 +23,11 @@ class FieldLayout:
         return not self.is_array and isinstance(self.kind, str) and self.kind in FIXED
 
     @property
+    def is_always_sent(self) -> bool:
+        """A tagged struct that may be null is never left out: absent it would be a struct of defaults, not null."""
+        return self.tag >= 0 and self.nullable and not self.is_array and not isinstance(self.kind, str)
+
+    @property
     def is_struct_array(self) -> bool:
         return self.is_array and not isinstance(self.kind, str)
 

@@ -44,7 +44,7 @@ class FieldSchema:
 
     @property
     def is_absent_as_none(self) -> bool:
-        """A tagged struct is left out when it says nothing, and then it is None rather than a struct of defaults."""
+        """A tagged struct that is left out is None rather than a struct of defaults."""
         return self.is_struct and not self.is_array and self.tag >= 0
 
 
@@ -57,8 +57,10 @@ class StructSchema:
 @dataclass(frozen=True, slots=True)
 class MessageSchema:
     name: str
+    kind: str
+    """`request`, `response`, `data` inside other messages, or half a record: `coordinator-key`, `coordinator-value`."""
     api_key: int | None
-    """None for data that travels inside other messages."""
+    """None for data; of a record it is the type, which stands in front of the key."""
     versions: str
     flexible: str
     root: StructSchema
@@ -73,6 +75,7 @@ def parse(text: str) -> MessageSchema:
     root = _struct(document["name"], document["fields"], common, structs)
     return MessageSchema(
         name=document["name"],
+        kind=document.get("type", "data"),
         api_key=document.get("apiKey"),
         versions=document["validVersions"],
         flexible=document.get("flexibleVersions", "none"),

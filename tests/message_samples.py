@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
+import tailrace.protocol.group_records
 import tailrace.protocol.internal
 import tailrace.protocol.messages
 from tailrace.protocol.fields import Field, Versions
@@ -16,7 +17,11 @@ _INTEGER_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 def all_messages() -> list[type[Any]]:
     modules = [
         importlib.import_module(f"{package.__name__}.{module.name}")
-        for package in (tailrace.protocol.messages, tailrace.protocol.internal)
+        for package in (
+            tailrace.protocol.messages,
+            tailrace.protocol.internal,
+            tailrace.protocol.group_records,
+        )
         for module in pkgutil.iter_modules(package.__path__)
     ]
     return [value for module in modules for value in vars(module).values() if hasattr(value, "VERSIONS")]

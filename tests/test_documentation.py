@@ -25,6 +25,7 @@ PACKAGES = ("protocol", "runtime", "cluster", "storage", "server", "broker", "co
 ONE_LINE_FOR_ALL = (
     "protocol/messages/",
     "protocol/internal/",
+    "protocol/group_records/",
     "server/handlers/",
     "broker/handlers/",
     "controller/handlers/",

@@ -1,11 +1,120 @@
-"""The records of the internal topic: keys and values in Kafka's own formats."""
+"""The records of the internal topic, in Kafka's own formats, so that its tools read ours and we read theirs.
+
+A key is its type (two bytes) and a message, a value the version of its message (two bytes) and the message; no value
+means that the key is gone. What is written has the same bytes as Apache Kafka 4.3 writes.
+"""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
+
+from tailrace.protocol.compile import decode, encode_whole
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
+from tailrace.protocol.fields import Versions
+from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
+)
+from tailrace.protocol.group_records.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
+)
+from tailrace.protocol.group_records.consumer_group_metadata import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
+from tailrace.protocol.group_records.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+)
+from tailrace.protocol.group_records.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
+)
+from tailrace.protocol.group_records.consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
+)
+from tailrace.protocol.group_records.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
+)
+from tailrace.protocol.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
+from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tailrace.protocol.primitives import Buffer
+
+RecordKey: TypeAlias = (
+    OffsetCommitKey
+    | GroupMetadataKey
+    | ConsumerGroupMetadataKey
+    | ConsumerGroupPartitionMetadataKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupRegularExpressionKey
+)
+
+
+class _Kind(NamedTuple):
+    key: type[RecordKey]
+    value: type[Any]
+    value_version: int = 0
+    """The one that is written; all older and newer ones that the message has are read."""
+
+
+_KINDS = {
+    kind.key.RECORD_TYPE: kind
+    for kind in (
+        _Kind(OffsetCommitKey, OffsetCommitValue, 4),
+        _Kind(GroupMetadataKey, GroupMetadataValue, 3),
+        _Kind(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+        _Kind(ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+        _Kind(ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+        _Kind(ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+        _Kind(ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+        _Kind(ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+        _Kind(ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+    )
+}
+
+_KEY_VERSION = 0
+_WITH_EXPIRY_VERSION = 1
+"""The only version of an offset's value that says when it expires; such commits come from clients before Kafka 2.1."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    key: Any
+    key: RecordKey
     value: Any | None
-    """None is a tombstone."""
+    """Of the class that belongs to the key's; None is a tombstone."""
+
+
+def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
+    kind = _KINDS[record.key.RECORD_TYPE]
+    key = kind.key.RECORD_TYPE.to_bytes(2) + encode_whole(record.key, _KEY_VERSION)
+    if record.value is None:
+        return key, None
+    version = kind.value_version
+    if kind.value is OffsetCommitValue and record.value.expire_timestamp >= 0:
+        version = _WITH_EXPIRY_VERSION
+    return key, version.to_bytes(2) + encode_whole(record.value, version)
+
+
+def decode_record(key: Buffer | None, value: Buffer | None) -> GroupRecord | None:
+    """None for a kind that is not kept here, as share groups'. Raises KafkaError (CORRUPT_MESSAGE) and nothing else."""
+    if key is None or len(key) < 2:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record of groups has no key")
+    kind = _KINDS.get(int.from_bytes(key[:2]))
+    if kind is None:
+        return None
+    try:
+        return GroupRecord(decode(kind.key, _KEY_VERSION, key, 2), None if value is None else _value(kind.value, value))
+    except RemoteProtocolError as error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record of groups cannot be read: {error}") from None
+
+
+def _value(cls: type[Any], value: Buffer) -> Any:
+    version = int.from_bytes(value[:2])
+    if len(value) < 2 or not Versions.parse(cls.VERSIONS).holds(version):
+        raise RemoteProtocolError(f"{cls.__name__} has the versions {cls.VERSIONS}, not {version}")
+    return decode(cls, version, value, 2)

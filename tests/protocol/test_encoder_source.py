@@ -4,6 +4,10 @@ import pytest
 
 from tailrace.protocol.compile import decode, encode
 from tailrace.protocol.encoder_source import encoder_source
+from tailrace.protocol.group_records.consumer_group_member_metadata import (
+    ClassicMemberMetadata,
+    ConsumerGroupMemberMetadataValue,
+)
 from tailrace.protocol.layout import message_layout
 from tailrace.protocol.messages.fetch import (
     AbortedTransaction,
@@ -47,6 +51,17 @@ def test_every_mixture_of_empty_and_present_optional_fields(version: int) -> Non
     ]
     response = FetchResponse(responses=[FetchableTopicResponse("t", partitions=partitions)])
     assert decode(FetchResponse, version, encoded(response, version)) == response
+
+
+@pytest.mark.parametrize(
+    ("classic", "tagged"),
+    [(None, "01 00 01 00"), (ClassicMemberMetadata(5, []), "01 00 07 01 00000005 01 00")],
+)
+def test_a_tagged_struct_that_may_be_null_is_always_sent(classic: ClassicMemberMetadata | None, tagged: str) -> None:
+    member = ConsumerGroupMemberMetadataValue(classic_member_metadata=classic)
+    data = encoded(member, 0)
+    assert data == bytes.fromhex(f"00 00 01 01 01 00 ffffffff 00 {tagged}")
+    assert decode(ConsumerGroupMemberMetadataValue, 0, data) == member
 
 
 def test_a_partition_without_anything_optional_is_one_piece() -> None:

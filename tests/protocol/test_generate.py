@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,19 @@ def test_defaults() -> None:
     ping = generated(request, "")["PingRequest"]()  # type: ignore[operator]
     assert (ping.hex, ping.number, ping.yes, ping.no, ping.text) == (0x7FFFFFFF, -2, True, False, None)
     assert (ping.share, ping.blob, ping.batches, ping.ids, ping.topic_id.int) == (0.0, b"", None, [], 0)
+
+
+def test_the_key_and_the_value_of_a_record_stand_together() -> None:
+    parts = [("PingRequest", 7, "request"), ("PingKey", 7, "coordinator-key"), ("PingValue", 7, "coordinator-value")]
+    texts = {
+        name: f'{{ "apiKey": {key}, "type": "{kind}", "name": "{name}", "validVersions": "0", "fields": [] }}'
+        for name, key, kind in parts
+    }
+    sources = modules(texts)
+    assert sorted(sources) == ["group_records/ping", "messages/ping"]
+    namespace: dict[str, Any] = {}
+    exec(sources["group_records/ping"], namespace)
+    assert namespace["PingKey"].RECORD_TYPE == namespace["PingValue"].RECORD_TYPE == 7
 
 
 def test_a_name_that_python_needs_is_refused() -> None:

@@ -1,0 +1,1 @@
+"""One module per record that a group coordinator stores, generated: see `tailrace.protocol.generate`."""

@@ -1,0 +1,51 @@
+"""ConsumerGroupTargetAssignmentMemberKey and ConsumerGroupTargetAssignmentMemberValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+from uuid import UUID
+
+from tailrace.protocol.fields import Field
+from tailrace.protocol.primitives import NO_UUID
+
+
+@dataclass(slots=True)
+class ConsumerGroupTargetAssignmentMemberKey:
+    """Versions 0, flexible: none."""
+
+    group_id: str = ""
+    member_id: str = ""
+
+    RECORD_TYPE: ClassVar[int] = 7
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "none"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("group_id", "string", "0"),
+        Field("member_id", "string", "0"),
+    )
+
+
+@dataclass(slots=True)
+class TopicPartition:
+    """Inside ConsumerGroupTargetAssignmentMemberValue."""
+
+    topic_id: UUID = NO_UUID
+    partitions: list[int] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_id", "uuid", "0+"),
+        Field("partitions", "int32", "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
+class ConsumerGroupTargetAssignmentMemberValue:
+    """Versions 0, flexible: 0+."""
+
+    topic_partitions: list[TopicPartition] = field(default_factory=list)
+
+    RECORD_TYPE: ClassVar[int] = 7
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("topic_partitions", TopicPartition, "0+", array=True),
+    )

@@ -1,0 +1,36 @@
+"""ConsumerGroupTargetAssignmentMetadataKey and ConsumerGroupTargetAssignmentMetadataValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tailrace.protocol.fields import Field
+
+
+@dataclass(slots=True)
+class ConsumerGroupTargetAssignmentMetadataKey:
+    """Versions 0, flexible: none."""
+
+    group_id: str = ""
+
+    RECORD_TYPE: ClassVar[int] = 6
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "none"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("group_id", "string", "0"),
+    )
+
+
+@dataclass(slots=True)
+class ConsumerGroupTargetAssignmentMetadataValue:
+    """Versions 0, flexible: 0+."""
+
+    assignment_epoch: int = 0
+    assignment_timestamp: int = 0
+
+    RECORD_TYPE: ClassVar[int] = 6
+    VERSIONS: ClassVar[str] = "0"
+    FLEXIBLE: ClassVar[str] = "0+"
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("assignment_epoch", "int32", "0+"),
+        Field("assignment_timestamp", "int64", "0+", tag=0, tagged="0+"),
+    )
