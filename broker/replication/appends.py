@@ -40,6 +40,10 @@ class Appends:
             )
         return newest
 
+    def forget(self) -> None:
+        """The log has changed elsewhere than at its end: what the last follower was told may not be there any more."""
+        self._newest = None
+
     def nothing_from(self, base: int, high_watermark: int, live_replicas: frozenset[SpuId]) -> Append:
         """A sign of life."""
         log = self._log

@@ -198,13 +198,13 @@ class Leader:
 
     def on_deleted(self, now: float) -> None:
         """The log starts later than before."""
-        self._newest = None
+        self._appends.forget()
         if self.is_serving and not self.is_over:
             self._tell_at = min(self._tell_at, now + self._limits.high_watermark_delay_seconds)
 
     def on_compacted(self) -> None:
         """Entries have gone, or have lost something."""
-        self._newest = None
+        self._appends.forget()
 
     def on_link_lost(self, spu: SpuId, now: float) -> None:
         """What was sent may be lost, and the follower will say Hello again, if it is still there."""

@@ -49,6 +49,16 @@ def test_all_who_are_at_one_place_are_told_the_same() -> None:
     assert len(appends.next_from(0, 1, LIVE).entries) == 2
 
 
+def test_what_has_changed_since_is_looked_up_again() -> None:
+    log = _log((0, 1), (1, 2))
+    appends = Appends(Epoch(2), log, 25)
+    assert appends.next_from(0, 2, LIVE).log_start == 0
+    log.advance_log_start(1)
+    appends.forget()
+    again = appends.next_from(0, 2, LIVE)
+    assert (again.log_start, [entry.base for entry in again.entries]) == (1, [1])
+
+
 def test_a_sign_of_life_says_how_far_the_leader_is() -> None:
     append = Appends(Epoch(2), _log((0, 1)), 25).nothing_from(0, 1, LIVE)
     assert (append.base, append.entries, append.log_end, append.high_watermark) == (0, (), 1, 1)

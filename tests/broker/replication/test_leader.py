@@ -1,5 +1,6 @@
 import math
 
+import pytest
 from replication_store import ListLog
 
 from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
@@ -319,6 +320,21 @@ def test_a_deletion_is_told() -> None:
     world.leader.on_deadline(1.1)
     ((_, append),) = world.ready().send
     assert isinstance(append, Append) and append.log_start == 1
+
+
+@pytest.mark.parametrize("is_deletion", [True, False])
+def test_what_one_follower_was_told_is_not_told_the_next_when_it_has_changed(is_deletion: bool) -> None:
+    world = _served(A, B, C, entries=2)
+    world.join(B, high_watermark=0)
+    if is_deletion:
+        world.log.advance_log_start(1)
+        world.leader.on_deleted(0.0)
+    else:
+        world.log.all[0] = Entry(0, 1, Epoch(1), 7, EntryKind.COMPACTED)
+        world.leader.on_compacted()
+    appends = [message for _, message in world.join(C, high_watermark=0).send if isinstance(message, Append)]
+    first = appends[0].entries[0]
+    assert first.base == 1 if is_deletion else first.content == 7
 
 
 def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() -> None:
