@@ -28,6 +28,7 @@ test: check
 	$(BIN)/pytest -m etcd
 	$(BIN)/pytest -m slow -n 2 --dist worksteal --timeout 900
 	PYTHONPATH=compat_tests $(BIN)/python -m peer.jars
+	PYTHONPATH=compat_tests $(BIN)/python -m kafka_python.own_suite
 	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
 	$(BIN)/pytest compat_tests/spark
 

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,20 +72,28 @@ class SeparateCluster:
     """One SC and some SPUs, each with a directory of its own; after the first start they keep their addresses.
 
     With `has_links`, SPUs reach each other through a proxy that a test can tell to lose what they say; with
-    `has_racks`, each stands in a rack of its own.
+    `has_racks`, each stands in a rack of its own. `settings` are Kafka's, for brokers.
     """
 
     def __init__(
-        self, directory: Path, spus: int = 3, store: str = "sqlite", has_links: bool = False, has_racks: bool = False
+        self,
+        directory: Path,
+        spus: int = 3,
+        store: str = "sqlite",
+        has_links: bool = False,
+        has_racks: bool = False,
+        first_id: int = 1,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.sc = ANY_PORT
         self.sc_private = ANY_PORT
-        self.ids = tuple(range(1, spus + 1))
+        self.ids = tuple(range(first_id, first_id + spus))
         self.controller = Server(directory, "sc", SC_READY)
         self.links = Links(self.ids, self.spu_pid) if has_links else None
         self._directory = directory
         self._has_racks = has_racks
         self._store = store
+        self._settings = [f"--set={name}={value}" for name, value in (settings or {}).items()]
         self._spus: dict[int, Server] = {}
         self._addresses: dict[int, str] = {}
 
@@ -126,7 +134,7 @@ class SeparateCluster:
         return tailrace(
             *("serve", "spu", "--id", str(spu), "--data", str(self._directory / (directory or f"spu-{spu}"))),
             *("--sc", self.sc_private, "--public", self._addresses.get(spu, ANY_PORT), "--private", private),
-            *("--metrics", "off"),
+            *("--metrics", "off", *self._settings),
         )
 
     def launch_spu(self, spu: int) -> Server:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from cluster import end, run_to_end
@@ -24,8 +25,8 @@ SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
 LONG_LIVED = ("-Xms256m", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
 SETTINGS = """\
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
+node.id={node}
+controller.quorum.voters={node}@127.0.0.1:{controller}
 listeners=PLAINTEXT://{address},CONTROLLER://127.0.0.1:{controller}
 advertised.listeners=PLAINTEXT://{address}
 controller.listener.names=CONTROLLER
@@ -50,13 +51,21 @@ def logging_option() -> str:
 
 
 class ApacheKafka:
-    def __init__(self, directory: Path, jvm: tuple[str, ...] = LONG_LIVED) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        jvm: tuple[str, ...] = LONG_LIVED,
+        node: int = 1,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.bootstrap = ""
         self.data = directory / "data"
         self._directory = directory
         self._errors = directory / "errors"
         self._settings = Path()
         self._jvm = jvm
+        self._node = node
+        self._more_settings = dict(settings or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -90,7 +99,9 @@ class ApacheKafka:
     def write_settings(self, name: str) -> None:
         self.bootstrap = f"127.0.0.1:{free_port()}"
         self._settings = self._directory / name
-        self._settings.write_text(SETTINGS.format(address=self.bootstrap, controller=free_port(), data=self.data))
+        text = SETTINGS.format(node=self._node, address=self.bootstrap, controller=free_port(), data=self.data)
+        more = "".join(f"{name}={value}\n" for name, value in self._more_settings.items())
+        self._settings.write_text(text + more)
 
     def format(self) -> None:
         arguments = ["format", "--cluster-id", CLUSTER_ID, "--config", str(self._settings)]

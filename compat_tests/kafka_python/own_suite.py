@@ -1,0 +1,119 @@
+"""The integration tests that kafka-python's authors wrote: fetched with pip, unpacked, and run against our broker.
+
+They come with the source distribution of the version that is installed here, which is not ours to keep: it stays in the
+user's cache folder. `python -m kafka_python.own_suite` fetches it and prints where it is.
+"""
+
+import fcntl
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = "kafka-python"
+BROKER_VERSION = "4.3"
+"""The newest that the suite knows: which tests it runs and which versions of the requests it sends hang on it."""
+BROKER_ID = 0
+"""Assumed by a test that places new partitions."""
+BROKER_SETTINGS = {"num.partitions": "4", "group.min.session.timeout.ms": "1000"}
+"""Those of the brokers that the suite starts by itself, as far as a test depends on them."""
+FETCH_SECONDS_MAX = 300
+RUN_SECONDS_MAX = 100
+# Of the part that starts brokers the source distribution has no copy, and none is needed here: only the names.
+SERVICE = """\
+class ExternalService:
+    def __init__(self, host, port):
+        pass
+
+    def stop(self):
+        pass
+
+
+SpawnedService = None
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Of the cases of one test: it may have several."""
+
+    passed: int
+    not_passed: int
+    said: str
+
+
+class OwnSuite:
+    """Unpacked, to be run any number of times."""
+
+    def __init__(self, directory: Path, bootstrap: str) -> None:
+        with tarfile.open(source_distribution()) as archive:
+            archive.extractall(directory, filter="data")
+        (self._root,) = directory.iterdir()
+        # A package, or that of the standard library of this name would be found first.
+        (self._root / "test" / "__init__.py").touch()
+        (self._root / "test" / "service.py").write_text(SERVICE)
+        self._bootstrap = bootstrap
+
+    def collected(self) -> set[str]:
+        """All that needs a broker, as `module::test`."""
+        said = self._pytest("test/integration", "--collect-only", "--quiet").stdout
+        return {re.sub(r"\[.*", "", line) for line in re.findall(r"^test/integration/(.+::.+)$", said, re.MULTILINE)}
+
+    def run(self, test: str) -> Outcome:
+        with tempfile.TemporaryDirectory() as scratch:
+            report = Path(scratch, "report.xml")
+            done = self._pytest(f"test/integration/{test}", f"--junitxml={report}", "--show-capture=no", "--tb=short")
+            cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
+        passed = sum(len(case.findall("*")) == len(case.findall("system-out")) for case in cases)
+        return Outcome(passed, len(cases) - passed, done.stdout[-6000:] + done.stderr[-1000:])
+
+    def _pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # it starts sooner
+            "KAFKA_URI": f"kafka://{self._bootstrap}",
+            "KAFKA_VERSION": BROKER_VERSION,
+            "KAFKA_ROOT": str(self._root),  # of a broker to start: it is looked for, and not used
+        }
+        command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "pytest_timeout", *words]
+        return subprocess.run(
+            command, cwd=self._root, env=environment, capture_output=True, text=True, timeout=RUN_SECONDS_MAX
+        )
+
+
+def source_distribution() -> Path:
+    """The archive, fetched first if need be; safe to call from many processes at once."""
+    version = importlib.metadata.version(PROJECT)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tailrace"
+    archive = cache / f"{PROJECT}-{version}.tar.gz"
+    if not archive.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with (cache / f"{PROJECT}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not archive.exists():
+                _fetch(version, archive)
+    return archive
+
+
+def _fetch(version: str, archive: Path) -> None:
+    """All or nothing: pip checks what it downloads, and the archive gets its final place once it is whole."""
+    with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
+        command = [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", PROJECT),
+            *("--dest", scratch, f"{PROJECT}=={version}"),
+        ]
+        pip = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
+        if pip.returncode != 0:
+            raise RuntimeError(f"the tests of {PROJECT} could not be fetched:\n{pip.stdout}{pip.stderr}")
+        (fetched,) = Path(scratch).glob("*.tar.gz")
+        shutil.move(fetched, archive)
+
+
+if __name__ == "__main__":
+    print(source_distribution())

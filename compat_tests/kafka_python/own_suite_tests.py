@@ -1,0 +1,76 @@
+"""Which tests of kafka-python's own suite run against a broker here; which do not, and why.
+
+The list is checked against what the suite holds, so that nothing of another version goes unnoticed.
+"""
+
+RUN = {
+    "test_admin_integration.py": (
+        "test_alter_partition_reassignments",
+        "test_create_delete_topics",
+        "test_create_partitions",
+        "test_delete_groups",
+        "test_delete_groups_with_errors",
+        "test_delete_records",
+        "test_delete_records_with_errors",
+        "test_describe_configs_broker_resource_returns_configs",
+        "test_describe_configs_invalid_broker_id_raises",
+        "test_describe_configs_mixed_resources_returns_configs",
+        "test_describe_configs_topic_resource_returns_configs",
+        "test_describe_group_exists",
+        "test_describe_log_dirs",
+        "test_describe_topic_partitions",
+        "test_describe_topic_partitions_pagination",
+        "test_elect_leaders",
+        "test_list_partition_offsets",
+        "test_list_partition_reassignments",
+    ),
+    "test_consumer_integration.py": (
+        "test_consumer",
+        "test_consumer_topics",
+        "test_group",
+        "test_heartbeat_thread",
+        "test_kafka_consumer",
+        "test_kafka_consumer__blocking",
+        "test_kafka_consumer__offset_commit_resume",
+        "test_kafka_consumer_max_bytes_one_msg",
+        "test_kafka_consumer_max_bytes_simple",
+        "test_kafka_consumer_offsets_for_time",
+        "test_kafka_consumer_offsets_for_times_errors",
+        "test_kafka_consumer_offsets_search_many_partitions",
+        "test_kafka_consumer_position_after_seek_to_end",
+        "test_kafka_consumer_unsupported_encoding",
+        "test_kafka_version_infer",
+        "test_paused",
+    ),
+    "test_producer_integration.py": (
+        "test_end_to_end",
+        "test_idempotent_producer",
+        "test_idempotent_producer_high_throughput",
+        "test_idempotent_producer_max_in_flight",
+        "test_kafka_producer_proper_record_metadata",
+    ),
+}
+
+NOT_SERVED_YET = {
+    "test_admin_integration.py::test_alter_replica_log_dirs": "AlterReplicaLogDirs: a data directory is all an SPU has",
+    "test_admin_integration.py::test_describe_metadata_quorum": "DescribeQuorum: the metadata is in no Raft log here",
+    "test_admin_integration.py::test_list_config_resources": "ListConfigResources is not served",
+    "test_producer_integration.py::test_transactional_producer_messages": "transactions are not served",
+    "test_producer_integration.py::test_transactional_producer_offsets": "transactions are not served",
+}
+"""Apache Kafka passes these."""
+
+LEFT_OUT = {
+    "test_admin_integration.py::test_create_describe_delete_acls": "security: it takes an authorizer",
+    "test_consumer_integration.py::test_kafka_consumer_offsets_for_time_old": "for brokers before 0.10.1",
+    "test_sasl_integration.py::test_admin": "security",
+    "test_sasl_integration.py::test_client": "security",
+    "test_sasl_integration.py::test_produce_and_consume": "security",
+    "test_ssl_integration.py::TestSSLConnection::test_legacy_kafka_client_ssl": "security",
+    "test_ssl_integration.py::TestSSLConnection::test_ssl_handshake": "security",
+}
+"""No broker is asked for these here: the suite would skip them, or has to start the broker itself."""
+
+
+def run() -> list[str]:
+    return [f"{module}::{test}" for module, tests in RUN.items() for test in tests]

@@ -1,0 +1,45 @@
+"""The tests of kafka-python's authors: what they expect of a broker, no more and no less than for Apache Kafka."""
+
+import pytest
+from peer.apache_kafka import ApacheKafka
+from spu_cluster import SeparateCluster
+
+from .own_suite import BROKER_ID, BROKER_SETTINGS, OwnSuite
+from .own_suite_tests import LEFT_OUT, NOT_SERVED_YET, run
+
+TESTS = [
+    *run(),
+    *[pytest.param(test, marks=pytest.mark.skip(reason=why)) for test, why in LEFT_OUT.items()],
+    *NOT_SERVED_YET,
+]
+
+
+@pytest.fixture(scope="module")
+def suite(request, tmp_path_factory):
+    if given := request.config.getoption("--bootstrap"):
+        yield OwnSuite(tmp_path_factory.mktemp("own-suite"), given)
+        return
+    directory = tmp_path_factory.mktemp("broker")
+    if request.config.getoption("--broker") == "apache-kafka":
+        broker = ApacheKafka(directory, node=BROKER_ID, settings=BROKER_SETTINGS)
+    else:
+        broker = SeparateCluster(directory, spus=1, first_id=BROKER_ID, settings=BROKER_SETTINGS)
+    try:
+        broker.start()
+        yield OwnSuite(tmp_path_factory.mktemp("own-suite"), broker.bootstrap)
+        broker.stop()
+    finally:
+        broker.kill()
+
+
+def test_every_test_of_the_suite_is_run_or_left_out_for_a_reason(suite):
+    assert suite.collected() == {*run(), *LEFT_OUT, *NOT_SERVED_YET}
+
+
+@pytest.mark.parametrize("test", TESTS)
+def test_it_passes(request, suite, test):
+    if test in NOT_SERVED_YET and request.config.getoption("--broker") == "tailrace":
+        pytest.skip(NOT_SERVED_YET[test])
+    outcome = suite.run(test)
+    assert outcome.passed, outcome.said
+    assert not outcome.not_passed, outcome.said
