@@ -1,5 +1,6 @@
 """A coordinator without a shell: its log is a list, its answers are kept, time passes when a test says so."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -7,13 +8,15 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.broker.groups.coordinator import Coordinator
-from tailrace.broker.groups.group import Caller
+from tailrace.broker.groups.group import Caller, GroupKind
 from tailrace.broker.groups.moment import Moment
+from tailrace.broker.groups.ready import Waiter
 from tailrace.broker.groups.records import GroupRecord, decode_record, encode_record
 from tailrace.broker.groups.settings import GroupSettings
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
-from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.group_records.group_metadata import GroupMetadataKey
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 CALLER = Caller("a-client", "/192.0.2.1")
@@ -135,3 +138,44 @@ class GroupWorld:
     def _advance_to(self, now: float) -> None:
         self.now_ms += round((now - self.now) * 1000)
         self.now = now
+
+
+class Sleeper:
+    """A group that only waits."""
+
+    kind = GroupKind.CLASSIC
+    state = "Empty"
+    protocol_type = ""
+    empty_since_ms = 0
+
+    def __init__(self, group_id: str, deadline: float = math.inf, *, is_empty: bool = True) -> None:
+        self.group_id = group_id
+        self.deadline = deadline
+        self.is_empty = is_empty
+        self.woken: list[float] = []
+        self.next_deadline = math.inf
+        self.parked: list[Waiter] = []
+
+    def on_deadline(self, moment: Moment) -> None:
+        self.woken.append(moment.now)
+        self.deadline, self.next_deadline = self.next_deadline, math.inf
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation: int, api_version: int, *, transactional: bool = False
+    ) -> None: ...
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None: ...
+
+    def check_deletable(self) -> None:
+        if not self.is_empty:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        return None
+
+    def waiters(self) -> list[Waiter]:
+        parked, self.parked = self.parked, []
+        return parked
+
+    def tombstones(self) -> list[GroupRecord]:
+        return [GroupRecord(GroupMetadataKey(self.group_id), None)]

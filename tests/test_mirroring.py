@@ -12,6 +12,11 @@ GENERATED = ("protocol/messages/", "protocol/internal/", "protocol/group_records
 NEED_NONE = {
     "protocol/ids.py": "names for numbers; nothing in it can be wrong",
     "broker/groups/assignor.py": "an interface",
+    "broker/group_context.py": "a dataclass without behaviour",
+    "broker/groups/group.py": "an interface",
+    "broker/groups/moment.py": "a tuple without behaviour",
+    "broker/groups/ready.py": "dataclasses without behaviour",
+    "broker/groups/settings.py": "a dataclass without behaviour",
     "broker/held_specs.py": "dataclasses without behaviour",
     "broker/peer_gauges.py": "dataclasses without behaviour",
     "broker/replication_context.py": "a dataclass without behaviour",

@@ -4,56 +4,12 @@ import math
 from collections.abc import Sequence
 
 import pytest
-from grouping import Asked, GroupWorld
+from grouping import Asked, GroupWorld, Sleeper
 
 from tailrace.broker.groups.coordinator import Coordinator
-from tailrace.broker.groups.group import GroupKind
-from tailrace.broker.groups.moment import Moment
-from tailrace.broker.groups.ready import Waiter
 from tailrace.broker.groups.records import GroupRecord
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.group_records.group_metadata import GroupMetadataKey
-
-
-class Sleeper:
-    """A group that only waits."""
-
-    kind = GroupKind.CLASSIC
-    state = "Empty"
-    protocol_type = ""
-    empty_since_ms = 0
-
-    def __init__(self, group_id: str, deadline: float = math.inf, *, is_empty: bool = True) -> None:
-        self.group_id = group_id
-        self.deadline = deadline
-        self.is_empty = is_empty
-        self.woken: list[float] = []
-        self.next_deadline = math.inf
-        self.parked: list[Waiter] = []
-
-    def on_deadline(self, moment: Moment) -> None:
-        self.woken.append(moment.now)
-        self.deadline, self.next_deadline = self.next_deadline, math.inf
-
-    def check_commit(
-        self, member_id: str, instance_id: str | None, generation: int, api_version: int, *, transactional: bool = False
-    ) -> None: ...
-
-    def check_fetch(self, member_id: str | None, epoch: int) -> None: ...
-
-    def check_deletable(self) -> None:
-        if not self.is_empty:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-
-    def subscribed_topics(self) -> frozenset[str] | None:
-        return None
-
-    def waiters(self) -> list[Waiter]:
-        parked, self.parked = self.parked, []
-        return parked
-
-    def tombstones(self) -> list[GroupRecord]:
-        return [GroupRecord(GroupMetadataKey(self.group_id), None)]
 
 
 @pytest.fixture

@@ -1,0 +1,203 @@
+"""Groups on whole SPUs: coordinated where their partition is led, told what is committed, known to who comes next."""
+
+from collections.abc import Callable
+
+import pytest
+import trio
+from clusters import ClusterOfSpus, cluster_of
+from grouping import Asked
+from spus import RunningSpu, World, led_elsewhere, running_spu
+from trio.testing import wait_all_tasks_blocked
+
+from tailrace.broker.groups.coordinator import Coordinator
+from tailrace.broker.groups.moment import Moment
+from tailrace.broker.groups.records import GroupRecord
+from tailrace.broker.replicas import Replica
+from tailrace.broker.spu import Spu
+from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.records import read_records
+
+FEW = {"offsets.topic.num.partitions": "3"}
+LOADING, NOT_HERE = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR
+
+
+def commit(offset: int, group: str = "g") -> Callable[[Coordinator, Moment, Asked], None]:
+    record = GroupRecord(OffsetCommitKey(group, "t", 0), OffsetCommitValue(offset))
+
+    def call(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+        coordinator.ready.append(record)
+        coordinator.ready.answer(asked, offset)
+
+    return call
+
+
+def ask(
+    spu: Spu, call: Callable[[Coordinator, Moment, Asked], None], group: str = "g", *, reads: bool = False
+) -> Asked:
+    asked = Asked()
+    how = spu.groups.read if reads else spu.groups.ask
+    how(group, asked, lambda coordinator, moment: call(coordinator, moment, asked))
+    spu.end_turn()
+    return asked
+
+
+def tell(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+    coordinator.ready.answer(asked, "told")
+
+
+async def find(running: RunningSpu | ClusterOfSpus, group: str = "g") -> int:
+    """Asks the first SPU, as clients do; the coordinator."""
+    client = await (running.client() if isinstance(running, RunningSpu) else running.client_of(1))
+    answer = await client.request(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key=group))
+    await wait_all_tasks_blocked()
+    node: int = answer.node_id
+    return node
+
+
+def replica_of(spu: Spu, group: str = "g") -> Replica:
+    partitions = len(spu.cluster.topics[GROUPS_TOPIC].partitions)
+    found = spu.replicas.find(GROUPS_TOPIC, partition_of(group, partitions))
+    assert found is not None
+    return found
+
+
+def records(spu: Spu, group: str = "g") -> int:
+    log = replica_of(spu, group).log
+    count = 0
+    for each in log.read_batches(log.log_start, log.log_end):
+        data = memoryview(each.read())
+        for position, header in iterate(data):
+            if not header.is_control:
+                count += len(read_records(data[position : position + header.size]))
+    return count
+
+
+async def test_before_there_is_an_internal_topic_nobody_coordinates(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        asked = ask(running.spu, tell)
+        assert asked.error is not None
+        assert asked.error.code == NOT_HERE
+
+
+async def test_what_is_appended_is_answered_and_there_after_a_restart(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world, FEW) as running:
+        await find(running)
+        assert ask(running.spu, commit(7)).reply == 7
+        assert records(running.spu) == 1
+    async with running_spu(world, FEW) as running:
+        await wait_all_tasks_blocked()
+        assert records(running.spu) == 1
+        assert ask(running.spu, tell).reply == "told"
+
+
+async def test_nothing_is_answered_while_groups_are_loaded(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        spec = replica.spec
+        led_elsewhere(replica)
+        gone = ask(running.spu, tell)
+        replica.use_spec(spec)
+        loading = ask(running.spu, tell)
+        assert running.spu.groups.is_loading
+        await wait_all_tasks_blocked()
+        loaded = ask(running.spu, tell)
+        assert gone.error is not None
+        assert loading.error is not None
+        assert (gone.error.code, loading.error.code, loaded.reply) == (NOT_HERE, LOADING, "told")
+        assert not running.spu.groups.is_loading
+
+
+async def test_who_waits_is_sent_on_when_another_spu_leads(autojump_clock: object) -> None:
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        partner = 3 - spu.id
+        await cluster.kill_spu(partner)
+        waiting = ask(spu, commit(1))
+        assert waiting.is_waiting
+        led_elsewhere(replica_of(spu), partner)
+        assert waiting.error is not None
+        assert waiting.error.code == NOT_HERE
+
+
+async def test_nothing_is_told_before_every_live_replica_has_it(autojump_clock: object) -> None:
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await cluster.kill_spu(3 - spu.id)
+        committing = ask(spu, commit(1))
+        reading = ask(spu, tell)
+        assert committing.is_waiting
+        assert reading.is_waiting  # it may tell of what was committed a moment ago
+        await trio.sleep(60)
+        assert committing.answers == reading.answers == 1
+        assert ask(spu, commit(2)).reply == 2
+
+
+async def test_an_answer_is_not_waited_for_longer_than_the_config_says(autojump_clock: object) -> None:
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await cluster.kill_spu(3 - spu.id)
+        await cluster.kill_sc()  # nobody lets the live set shrink
+        committing = ask(spu, commit(1))
+        await trio.sleep(spu.broker_configs.settings.offsets_commit_timeout_ms / 1000 + 0.001)
+        assert committing.error is not None
+        assert committing.error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_who_follows_a_killed_coordinator_has_all_its_records(autojump_clock: object) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        spu = await coordinator_of(cluster)
+        for offset in range(5):
+            asked = ask(spu, commit(offset))
+            await trio.sleep(0.1)
+            assert asked.reply == offset
+        await cluster.kill_spu(spu.id)
+        await trio.sleep(30)
+        others = [each.server for each in cluster.spus.values()]
+        (following,) = [each for each in others if isinstance(each, Spu) and ask(each, tell).error is None]
+        assert records(following) == 5
+
+
+async def test_without_a_lease_nothing_is_told_of_the_past_before_the_followers_agree(autojump_clock: object) -> None:
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await trio.sleep(1)
+        assert ask(spu, tell, reads=True).reply == "told"
+        assert records(spu) == 0
+        await cluster.kill_sc()
+        await trio.sleep(5)
+        asked = ask(spu, tell, reads=True)
+        assert asked.is_waiting
+        await trio.sleep(1)
+        assert asked.reply == "told"
+        assert records(spu) == 1
+
+
+async def test_after_a_mistake_of_ours_the_log_is_asked_what_there_is(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        (before,) = [each for each in running.spu.groups.loaded() if each.replica is replica_of(running.spu)]
+
+        def broken(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            ask(running.spu, broken)
+        await wait_all_tasks_blocked()
+        (after,) = [each for each in running.spu.groups.loaded() if each.replica is before.replica]
+        assert after is not before
+        assert ask(running.spu, tell).reply == "told"
+
+
+async def coordinator_of(cluster: ClusterOfSpus, group: str = "g") -> Spu:
+    node = await find(cluster, group)
+    await trio.sleep(1)
+    server = cluster.spus[node].server
+    assert isinstance(server, Spu)
+    return server

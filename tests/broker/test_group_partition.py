@@ -1,0 +1,107 @@
+"""One partition of the internal topic: how its log is read, and what its coordinator asks for in its own time."""
+
+import pytest
+import trio
+from grouping import Asked, Sleeper
+from spus import RunningSpu, World, running_spu
+from trio.testing import wait_all_tasks_blocked
+
+from tailrace.broker.group_partition import GroupPartition
+from tailrace.broker.groups.coordinator import Coordinator
+from tailrace.broker.groups.moment import Moment
+from tailrace.broker.groups.records import GroupRecord
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.control_batches import bridge
+from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tailrace.protocol.record_batch import read_header
+from tailrace.protocol.records import Record, build_batch
+
+ONE = {"offsets.topic.num.partitions": "1"}
+COMMIT = GroupRecord(OffsetCommitKey("g", "late", 0), OffsetCommitValue(1))
+
+
+async def partition_of(running: RunningSpu) -> GroupPartition:
+    client = await running.client()
+    await client.request(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+    await wait_all_tasks_blocked()
+    (found,) = running.spu.groups.loaded()
+    return found
+
+
+def commit(partition: GroupPartition, topic: str, *offsets: int, metadata_bytes: int = 0) -> None:
+    asked = Asked()
+
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        for offset in offsets:
+            value = OffsetCommitValue(offset, metadata="x" * metadata_bytes)
+            coordinator.ready.append(GroupRecord(OffsetCommitKey("g", topic, 0), value))
+        coordinator.ready.answer(asked, "done")
+
+    partition.ask(asked, call)
+    assert asked.reply == "done"
+
+
+async def replayed(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """What the next coordinator reads: topics and offsets."""
+    seen: list[GroupRecord] = []
+    monkeypatch.setattr(Coordinator, "replay", lambda self, record: seen.append(record))
+    async with running_spu(world, ONE) as running:
+        await wait_all_tasks_blocked()
+        (partition,) = running.spu.groups.loaded()
+        assert partition.failure is None
+    return [
+        (each.key.topic, each.value.offset) for each in seen if isinstance(each.key, OffsetCommitKey) and each.value
+    ]
+
+
+async def test_records_come_back_in_their_order_over_all_segments(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    async with running_spu(world, ONE | {"offsets.topic.segment.bytes": "1048576"}) as running:
+        partition = await partition_of(running)
+        for offset in range(0, 40, 2):
+            commit(partition, f"topic-{offset}", offset, offset + 1, metadata_bytes=32_000)
+        assert len(partition.replica.log.segments()) > 1
+    expected = [(f"topic-{offset - offset % 2}", offset) for offset in range(40)]
+    assert await replayed(world, monkeypatch) == expected
+
+
+async def test_a_record_that_cannot_be_read_costs_nobody_else(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    async with running_spu(world, ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "before", 1)
+        log = partition.replica.log
+        broken = [Record(log.log_end, 0, b"\0\1\0", b"?"), Record(log.log_end + 1, 0, b"\x7f\x7fnot ours", b"?")]
+        append(partition, build_batch(broken, base_offset=log.log_end, leader_epoch=partition.epoch))
+        append(partition, bridge(log.log_end, partition.epoch))
+        commit(partition, "after", 2)
+    assert await replayed(world, monkeypatch) == [("before", 1), ("after", 2)]
+
+
+async def test_what_time_brings_is_appended_and_answered(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+        asked = Asked()
+        end = partition.replica.log.log_end
+
+        class Late(Sleeper):
+            def on_deadline(self, moment: Moment) -> None:
+                super().on_deadline(moment)
+                partition.coordinator.ready.append(COMMIT)
+                partition.coordinator.ready.answer(asked, "in time")
+
+        partition.ask(Asked(), lambda coordinator, moment: coordinator.on_group_replaced(Late("late", moment.now + 5)))
+        await trio.sleep(4.9)
+        assert asked.is_waiting
+        await trio.sleep(0.2)
+        assert asked.reply == "in time"
+        assert partition.replica.log.log_end == end + 1
+
+
+def append(partition: GroupPartition, batch: bytearray) -> None:
+    partition.replica.append(batch, read_header(batch))
