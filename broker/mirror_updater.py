@@ -14,7 +14,7 @@ from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest
 
-from .spec_messages import spu_spec, topic_spec
+from .spec_messages import configs_of, spu_spec, topic_spec
 
 
 class MirrorUpdater:
@@ -49,6 +49,8 @@ class MirrorUpdater:
             cluster.put_spu(self._as_told(spu_spec(spu)))
         for topic in message.topics:
             cluster.put_topic(topic_spec(topic, cluster.topic_by_id(topic.topic_id)))
+        for group in message.groups:
+            cluster.put_group_configs(group.group, configs_of(group.configs))
         cluster.identify(message.cluster_id, SpuId(message.controller_id))
         self._version = message.version
         if message.is_full and self._awaits_all:
@@ -91,6 +93,9 @@ class MirrorUpdater:
         topics = {topic.topic_id for topic in message.topics}
         for topic_id in [topic.id for topic in self._cluster.topics.values() if topic.id not in topics]:
             self._cluster.remove_topic(topic_id)
+        groups = {group.group for group in message.groups}
+        for group_id in [each for each in self._cluster.group_configs if each not in groups]:
+            self._cluster.put_group_configs(group_id, {})
 
     def _wake(self) -> None:
         self._changed.set()

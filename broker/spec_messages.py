@@ -27,14 +27,14 @@ def held_specs(message: apply_specs.ApplySpecsRequest) -> HeldSpecs:
             HeldTopic(
                 topic.topic_id,
                 topic.name,
-                _configs(topic.configs),
+                configs_of(topic.configs),
                 tuple(_held_partition(topic, each) for each in topic.partitions),
             )
             for topic in message.topics
         ),
         removed=tuple((removed.topic_id, removed.partition) for removed in message.removed),
-        default_configs=_configs(message.default_configs),
-        own_configs=_configs(message.own_configs),
+        default_configs=configs_of(message.default_configs),
+        own_configs=configs_of(message.own_configs),
         size_bytes=None if message.size_bytes < 0 else message.size_bytes,
     )
 
@@ -58,7 +58,7 @@ def topic_spec(topic: apply_metadata.TopicState, before: TopicSpec | None = None
             partitions[each.partition] = _partition(topic, each)
     if [each.partition for each in partitions] != list(range(len(partitions))):
         raise RemoteProtocolError(f"the metadata of {topic.name} lack a partition")
-    return TopicSpec(topic.topic_id, topic.name, _configs(topic.configs), tuple(partitions), topic.is_internal)
+    return TopicSpec(topic.topic_id, topic.name, configs_of(topic.configs), tuple(partitions), topic.is_internal)
 
 
 def reported_partition(
@@ -98,5 +98,5 @@ def _partition(topic: apply_metadata.TopicState, partition: apply_metadata.Parti
     )
 
 
-def _configs(configs: Iterable[_Config]) -> dict[str, str]:
+def configs_of(configs: Iterable[_Config]) -> dict[str, str]:
     return {config.name: config.value for config in configs}

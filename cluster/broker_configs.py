@@ -92,6 +92,16 @@ class BrokerConfigs:
         values = self.layered((name,))
         return parse(definition, values[0].text) if values else definition.default
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        value = self.value(name)
+        assert isinstance(value, tuple), "the table gives it a list and a default"
+        return value
+
+    def number(self, name: str) -> int:
+        value = self.value(name)
+        assert isinstance(value, int), "the table gives it a whole number and a default"
+        return value
+
     # what the source of specs says
 
     def use_dynamic(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
@@ -141,11 +151,6 @@ class BrokerConfigs:
         interval, timeout = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
         if self.number(interval) >= self.number(timeout):
             raise SettingsError(f"{interval} is not allowed to be as long as {timeout}")
-
-    def number(self, name: str) -> int:
-        value = self.value(name)
-        assert isinstance(value, int), "the table gives it a whole number and a default"
-        return value
 
 
 _ASCENDING = (

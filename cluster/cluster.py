@@ -1,4 +1,4 @@
-"""The mirror of the cluster that handlers read: SPUs, topics, partitions.
+"""The mirror of the cluster that handlers read: SPUs, topics, partitions, and what consumer groups set themselves.
 
 Only the source of specs changes it, so that everything a client is told was decided in one place. Reads are plain
 attribute and dictionary lookups: they stand on the path of every metadata request.
@@ -21,11 +21,16 @@ class Cluster:
         """The SPU that clients are told to send admin requests to."""
         self.version = 0
         """Rises with every change, so that what was made from this mirror can be kept until it is stale."""
+        self.topics_version = 0
+        """Rises when there is another topic, one less, or one with another number of partitions."""
         self._spus: dict[SpuId, SpuSpec] = {}
         self._topics: dict[str, TopicSpec] = {}
         self._topics_by_id: dict[TopicId, TopicSpec] = {}
+        self._group_configs: dict[str, Mapping[str, str]] = {}
         self.spus: Mapping[SpuId, SpuSpec] = MappingProxyType(self._spus)
         self.topics: Mapping[str, TopicSpec] = MappingProxyType(self._topics)
+        self.group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType(self._group_configs)
+        """What consumer groups set themselves, by their ids; those that set nothing are not named."""
 
     # what is
 
@@ -56,6 +61,8 @@ class Cluster:
     def put_topic(self, topic: TopicSpec) -> None:
         """Adds the topic or replaces what was known of it."""
         before = self._topics.get(topic.name)
+        if before is None or before.id != topic.id or len(before.partitions) != len(topic.partitions):
+            self.topics_version += 1
         if before is not None and before.id != topic.id:
             del self._topics_by_id[before.id]
         self._topics[topic.name] = topic
@@ -67,3 +74,12 @@ class Cluster:
         if topic is not None:
             del self._topics[topic.name]
             self.version += 1
+            self.topics_version += 1
+
+    def put_group_configs(self, group: str, configs: Mapping[str, str]) -> None:
+        """All that the group sets itself, which may be nothing any more."""
+        if configs:
+            self._group_configs[group] = configs
+        else:
+            self._group_configs.pop(group, None)
+        self.version += 1

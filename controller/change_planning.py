@@ -9,6 +9,8 @@ from tailrace.cluster.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.config_changes import Alteration, ResourceKind, altered, named_twice
 from tailrace.cluster.config_definitions import ConfigDefinition, Value, parse
+from tailrace.cluster.group_config_table import GROUP_CONFIGS
+from tailrace.cluster.group_configs import check_group_configs
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.cluster.topic_configs import check_topic_configs, check_unchanged, effective_value
 from tailrace.cluster.topic_names import INTERNAL_TOPICS, collision
@@ -27,7 +29,7 @@ from .actions import Delete, KvAction, Put
 from .changes import Planned, Plans
 from .key_value.interface import NO_VERSION, VALUE_BYTES_MAX
 from .local_store import LocalStore, is_finished
-from .objects import ConfigOverrides, DeletedTopic, ProducerIdBlock, Topic, TopicSpec
+from .objects import ConfigOverrides, DeletedTopic, GroupConfigs, ProducerIdBlock, Topic, TopicSpec
 from .spu_group_controller import is_leaving
 
 PRODUCER_IDS_PER_BLOCK = 1000
@@ -141,10 +143,12 @@ def plan_configs(
             if (alteration.kind, alteration.name) in twice:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{alteration.name!r:.300} is named twice")
             if alteration.kind == ResourceKind.TOPIC:
-                write: KvAction = _topic_configs(alteration, local, broker_configs)
+                writes: tuple[KvAction, ...] = (_topic_configs(alteration, local, broker_configs),)
+            elif alteration.kind == ResourceKind.GROUP:
+                writes = _group_configs(alteration, local, broker_configs)
             else:
-                write = _config_overrides(alteration, local, broker_configs)
-            plans.append(Planned(alteration, (write,)))
+                writes = (_config_overrides(alteration, local, broker_configs),)
+            plans.append(Planned(alteration, writes))
         except KafkaError as error:
             plans.append(error)
     return plans
@@ -215,6 +219,22 @@ def _topic_configs(alteration: Alteration, local: LocalStore, broker_configs: Br
     configs = check_topic_configs(altered(topic.spec.configs, alteration, TOPIC_CONFIGS, effective))
     check_unchanged(topic.spec.configs, configs)
     return Put(replace(topic, spec=replace(topic.spec, configs=configs)))
+
+
+def _group_configs(alteration: Alteration, local: LocalStore, broker_configs: BrokerConfigs) -> tuple[KvAction, ...]:
+    """There need not be such a group yet: only its coordinator knows which groups there are."""
+    if not alteration.name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "configs of groups are altered one group at a time: name one")
+    before = local.group_configs.get(alteration.name) or GroupConfigs(alteration.name, {})
+
+    def effective(definition: ConfigDefinition) -> Value:
+        return effective_value(definition, before.configs, broker_configs)[0]
+
+    after = altered(before.configs, alteration, GROUP_CONFIGS, effective)
+    check_group_configs(after, broker_configs)
+    if after:
+        return (Put(replace(before, configs=after)),)
+    return (Delete(before),) if before.configs else ()
 
 
 def _config_overrides(alteration: Alteration, local: LocalStore, broker_configs: BrokerConfigs) -> Put:

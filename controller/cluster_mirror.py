@@ -18,6 +18,7 @@ from .local_store import Change, LocalStore
 from .objects import (
     ClusterIdentity,
     ConfigOverrides,
+    GroupConfigs,
     Object,
     Partition,
     Spu,
@@ -42,6 +43,8 @@ class MirrorChange:
     removed_topics: tuple[TopicId, ...] = ()
     partitions: Mapping[TopicId, frozenset[int]] = field(default_factory=dict)
     """Of those topics in which nothing else has changed, the partitions that have."""
+    groups: tuple[str, ...] = ()
+    """The consumer groups whose own configs are others than before."""
     is_identity_changed: bool = False
     """The cluster's id, or the SPU that clients send admin requests to."""
     are_overrides_changed: bool = False
@@ -63,6 +66,7 @@ class ClusterMirror:
         self._without_election: dict[TopicId, dict[int, Partition]] = {}
         self._changed_spus: dict[SpuId, None] = {}
         self._changed_topics: dict[TopicId, None] = {}
+        self._changed_groups: dict[str, None] = {}
         self._is_identity_changed = False
         self._are_overrides_changed = False
 
@@ -84,16 +88,20 @@ class ClusterMirror:
                 self._is_identity_changed = True
             case ConfigOverrides():
                 self._are_overrides_changed = True
+            case GroupConfigs(group):
+                self._changed_groups[group] = None
 
     def publish(self) -> MirrorChange:
         spus, removed_spus = self._publish_spus()
         topics, removed_topics, partitions = self._publish_topics()
+        groups = self._publish_groups()
         is_identity_changed = self._is_identity_changed and self._publish_identity()
         are_overrides_changed = self._are_overrides_changed
         if are_overrides_changed:
             self._cluster.identify(self._cluster.cluster_id, self._cluster.controller_id)
         self._changed_spus.clear()
         self._changed_topics.clear()
+        self._changed_groups.clear()
         self._is_identity_changed = False
         self._are_overrides_changed = False
         return MirrorChange(
@@ -102,6 +110,7 @@ class ClusterMirror:
             tuple(topics),
             tuple(removed_topics),
             partitions,
+            tuple(groups),
             is_identity_changed,
             are_overrides_changed,
         )
@@ -154,6 +163,16 @@ class ClusterMirror:
                     if changed is not None:
                         partitions[topic_id] = changed
         return put, removed, partitions
+
+    def _publish_groups(self) -> list[str]:
+        changed = []
+        for group in self._changed_groups:
+            found = self._store.group_configs.get(group)
+            now = {} if found is None else found.configs
+            if now != self._cluster.group_configs.get(group, {}):
+                self._cluster.put_group_configs(group, now)
+                changed.append(group)
+        return changed
 
     def _publish_identity(self) -> bool:
         identity = self._store.identity

@@ -17,6 +17,7 @@ from .objects import (
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
+    GroupConfigs,
     Object,
     Partition,
     ProducerIdBlock,
@@ -62,6 +63,7 @@ class LocalStore:
         self._partitions_by_replica: dict[SpuId, dict[PartitionKey, Partition]] = {}
         self._deleted_topics: dict[TopicId, DeletedTopic] = {}
         self._config_overrides: dict[str, ConfigOverrides] = {}
+        self._group_configs: dict[str, GroupConfigs] = {}
         self.objects: Mapping[str, Object] = MappingProxyType(self._objects)
         """Everything, by the store's keys."""
         self.spus: Mapping[SpuId, Spu] = MappingProxyType(self._spus)
@@ -76,6 +78,8 @@ class LocalStore:
         self.deleted_topics: Mapping[TopicId, DeletedTopic] = MappingProxyType(self._deleted_topics)
         self.config_overrides: Mapping[str, ConfigOverrides] = MappingProxyType(self._config_overrides)
         """By the SPU's id as text; under the empty name, those for all."""
+        self.group_configs: Mapping[str, GroupConfigs] = MappingProxyType(self._group_configs)
+        """By the consumer group's id."""
         self._identity: ClusterIdentity | None = None
         self._producer_ids: ProducerIdBlock | None = None
 
@@ -179,6 +183,8 @@ class LocalStore:
                 del self._deleted_topics[previous.topic.id]
             case ConfigOverrides():
                 del self._config_overrides[previous.spu]
+            case GroupConfigs():
+                del self._group_configs[previous.group]
             case ClusterIdentity():
                 self._identity = None
             case ProducerIdBlock():
@@ -201,13 +207,15 @@ class LocalStore:
                 self._deleted_topics[current.topic.id] = current
             case ConfigOverrides():
                 self._config_overrides[current.spu] = current
+            case GroupConfigs():
+                self._group_configs[current.group] = current
             case ClusterIdentity():
                 self._identity = current
             case ProducerIdBlock():
                 self._producer_ids = current
 
 
-_NOT_PARTITION = (Spu, SpuGroup, Topic, DeletedTopic, ConfigOverrides, ClusterIdentity, ProducerIdBlock)
+_NOT_PARTITION = (Spu, SpuGroup, Topic, DeletedTopic, ConfigOverrides, GroupConfigs, ClusterIdentity, ProducerIdBlock)
 
 
 def is_finished(topic: Topic) -> bool:

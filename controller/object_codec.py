@@ -16,6 +16,7 @@ from .objects import (
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
+    GroupConfigs,
     Object,
     Partition,
     ProducerIdBlock,
@@ -49,6 +50,8 @@ def key_of(found: Object) -> str:
             return f"spu-group/{found.name}"
         case ConfigOverrides():
             return f"configs/{found.spu or DEFAULTS_NAME}"
+        case GroupConfigs():
+            return f"group-configs/{found.group}"
         case ClusterIdentity():
             return "cluster"
         case ProducerIdBlock():

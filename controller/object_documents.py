@@ -21,6 +21,7 @@ from .objects import (
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
+    GroupConfigs,
     Object,
     Partition,
     ProducerIdBlock,
@@ -62,6 +63,8 @@ def document_of(found: Object) -> Document:
             return {"kind": "spu-group", **spu_group_document(found)}
         case ConfigOverrides():
             return {"kind": "configs", "name": found.spu or DEFAULTS_NAME, "spec": {"configs": dict(found.configs)}}
+        case GroupConfigs():
+            return {"kind": "group-configs", "name": found.group, "spec": {"configs": dict(found.configs)}}
         case ClusterIdentity():
             return {"kind": "cluster", "spec": {"clusterId": found.cluster_id}}
         case ProducerIdBlock():
@@ -116,6 +119,8 @@ def _read(kind: str, whole: Fields, spec: Fields) -> Object:
             return read_spu_group(whole, spec)
         case "configs":
             return ConfigOverrides(_config_owner(whole), spec.texts("configs"))
+        case "group-configs":
+            return GroupConfigs(whole.text("name"), spec.texts("configs"))
         case "cluster":
             return ClusterIdentity(spec.text("clusterId"))
         case "producer-ids":

@@ -261,6 +261,15 @@ class ConfigOverrides:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupConfigs:
+    """What a consumer group sets itself. It may be set before there is such a group, and outlives it."""
+
+    group: str
+    configs: Mapping[str, str]
+    version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterIdentity:
     """One per store: what the cluster is called."""
 
@@ -276,4 +285,14 @@ class ProducerIdBlock:
     version: int = 0
 
 
-Object = Spu | SpuGroup | Topic | Partition | DeletedTopic | ConfigOverrides | ClusterIdentity | ProducerIdBlock
+Object = (
+    Spu
+    | SpuGroup
+    | Topic
+    | Partition
+    | DeletedTopic
+    | ConfigOverrides
+    | GroupConfigs
+    | ClusterIdentity
+    | ProducerIdBlock
+)

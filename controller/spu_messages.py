@@ -36,11 +36,14 @@ def specs_request(
 
 
 def whole_metadata(cluster: Cluster) -> apply_metadata.ApplyMetadataRequest:
-    return _metadata(cluster, cluster.spus.values(), cluster.topics.values(), is_full=True)
+    return _metadata(cluster, cluster.spus.values(), cluster.topics.values(), cluster.group_configs, is_full=True)
 
 
 def changed_metadata(
-    cluster: Cluster, spus: Iterable[SpuId], topics: Mapping[TopicId, Collection[int] | None]
+    cluster: Cluster,
+    spus: Iterable[SpuId],
+    topics: Mapping[TopicId, Collection[int] | None],
+    groups: Iterable[str] = (),
 ) -> apply_metadata.ApplyMetadataRequest:
     """Those that may have changed, as they are now; those that are not there now are named as gone.
 
@@ -48,7 +51,7 @@ def changed_metadata(
     """
     found_spus = {spu: cluster.spus.get(spu) for spu in spus}
     found_topics = {topic: cluster.topic_by_id(topic) for topic in topics}
-    request = _metadata(cluster, [spu for spu in found_spus.values() if spu is not None], [], is_full=False)
+    request = _metadata(cluster, [spu for spu in found_spus.values() if spu is not None], [], groups, is_full=False)
     request.topics = [_topic(topic, topics[topic_id]) for topic_id, topic in found_topics.items() if topic is not None]
     request.removed_spus = [spu for spu, found in found_spus.items() if found is None]
     request.removed_topics = [topic for topic, found in found_topics.items() if found is None]
@@ -87,7 +90,7 @@ def _overrides(store: LocalStore, name: str) -> list[apply_specs.Config]:
 
 
 def _metadata(
-    cluster: Cluster, spus: Iterable[SpuSpec], topics: Iterable[TopicSpec], *, is_full: bool
+    cluster: Cluster, spus: Iterable[SpuSpec], topics: Iterable[TopicSpec], groups: Iterable[str], *, is_full: bool
 ) -> apply_metadata.ApplyMetadataRequest:
     return apply_metadata.ApplyMetadataRequest(
         is_full=is_full,
@@ -96,6 +99,7 @@ def _metadata(
         controller_id=cluster.controller_id,
         spus=[_spu(spu) for spu in spus],
         topics=[_topic(topic) for topic in topics],
+        groups=[_group(cluster, group) for group in groups],
     )
 
 
@@ -114,6 +118,10 @@ def _topic(topic: TopicSpec, changed: Collection[int] | None = None) -> apply_me
     ]
     configs = _configs(topic.configs, apply_metadata.Config)
     return apply_metadata.TopicState(topic.id, topic.name, topic.internal, configs, partitions, changed is None)
+
+
+def _group(cluster: Cluster, group: str) -> apply_metadata.GroupState:
+    return apply_metadata.GroupState(group, _configs(cluster.group_configs.get(group, {}), apply_metadata.Config))
 
 
 def _configs(configs: Mapping[str, str], kind: type[C]) -> list[C]:

@@ -63,6 +63,7 @@ class SpuStream:
         self._spus: set[SpuId] = set()
         self._topics: dict[TopicId, set[int] | None] = {}
         """Each with its partitions that have changed; None: all is to be told."""
+        self._groups: set[str] = set()
         self._due = trio.Event()
 
     # what is to be told
@@ -91,6 +92,7 @@ class SpuStream:
             self._topics[topic_id] = None
         for topic in change.topics:
             self._tell_topic(topic.id, change.partitions.get(topic.id))
+        self._groups.update(change.groups)
         self._wake()
 
     def _tell_topic(self, topic_id: TopicId, partitions: frozenset[int] | None) -> None:
@@ -152,6 +154,7 @@ class SpuStream:
         self._partitions.clear()
         self._spus.clear()
         self._topics.clear()
+        self._groups.clear()
         self._due = trio.Event()
         return specs, metadata
 
@@ -181,6 +184,6 @@ class SpuStream:
     def _take_metadata(self) -> ApplyMetadataRequest | None:
         if self._is_full_due:
             return whole_metadata(self._cluster)
-        if self._spus or self._topics or self.sent_version != self._cluster.version:
-            return changed_metadata(self._cluster, self._spus, self._topics)
+        if self._spus or self._topics or self._groups or self.sent_version != self._cluster.version:
+            return changed_metadata(self._cluster, self._spus, self._topics, self._groups)
         return None

@@ -208,6 +208,7 @@ API_TABLE = table_of(
     _api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, (0, 1), 0),
     _api(ApiKey.LIST_PARTITION_REASSIGNMENTS, (0, 0), 0),
     _api(ApiKey.DESCRIBE_CLUSTER, (0, 2), 0),
+    _api(ApiKey.LIST_CONFIG_RESOURCES, (0, 1), 0),
     _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), 0),
 )
 

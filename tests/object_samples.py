@@ -9,6 +9,7 @@ from tailrace.controller.objects import (
     ConfigOverrides,
     DeletedTopic,
     Encryption,
+    GroupConfigs,
     Listener,
     Partition,
     PartitionResolution,
@@ -117,8 +118,9 @@ partitions = st.builds(
 )
 deleted_topics = st.builds(DeletedTopic, topics, st.integers(0, 2**63 - 1))
 config_overrides = st.builds(ConfigOverrides, st.just("") | _ids.map(str), _configs)
+group_configs = st.builds(GroupConfigs, _words, _configs)
 cluster_identities = st.builds(ClusterIdentity, _words)
 producer_id_blocks = st.builds(ProducerIdBlock, st.integers(0, 2**63 - 1))
 
 people_write = st.one_of(spus, spu_groups, topics, partitions, deleted_topics)
-objects = people_write | st.one_of(config_overrides, cluster_identities, producer_id_blocks)
+objects = people_write | st.one_of(config_overrides, group_configs, cluster_identities, producer_id_blocks)

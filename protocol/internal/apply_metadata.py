@@ -98,6 +98,19 @@ class TopicState:
 
 
 @dataclass(slots=True)
+class GroupState:
+    """Inside ApplyMetadataRequest."""
+
+    group: str = ""
+    configs: list[Config] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("group", "string", "0+"),
+        Field("configs", Config, "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
 class ApplyMetadataRequest:
     """Versions 0, flexible: 0+."""
 
@@ -109,6 +122,7 @@ class ApplyMetadataRequest:
     removed_spus: list[int] = field(default_factory=list)
     topics: list[TopicState] = field(default_factory=list)
     removed_topics: list[UUID] = field(default_factory=list)
+    groups: list[GroupState] = field(default_factory=list)
 
     API_KEY: ClassVar[int] = 10051
     VERSIONS: ClassVar[str] = "0"
@@ -122,6 +136,7 @@ class ApplyMetadataRequest:
         Field("removed_spus", "int32", "0+", array=True),
         Field("topics", TopicState, "0+", array=True),
         Field("removed_topics", "uuid", "0+", array=True),
+        Field("groups", GroupState, "0+", array=True),
     )
 
 

@@ -21,6 +21,7 @@ SHARED = frozenset(
         ApiKey.DESCRIBE_CLUSTER,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.FIND_COORDINATOR,
     }
 )

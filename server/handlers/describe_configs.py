@@ -1,9 +1,10 @@
-"""DescribeConfigs, versions 1–4: every config of a topic or an SPU with its value, where that was set, and its meaning.
+"""DescribeConfigs, versions 1–4: every config of a topic, an SPU or a group, where it was set, and its meaning.
 
 - Resources: topics (2), SPUs (4), and under an empty name what was set at run time for all SPUs. An SPU answers for
   itself alone, as in Kafka, and the Streaming Controller for none. The log of an SPU has one level, set when it starts,
   so there are no loggers (8) to list.
-- Groups (32) and client metrics (16) have no configs here: INVALID_REQUEST.
+- Groups (32) have configs whether there is such a group or not, as in Kafka: only its coordinator would know. Client
+  metrics (16) have none here: INVALID_REQUEST.
 - Synonyms are all places where the config has a value, the one that applies first.
 - Without keys all configs are listed; unknown keys are passed over.
 """
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.config_changes import ResourceKind
 from tailrace.cluster.config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, text_of
+from tailrace.cluster.group_config_table import GROUP_CONFIGS
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.cluster.topic_configs import effective_value, places_of
 from tailrace.cluster.topic_names import check_topic_name
@@ -77,6 +79,10 @@ def _entries(host: Host, resource: DescribeConfigsResource) -> Iterator[Entry]:
             this = "the Streaming Controller" if host.id == NO_SPU else f"the SPU {host.id}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is {this}; it cannot answer for {name!r:.100}")
         return _of_this_spu(host) if kind == ResourceKind.BROKER else iter(())
+    if kind == ResourceKind.GROUP:
+        if not name:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "configs of groups are described one group at a time: name one")
+        return _of_group(host, host.cluster.group_configs.get(name, {}))
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"no resource of type {kind} has configs here")
 
 
@@ -84,6 +90,13 @@ def _of_topic(host: Host, own: Mapping[str, str]) -> Iterator[Entry]:
     for definition in TOPIC_CONFIGS.values():
         value, source = effective_value(definition, own, host.broker_configs)
         yield Entry(definition, text_of(value), source, places_of(definition, own, host.broker_configs))
+
+
+def _of_group(host: Host, own: Mapping[str, str]) -> Iterator[Entry]:
+    for definition in GROUP_CONFIGS.values():
+        value, source = effective_value(definition, own, host.broker_configs, ConfigSource.GROUP)
+        places = places_of(definition, own, host.broker_configs, ConfigSource.GROUP)
+        yield Entry(definition, text_of(value), source, places)
 
 
 def _of_this_spu(host: Host) -> Iterator[Entry]:

@@ -1,7 +1,7 @@
 """IncrementalAlterConfigs, versions 0–1: sets, unsets, appends to and subtracts from configs while everything runs.
 
-- Resources: topics (2), SPUs by id (4), and all SPUs under an empty name. Of each resource either all changes are made
-  or none. They take effect before the answer leaves, in running replicas too.
+- Resources: topics (2), SPUs by id (4), all SPUs under an empty name, and groups (32), be there such a group or not. Of
+  each resource either all changes are made or none. They take effect before the answer leaves, in running replicas too.
 - Append and subtract work on the list that applies now, also where the resource does not set it itself, as in Kafka.
 - A broker config that does not exist is refused, where Kafka keeps it for plug-ins. More of them can be altered than in
   Kafka (`num.partitions`, say): which, DescribeConfigs tells by `read_only`.

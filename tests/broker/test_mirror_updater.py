@@ -5,7 +5,14 @@ from tailrace.broker.mirror_updater import MirrorUpdater
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint
 from tailrace.protocol.ids import SpuId, TopicId
-from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, PartitionState, SpuState, TopicState
+from tailrace.protocol.internal.apply_metadata import (
+    ApplyMetadataRequest,
+    Config,
+    GroupState,
+    PartitionState,
+    SpuState,
+    TopicState,
+)
 from tailrace.protocol.internal.apply_metadata import Endpoint as StatedEndpoint
 
 A, B, C = TopicId(int=7), TopicId(int=8), TopicId(int=9)
@@ -58,6 +65,18 @@ def test_a_topic_that_was_made_again_in_one_step_is_the_new_one() -> None:
     changes = ApplyMetadataRequest(False, 2, "cluster", 1, topics=[_topic(B, "a")], removed_topics=[A])
     cluster, _ = _updated(_full(1, _topic(A, "a")), changes)
     assert cluster.topics["a"].id == B
+
+
+def test_what_groups_set_themselves_comes_and_goes() -> None:
+    def full(*groups: str) -> ApplyMetadataRequest:
+        return ApplyMetadataRequest(True, 1, groups=[GroupState(group, [Config("a", "b")]) for group in groups])
+
+    cluster, mirror = _updated(full("g", "h"))
+    assert cluster.group_configs == {"g": {"a": "b"}, "h": {"a": "b"}}
+    mirror.apply(ApplyMetadataRequest(False, 2, groups=[GroupState("g", [])]))
+    assert cluster.group_configs == {"h": {"a": "b"}}
+    mirror.apply(full("i"))
+    assert cluster.group_configs == {"i": {"a": "b"}}
 
 
 async def test_a_version_is_waited_for(autojump_clock: object) -> None:

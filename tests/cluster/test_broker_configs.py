@@ -49,8 +49,8 @@ def test_facts_are_configs_too() -> None:
         ({"log.retention.hours": "x"}, "log.retention.hours: 'x' is not allowed; it takes a whole number of 32 bits"),
         (
             {"group.consumer.session.timeout.ms": "70000"},
-            "group.consumer.session.timeout.ms: 70000 is not allowed; it is at most group.consumer.max.session.timeout.ms, "
-            "which is 60000",
+            "group.consumer.session.timeout.ms: 70000 is not allowed; it is at most "
+            "group.consumer.max.session.timeout.ms, which is 60000",
         ),
         (
             {"group.consumer.min.session.timeout.ms": "5000", "group.consumer.session.timeout.ms": "5000"},

@@ -241,7 +241,7 @@ async def test_configs_of_topics_are_altered() -> None:
             [
                 alteration(ResourceKind.TOPIC, "orders", "retention.ms", "7"),
                 alteration(ResourceKind.TOPIC, "nowhere", "retention.ms", "7"),
-                alteration(ResourceKind.GROUP, "g", "retention.ms", "7"),
+                alteration(ResourceKind.CLIENT_METRICS, "g", "retention.ms", "7"),
             ]
         )
         assert [None if each is None else each.code for each in outcomes] == [
@@ -250,6 +250,16 @@ async def test_configs_of_topics_are_altered() -> None:
             ErrorCode.INVALID_REQUEST,
         ]
         assert running.workflow.cluster.topics["orders"].configs == {"retention.ms": "7"}
+
+
+async def test_configs_of_a_group_are_in_the_mirror_by_the_answer() -> None:
+    async with running_workflow(await store_with(1)) as running:
+        name = "consumer.session.timeout.ms"
+        right = alteration(ResourceKind.GROUP, "g", name, "50000")
+        wrong = alteration(ResourceKind.GROUP, "h", name, "7")
+        outcomes = await running.administration.alter_configs([right, wrong])
+        assert [None if each is None else each.code for each in outcomes] == [None, ErrorCode.INVALID_CONFIG]
+        assert running.workflow.cluster.group_configs == {"g": {name: "50000"}}
 
 
 async def test_configs_of_all_spus_count_for_what_the_sc_decides() -> None:

@@ -23,6 +23,7 @@ from tailrace.controller.local_store import LocalStore
 from tailrace.controller.objects import (
     ConfigOverrides,
     DeletedTopic,
+    GroupConfigs,
     Object,
     ProducerIdBlock,
     Spu,
@@ -195,9 +196,37 @@ def test_overrides_are_changed_in_the_version_that_there_is() -> None:
     assert plan.writes == (Put(ConfigOverrides("1", {"num.partitions": "2", "default.replication.factor": "2"}, 2)),)
 
 
+SESSION_TIMEOUT = "consumer.session.timeout.ms"
+
+
+def test_what_a_group_sets_itself_is_one_object_which_goes_with_the_last_of_it() -> None:
+    set_it = Alteration(ResourceKind.GROUP, "g", (ConfigChange(SESSION_TIMEOUT, Operation.SET, " 50000 "),))
+    unset_it = Alteration(ResourceKind.GROUP, "g", (ConfigChange(SESSION_TIMEOUT, Operation.DELETE, None),))
+    configs = GroupConfigs("g", {SESSION_TIMEOUT: "50000"})
+    nothing, something = local_with(), local_with(configs)
+    for alteration, local, writes in (
+        (set_it, nothing, (Put(configs),)),
+        (unset_it, something, (Delete(something.group_configs["g"]),)),
+        (unset_it, nothing, ()),
+    ):
+        (plan,) = plan_configs([alteration], local, BrokerConfigs({}))
+        assert isinstance(plan, Planned)
+        assert plan.writes == writes
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [(SESSION_TIMEOUT, "1000"), (SESSION_TIMEOUT, "70000"), (SESSION_TIMEOUT, "x"), ("nope", "1")]
+)
+def test_what_a_group_cannot_set(name: str, text: str) -> None:
+    alteration = Alteration(ResourceKind.GROUP, "g", (ConfigChange(name, Operation.SET, text),))
+    (plan,) = plan_configs([alteration], local_with(), BrokerConfigs({}))
+    assert refusal(plan) is ErrorCode.INVALID_CONFIG
+
+
 @pytest.mark.parametrize(
     "alteration",
     [
+        Alteration(ResourceKind.GROUP, "", ()),
         Alteration(ResourceKind.TOPIC, "", ()),
         Alteration(ResourceKind.BROKER, "9", ()),
         Alteration(ResourceKind.BROKER, "1", (ConfigChange("node.id", Operation.SET, "2"),)),

@@ -9,6 +9,7 @@ from tailrace.cluster.specs import NO_LEADER, Endpoint
 from tailrace.controller.cluster_mirror import NO_CHANGE, MirrorChange, mirrored_spu
 from tailrace.controller.objects import (
     ClusterIdentity,
+    GroupConfigs,
     Listener,
     PublicEndpoint,
     Spu,
@@ -180,6 +181,22 @@ def test_a_topic_that_is_brought_back_is_published_again() -> None:
     sc.undelete_topic(topic_id(1))
     sc.settle()
     assert [each.name for each in publish(sc).topics] == ["t"]
+
+
+def test_what_groups_set_themselves_comes_changes_and_goes() -> None:
+    sc = model()
+    for configs in ({"consumer.session.timeout.ms": "50000"}, {"consumer.session.timeout.ms": "51000"}):
+        sc.write(replace(sc.brain.store.group_configs.get("g", GroupConfigs("g", {})), configs=configs))
+        sc.settle()
+        assert publish(sc) == MirrorChange(groups=("g",))
+        assert sc.brain.cluster.group_configs == {"g": configs}
+    version = sc.brain.cluster.version
+    sc.remove(sc.brain.store.group_configs["g"])
+    sc.settle()
+    assert publish(sc) == MirrorChange(groups=("g",))
+    assert sc.brain.cluster.group_configs == {}
+    assert sc.brain.cluster.version > version
+    assert publish(sc) == NO_CHANGE
 
 
 def test_what_clients_do_not_see_is_no_change() -> None:

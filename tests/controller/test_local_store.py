@@ -16,6 +16,7 @@ from tailrace.controller.objects import (
     ClusterIdentity,
     ConfigOverrides,
     DeletedTopic,
+    GroupConfigs,
     Object,
     Partition,
     PartitionSpec,
@@ -59,6 +60,7 @@ def test_an_object_is_known_by_all_its_names() -> None:
         ConfigOverrides("1", {"a": "b"}),
         ClusterIdentity("id"),
         ProducerIdBlock(7),
+        GroupConfigs("g", {"c": "d"}),
         partition(0, 1),
     ]
     store = store_of(*objects)
@@ -68,6 +70,7 @@ def test_an_object_is_known_by_all_its_names() -> None:
     assert store.topics["t"] is store.topics_by_id[topic_id(1)]
     assert store.deleted_topics[topic_id(2)].deleted_at_ms == 5
     assert store.config_overrides["1"].configs == {"a": "b"}
+    assert store.group_configs["g"].configs == {"c": "d"}
     assert store.identity == ClusterIdentity("id", 6)
     assert store.producer_ids == ProducerIdBlock(7, 7)
     for key in list(store.objects):
@@ -79,6 +82,7 @@ def test_an_object_is_known_by_all_its_names() -> None:
     assert not store.topics_by_id
     assert not store.deleted_topics
     assert not store.config_overrides
+    assert not store.group_configs
     assert store.identity is None
     assert store.producer_ids is None
 

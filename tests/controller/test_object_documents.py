@@ -10,6 +10,7 @@ from tailrace.controller.object_documents import document_of, parse, read_docume
 from tailrace.controller.objects import (
     ClusterIdentity,
     ConfigOverrides,
+    GroupConfigs,
     Object,
     SpuGroup,
     SpuGroupSpec,
@@ -132,6 +133,11 @@ def test_broker_configs_belong_to_an_spu_or_to_all() -> None:
     assert parse("configs", {"name": "7", "configs": {"a": "b"}}) == ConfigOverrides("7", {"a": "b"})
     for name in ("", "07", "x", "-1"):
         assert _fault("configs", {"name": name}) == f"name: {name!r} is neither the id of an SPU nor 'default'"
+
+
+def test_group_configs_belong_to_a_group_of_any_name() -> None:
+    assert parse("group-configs", {"name": "a/b c", "configs": {"a": "b"}}) == GroupConfigs("a/b c", {"a": "b"})
+    assert _fault("group-configs", {"configs": {}}) == "name: it is missing"
 
 
 def test_what_there_is_one_of() -> None:

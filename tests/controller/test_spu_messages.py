@@ -29,6 +29,7 @@ def _cluster() -> Cluster:
     for topic_id, name in ((ORDERS, "orders"), (BILLS, "__bills")):
         row = PartitionSpec(topic_id, name, 0, ONE, Epoch(5), (ONE, TWO), (ONE,))
         cluster.put_topic(TopicSpec(topic_id, name, {"retention.ms": "1"}, (row,), internal=name.startswith("__")))
+    cluster.put_group_configs("g", {"consumer.session.timeout.ms": "50000"})
     return cluster
 
 
@@ -42,6 +43,8 @@ def test_the_whole_of_a_cluster() -> None:
         ("PUBLIC_1", "uno", 9092),
     ]
     assert [(topic.name, topic.is_internal) for topic in whole.topics] == [("orders", False), ("__bills", True)]
+    ((group, (config,)),) = [(each.group, each.configs) for each in whole.groups]
+    assert (group, config.name, config.value) == ("g", "consumer.session.timeout.ms", "50000")
     (row,) = whole.topics[0].partitions
     assert (row.partition, row.leader, row.epoch, row.replicas, row.live_replicas) == (0, 1, 5, [1, 2], [1])
 
@@ -50,12 +53,15 @@ def test_what_may_have_changed_is_told_as_it_is_now() -> None:
     cluster = _cluster()
     cluster.remove_topic(BILLS)
     cluster.remove_spu(ONE)
-    changed = changed_metadata(cluster, [ONE, TWO], {ORDERS: None, BILLS: None})
+    cluster.put_group_configs("h", {"consumer.session.timeout.ms": "50000"})
+    cluster.put_group_configs("g", {})
+    changed = changed_metadata(cluster, [ONE, TWO], {ORDERS: None, BILLS: None}, ["g", "h"])
     assert not changed.is_full
     assert [spu.id for spu in changed.spus] == [2]
     assert changed.removed_spus == [1]
     assert [topic.name for topic in changed.topics] == ["orders"]
     assert changed.removed_topics == [BILLS]
+    assert [(each.group, len(each.configs)) for each in changed.groups] == [("g", 0), ("h", 1)]
 
 
 def test_of_a_topic_those_partitions_are_told_that_have_changed() -> None:

@@ -109,6 +109,17 @@ async def test_what_changes_while_the_spu_listens_is_told_next() -> None:
         assert len(world.spu.specs) == 1
 
 
+async def test_a_group_that_sets_something_is_told_once() -> None:
+    async with _world() as world:
+        world.accept()
+        await trio.testing.wait_all_tasks_blocked()
+        for topic_less_change in range(2):
+            world.cluster.put_group_configs("g", {"consumer.session.timeout.ms": "50000"})
+            world.stream.tell_cluster(MirrorChange(groups=("g",) if topic_less_change == 0 else ()))
+            await trio.testing.wait_all_tasks_blocked()
+        assert [[group.group for group in each.groups] for each in world.spu.metadata[1:]] == [["g"], []]
+
+
 async def test_a_version_that_rose_for_nothing_is_told_too() -> None:
     async with _world() as world:
         world.accept()

@@ -63,6 +63,8 @@ async def test_admin_clients_may_begin_at_the_sc() -> None:
             ApiKey.DESCRIBE_CLUSTER,
             ApiKey.DESCRIBE_TOPIC_PARTITIONS,
             ApiKey.DESCRIBE_CONFIGS,
+            ApiKey.LIST_CONFIG_RESOURCES,
+            ApiKey.FIND_COORDINATOR,
             ApiKey.CREATE_TOPICS,
             ApiKey.DELETE_TOPICS,
             ApiKey.CREATE_PARTITIONS,

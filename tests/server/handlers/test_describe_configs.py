@@ -10,6 +10,7 @@ from spus import RunningSpu, running_spu
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.config_changes import Operation
 from tailrace.cluster.config_definitions import ConfigSource, ConfigType
+from tailrace.cluster.group_config_table import GROUP_CONFIGS
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -129,6 +130,24 @@ async def test_what_is_set_for_all_spus_is_listed_under_no_name(autojump_clock: 
         ]
 
 
+async def test_every_config_of_a_group_whether_there_is_one_or_not(autojump_clock: object) -> None:
+    async with running_spu(broker={"group.consumer.heartbeat.interval.ms": "6000"}) as running:
+        running.spu.cluster.put_group_configs("g", {"consumer.session.timeout.ms": "50000"})
+        told = by_name(await describe(await running.client(), GROUP, "g", include_synonyms=True))
+        assert set(told) == set(GROUP_CONFIGS)
+        assert not any(config.read_only for config in told.values())
+        assert [(each.name, each.value, each.source) for each in told["consumer.session.timeout.ms"].synonyms] == [
+            ("consumer.session.timeout.ms", "50000", ConfigSource.GROUP),
+            ("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT),
+        ]
+        other = by_name(await describe(await running.client(), GROUP, "h"))
+        assert {name: (config.value, config.config_source) for name, config in other.items()} == {
+            "consumer.session.timeout.ms": ("45000", ConfigSource.DEFAULT),
+            "consumer.heartbeat.interval.ms": ("6000", ConfigSource.STATIC_BROKER),
+            "consumer.assignment.interval.ms": ("1000", ConfigSource.DEFAULT),
+        }
+
+
 async def test_an_spu_has_no_loggers_to_list(autojump_clock: object) -> None:
     async with running_spu() as running:
         assert by_name(await describe(await running.client(), LOGGER, "1")) == {}
@@ -144,7 +163,7 @@ async def test_an_spu_has_no_loggers_to_list(autojump_clock: object) -> None:
         (BROKER, "x", ErrorCode.INVALID_REQUEST),
         (LOGGER, "", ErrorCode.INVALID_REQUEST),
         (CLIENT_METRICS, "x", ErrorCode.INVALID_REQUEST),
-        (GROUP, "g", ErrorCode.INVALID_REQUEST),
+        (GROUP, "", ErrorCode.INVALID_REQUEST),
         (0, "x", ErrorCode.INVALID_REQUEST),
         (99, "x", ErrorCode.INVALID_REQUEST),
     ],

@@ -4,6 +4,7 @@ import pytest
 from simulation.client import WireClient
 from spus import running_spu
 
+from tailrace.broker.group_settings import SettingsOfGroups
 from tailrace.cluster.config_changes import Operation
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -13,7 +14,7 @@ from tailrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = Operation
 
 
@@ -58,6 +59,20 @@ async def test_a_change_for_all_spus_is_live_too(autojump_clock: object) -> None
         )
         assert replica.syncs_before_acknowledging
         assert running.spu.broker_configs.settings.partitions_default == 3
+
+
+async def test_what_a_group_sets_itself_is_live_before_the_answer(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        name = "consumer.session.timeout.ms"
+        settings = SettingsOfGroups(running.spu.broker_configs, running.spu.cluster)
+        assert await alter(client, resource(GROUP, "g", (name, SET, "50000"))) == [(GROUP, "g", 0, False)]
+        assert [settings.of(group).consumer_session_timeout_ms for group in ("g", "h")] == [50_000, 45_000]
+        assert await alter(client, resource(GROUP, "g", (name, SET, "7"))) == [
+            (GROUP, "g", ErrorCode.INVALID_CONFIG, True)
+        ]
+        assert await alter(client, resource(GROUP, "g", (name, DELETE, None))) == [(GROUP, "g", 0, False)]
+        assert settings.of("g").consumer_session_timeout_ms == 45_000
 
 
 async def test_every_resource_is_answered_by_itself(autojump_clock: object) -> None:

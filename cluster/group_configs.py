@@ -1,0 +1,57 @@
+"""Which configs apply to a consumer group: its own, else the SPU's, else the default; and which it may have."""
+
+from collections.abc import Mapping
+
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+
+from .broker_configs import BrokerConfigs
+from .config_definitions import ConfigSource
+from .group_config_table import GROUP_CONFIGS
+from .topic_configs import effective_value
+
+SESSION_TIMEOUT = "consumer.session.timeout.ms"
+HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+
+
+def number_for_group(name: str, own: Mapping[str, str], broker_configs: BrokerConfigs) -> int:
+    """The value that applies to a group, within the bounds that the broker configs set for all groups: they may have
+    become narrower since."""
+    low, high = _bounds(name, broker_configs)
+    return min(max(_number(name, own, broker_configs), low), high)
+
+
+def check_group_configs(own: Mapping[str, str], broker_configs: BrokerConfigs) -> None:
+    """Whether a group may set these, each of which is allowed for itself. Raises KafkaError for the first that it may
+    not."""
+    for name in own.keys() & GROUP_CONFIGS.keys():
+        low, high = _bounds(name, broker_configs)
+        if not low <= _number(name, own, broker_configs) <= high:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{name}: {own[name]} is not allowed; here it is from {low} to {high}, "
+                f"as {_bound_name('min', name)} and {_bound_name('max', name)} say",
+            )
+    timeout_ms = _number(SESSION_TIMEOUT, own, broker_configs)
+    interval_ms = _number(HEARTBEAT_INTERVAL, own, broker_configs)
+    if timeout_ms <= interval_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{SESSION_TIMEOUT}: {timeout_ms} is not allowed; it is more than {HEARTBEAT_INTERVAL}, "
+            f"which is {interval_ms}",
+        )
+
+
+def _number(name: str, own: Mapping[str, str], broker_configs: BrokerConfigs) -> int:
+    value, _ = effective_value(GROUP_CONFIGS[name], own, broker_configs, ConfigSource.GROUP)
+    assert isinstance(value, int), "all of them are whole numbers"
+    return value
+
+
+def _bounds(name: str, broker_configs: BrokerConfigs) -> tuple[int, int]:
+    return broker_configs.number(_bound_name("min", name)), broker_configs.number(_bound_name("max", name))
+
+
+def _bound_name(bound: str, name: str) -> str:
+    """`group.consumer.max.session.timeout.ms` for `consumer.session.timeout.ms`."""
+    protocol, _, rest = name.partition(".")
+    return f"group.{protocol}.{bound}.{rest}"

@@ -1,0 +1,47 @@
+"""ListConfigResources, versions 0–1: what there is that has configs, or may have some.
+
+- Topics and SPUs that are online, each of these with its configs and with its log; of groups those that set something
+  themselves, whether there is such a group or not.
+- Version 0 lists client metrics alone, and there are none here. From version 1 on no type means every type; a type that
+  has no configs in Kafka either is UNSUPPORTED_VERSION.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.config_changes import ResourceKind
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.list_config_resources import (
+    ConfigResource,
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from tailrace.server.host import Host
+from tailrace.server.request_context import RequestContext
+
+TYPES_FROM = 1
+
+
+def handle(host: Host, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    if context.api_version < TYPES_FROM:
+        return ListConfigResourcesResponse()
+    kinds = dict.fromkeys(request.resource_types) or _NAMES
+    if not kinds.keys() <= _NAMES.keys():
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    resources = [
+        ConfigResource(resource_name=name, resource_type=kind) for kind in kinds for name in _NAMES[kind](host.cluster)
+    ]
+    return ListConfigResourcesResponse(config_resources=resources)
+
+
+def _spus(cluster: Cluster) -> Iterable[str]:
+    return [str(spu.id) for spu in cluster.spus.values() if spu.online]
+
+
+_NAMES: Mapping[int, Callable[[Cluster], Iterable[str]]] = {
+    ResourceKind.TOPIC: lambda cluster: cluster.topics,
+    ResourceKind.BROKER: _spus,
+    ResourceKind.BROKER_LOGGER: _spus,
+    ResourceKind.CLIENT_METRICS: lambda cluster: (),
+    ResourceKind.GROUP: lambda cluster: cluster.group_configs,
+}
