@@ -110,7 +110,7 @@ class GroupWorld:
     def put_topic(self, name: str, partitions: int, topic_id: int | None = None) -> TopicSpec:
         """Creates the topic, or makes it another with the same name."""
         number = topic_id or 1000 + len(self.cluster.topics)
-        found = TopicId(UUID(int=number))
+        found: TopicId = UUID(int=number)
         before = self.cluster.topics.get(name)
         if before is not None and topic_id is None:
             found = before.id

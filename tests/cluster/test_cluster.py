@@ -69,3 +69,26 @@ def test_every_change_raises_the_version_and_nothing_else_does() -> None:
     assert changed()
     cluster.remove_spu(SPU)
     assert changed()
+
+
+def test_the_version_of_the_topics_rises_when_consumers_have_other_partitions_and_only_then() -> None:
+    cluster = Cluster()
+    versions = [cluster.topics_version]
+
+    def changed() -> bool:
+        versions.append(cluster.topics_version)
+        return versions[-1] > versions[-2]
+
+    cluster.put_topic(topic(FIRST))
+    assert changed()
+    cluster.put_spu(SpuSpec(SPU))
+    cluster.put_topic(replace(topic(FIRST), configs={"retention.ms": "1"}))
+    assert not changed()
+    cluster.put_topic(topic(FIRST, partitions=3))
+    assert changed()
+    cluster.put_topic(topic(SECOND, partitions=3))
+    assert changed()
+    cluster.remove_topic(FIRST)  # which is another one by now
+    assert not changed()
+    cluster.remove_topic(SECOND)
+    assert changed()
