@@ -63,9 +63,9 @@ class GroupPartition:
                 return
             self.is_loaded = True
             self.coordinator.on_loaded(self._moment())
-            groups = len(self.coordinator.groups)
+            log = self._logger.info if count else self._logger.debug  # most partitions have none, and there are many
             seconds = round(trio.current_time() - began, 3)
-            self._logger.info("groups_loaded", groups=groups, records=count, seconds=seconds)
+            log("groups_loaded", groups=len(self.coordinator.groups), records=count, seconds=seconds)
             self._carry_out()
             self._context.end_turn()
 
@@ -78,7 +78,7 @@ class GroupPartition:
         error = not_coordinator()
         for waiter in self.coordinator.waiters():
             waiter.refuse(error)
-        if self.is_loaded:
+        if self.is_loaded and self.coordinator.groups:
             self._logger.info("groups_unloaded", groups=len(self.coordinator.groups))
 
     async def _replay(self) -> int:
