@@ -40,7 +40,7 @@ from .flusher import Flusher
 from .forwarding import Forwarding
 from .group_context import GroupContext
 from .group_coordination import GroupCoordination
-from .groups.settings import GroupSettings
+from .group_settings import SettingsOfGroups
 from .housekeeping import Housekeeping
 from .live_replicas_updater import LiveReplicasUpdater
 from .metrics import BrokerMetrics, Gauges, PartitionGauges, render
@@ -266,7 +266,7 @@ class Spu:
     def _group_context(self, nursery: trio.Nursery) -> GroupContext:
         return GroupContext(
             self.cluster,
-            lambda group_id: GroupSettings(),
+            SettingsOfGroups(self.broker_configs, self.cluster).of,
             lambda: self.broker_configs.settings.offsets_commit_timeout_ms / 1000,
             lambda: str(self.chance.uuid()),
             self.is_sure_to_lead,

@@ -203,7 +203,7 @@ BROKER_CONFIGS_OF_GROUPS = (
         INT,
         100 << 20,
         "How large a segment of the topic of groups and offsets grows.",
-        at_least(1),
+        at_least(1 << 20),  # as of any topic; in Kafka the topic could not be created with less, which nobody would see
         read_only=True,
     ),
     # what Kafka has, and people set
