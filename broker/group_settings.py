@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from tailrace.cluster.broker_configs import BrokerConfigs, BrokerSettings
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, number_for_group
+from tailrace.cluster.group_configs import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT, number_for_group
 from tailrace.protocol.error_codes import KafkaError
 
 from .groups.settings import GroupSettings
@@ -55,6 +55,7 @@ def settings_of_group(own: Mapping[str, str], configs: BrokerConfigs) -> GroupSe
         offsets_retention_ms=configs.number("offsets.retention.minutes") * MINUTE_MS,
         consumer_session_timeout_ms=number_for_group(SESSION_TIMEOUT, own, configs),
         consumer_heartbeat_interval_ms=number_for_group(HEARTBEAT_INTERVAL, own, configs),
+        consumer_assignment_interval_ms=number_for_group(ASSIGNMENT_INTERVAL, own, configs),
         consumer_members_max=configs.number("group.consumer.max.size"),
         consumer_assignors=configs.texts("group.consumer.assignors"),
         consumer_migration_policy=str(configs.value("group.consumer.migration.policy")).lower(),

@@ -40,11 +40,10 @@ GROUP_CONFIGS = by_name(
             "consumer.assignment.interval.ms",
             INT,
             1000,
-            "How long Kafka waits from one assignment of a group of the consumer protocol to the next. Here each "
-            "change of a group is answered by an assignment at once.",
+            "How long after one assignment of a group of the consumer protocol the next one is made at the earliest, "
+            "so that members who come together are assigned together.",
             at_least(0),
             (Synonym("group.consumer.assignment.interval.ms", 1000),),
-            honoured=False,
         ),
     )
 )

@@ -11,6 +11,7 @@ from .topic_configs import effective_value
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL = "consumer.heartbeat.interval.ms"
+ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 
 def number_for_group(name: str, own: Mapping[str, str], broker_configs: BrokerConfigs) -> int:

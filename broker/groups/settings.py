@@ -17,6 +17,8 @@ class GroupSettings:
 
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
+    consumer_assignment_interval_ms: int = 1_000
+    """Who joins or leaves within this time of an assignment waits for the next one, with all others who do."""
     consumer_members_max: int = UNLIMITED
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     """The first one is the default."""

@@ -3,10 +3,14 @@
 import pytest
 
 from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.cluster.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT, check_group_configs, number_for_group
+from tailrace.cluster.group_configs import (
+    ASSIGNMENT_INTERVAL,
+    HEARTBEAT_INTERVAL,
+    SESSION_TIMEOUT,
+    check_group_configs,
+    number_for_group,
+)
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-
-ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 
 
 @pytest.mark.parametrize(
