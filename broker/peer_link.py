@@ -57,6 +57,19 @@ class _Frame:
     parts: Sequence[Part]
 
 
+@dataclass(frozen=True, slots=True)
+class FramedRecords:
+    """A message with records, as it travels."""
+
+    message: PeerMessage
+    parts: Sequence[Part]
+    records_bytes: int
+
+
+Framed = dict[int, FramedRecords]
+"""By the identity of the message. Followers that keep up are told the same message: it is read and encoded once."""
+
+
 class PeerLink:
     def __init__(
         self,
@@ -181,14 +194,17 @@ class PeerLink:
 
     # what is sent
 
-    def flush(self) -> None:
-        """Sends what was told, as far as the connection takes it; the rest follows by itself."""
+    def flush(self, framed: Framed | None = None) -> None:
+        """Sends what was told, as far as the connection takes it; the rest follows by itself.
+
+        `framed` is what other links were sent just now: for as long as no log can have changed.
+        """
         self.has_untold = False
         if self._unsent.is_set() or self.closed_because is not None:
             return
         try:
             sent_before = self._outbox.sent_bytes
-            while self._gather():
+            while self._gather(framed):
                 if (
                     not self._outbox.send(self._connection)
                     or self._outbox.sent_bytes - sent_before >= SENT_PER_TURN_BYTES_MAX
@@ -200,11 +216,11 @@ class PeerLink:
         except OSError as error:
             self.close(str(error))
 
-    def _gather(self) -> bool:
+    def _gather(self, framed: Framed | None) -> bool:
         """Makes frames of what waits, until a certain amount is unsent; says whether there is anything to send."""
         while self._queue and self._framed_bytes - self._outbox.sent_bytes < GATHERED_BYTES_MAX:
             key, message, records = self._queue.take()
-            parts = self._frame(key, message, records)
+            parts = encode(key, message) if records is None else self._frame(key, message, records, framed)
             if parts is not None:
                 self._put(parts)
         return self._outbox.collect()
@@ -213,26 +229,24 @@ class PeerLink:
         self._framed_bytes += sum(map(len, parts))
         self._outbox.expect(_Frame(parts))
 
-    def _frame(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> list[Part] | None:
+    def _frame(
+        self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend, framed: Framed | None
+    ) -> Sequence[Part] | None:
         """None if the log does not have any more what was to be sent: then nobody waits for it either."""
-        if records is None:
-            return encode(key, message)
-        try:
-            stretch = _Stretch.of(records)
-        except (OSError, KafkaError) as error:
-            self._logger.warning("records_not_sent", topic_id=str(key[0]), partition=key[1], reason=str(error))
-            return None
-        if stretch.size == 0:
+        found = None if framed is None else framed.get(id(message))
+        if found is None:
+            try:
+                found = _framed(key, message, _Stretch.of(records))
+            except (OSError, KafkaError) as error:
+                self._logger.warning("records_not_sent", topic_id=str(key[0]), partition=key[1], reason=str(error))
+                return None
+            if framed is not None:
+                framed[id(message)] = found
+        if found.records_bytes == 0:
             return None
         self._traffic.sent_messages += 1
-        self._traffic.sent_bytes += stretch.size
-        parts: list[Part] = []
-        for part in encode(key, message, stretch):
-            if part is stretch:
-                parts += stretch.parts
-            else:
-                parts.append(part)
-        return parts
+        self._traffic.sent_bytes += found.records_bytes
+        return found.parts
 
     async def _send_rest(self) -> None:
         while True:
@@ -260,6 +274,16 @@ class PeerLink:
                 self._put(frame(PingMessage()))
             self._has_spoken = False
             self.flush()
+
+
+def _framed(key: ReplicaKey, message: PeerMessage, stretch: "_Stretch") -> FramedRecords:
+    parts: list[Part] = []
+    for part in encode(key, message, stretch):
+        if part is stretch:
+            parts += stretch.parts
+        else:
+            parts.append(part)
+    return FramedRecords(message, parts, stretch.size)
 
 
 class _Stretch:

@@ -21,7 +21,7 @@ from tailrace.storage.checkpoints import ReplicaKey
 from .peer_acceptor import PeerAcceptor
 from .peer_dialler import PeerDialler
 from .peer_gauges import PeerGauges, PeerTraffic
-from .peer_link import PeerLink
+from .peer_link import Framed, PeerLink
 from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
 from .replication.messages import Hello
 
@@ -105,8 +105,9 @@ class PeerLinks:
         Whoever ends a turn calls this; after the sink's `end_turn` it happens by itself.
         """
         untold = self._untold
+        framed: Framed | None = {} if len(untold) > 1 else None
         while untold:
-            untold.pop().flush()
+            untold.pop().flush(framed)
 
     def forget(self, key: ReplicaKey) -> None:
         """Drops all that waits to be sent for that replica: its role has changed."""

@@ -32,7 +32,8 @@ class FetchWaiter(Protocol):
 class AcknowledgementWaiter(Protocol):
     """A producer's request, waiting until what it appended is committed."""
 
-    def on_acknowledged(self) -> None: ...
+    def on_acknowledged(self) -> Callable[[], None] | None:
+        """Prepares the answer, if all that it waits for is there now, and returns what sends it."""
 
     def on_refused(self, error: KafkaError) -> None: ...
 
@@ -237,11 +238,21 @@ class Replica:
             committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
             self.high_watermark = max(self.high_watermark, committed)
         waiting = self.waiting_acknowledgements
-        while waiting and waiting[0][0] <= self.high_watermark:
-            waiting.popleft()[1].on_acknowledged()
+        if waiting and waiting[0][0] <= self.high_watermark:
+            self._acknowledge(waiting)
         if self.waiting_fetches:
             for fetch in list(self.waiting_fetches):
                 fetch.on_advanced()
+
+    def _acknowledge(self, waiting: deque[tuple[int, AcknowledgementWaiter]]) -> None:
+        """A client with several requests in flight gets all answers with one call: it costs more than an append."""
+        prepared = []
+        while waiting and waiting[0][0] <= self.high_watermark:
+            send = waiting.popleft()[1].on_acknowledged()
+            if send is not None:
+                prepared.append(send)
+        for send in prepared:
+            send()
 
     async def close(self) -> None:
         self.is_open = False

@@ -77,9 +77,21 @@ class RequestContext:
 
     def respond_with(self, parts: Sequence[Part]) -> None:
         """Responds with bytes that are encoded already."""
+        self._put(parts)
+        self._on_response(self)
+
+    def prepare(self, message: object) -> Callable[[], None]:
+        """The response leaves with any that is ready later, or when what this returns is called. Whoever has several
+        prepares them all first, so that those to one client leave together."""
+        self._put(self._encode(self.correlation_id, message))
+        return self._send
+
+    def _put(self, parts: Sequence[Part]) -> None:
         assert self.parts is None, "a request has one response"
         self.parts = parts
         self.abandon = None
+
+    def _send(self) -> None:
         self._on_response(self)
 
     def respond_nothing(self, *, close: str | None = None) -> None:

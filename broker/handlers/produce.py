@@ -7,6 +7,7 @@
 - v13 names topics by id. Transactional batches are refused until transactions are served.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -147,17 +148,17 @@ class PendingProduce:
         self._context.abandon = self._abandon
         spu.deadlines.add(trio.current_time() + max(timeout_ms, 0) / 1000, self)
 
-    def on_decided(self, partition: "_PendingPartition") -> None:
+    def on_decided(self, partition: "_PendingPartition") -> Callable[[], None] | None:
+        """What sends the answer, if this was the last partition."""
         self._waiting.pop(partition, None)
-        if not self._waiting and not self.done:
-            self._respond()
+        if self._waiting or self.done:
+            return None
+        self.done = True
+        return self._context.prepare(self._response)
 
     def on_deadline(self) -> None:
         for partition in self._waiting:
             partition.refuse(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the replicas did not acknowledge in time"))
-        self._respond()
-
-    def _respond(self) -> None:
         self.done = True
         self._context.respond(self._response)
 
@@ -172,12 +173,14 @@ class _PendingPartition:
         self._request = request
         self._answer = answer
 
-    def on_acknowledged(self) -> None:
-        self._request.on_decided(self)
+    def on_acknowledged(self) -> Callable[[], None] | None:
+        return self._request.on_decided(self)
 
     def on_refused(self, error: KafkaError) -> None:
         self.refuse(error)
-        self._request.on_decided(self)
+        send = self._request.on_decided(self)
+        if send is not None:
+            send()
 
     def refuse(self, error: KafkaError) -> None:
         self._answer.error_code = error.code

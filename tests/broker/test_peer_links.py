@@ -9,6 +9,7 @@ import trio
 from batch_samples import make_batch
 from peers import KEY, Spu, append, append_reply, cluster_of, identity, private_address, put_spu
 from simulation.faulty_network import Internet
+from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork
 
 from tailrace.broker.peer_gauges import PeerTraffic
@@ -93,6 +94,33 @@ async def test_answers_to_a_turn_leave_without_being_flushed(autojump_clock: obj
         await leader.until_heard(1)
         assert leader.messages == [append_reply(2, 9)]
         assert trio.current_time() == asked
+
+
+async def test_what_followers_are_told_alike_is_read_once_and_anew_the_next_time(autojump_clock: object) -> None:
+    async with _spus(1, 2, 3) as (leader, *followers):
+        for follower in followers:
+            await _linked(leader, follower)
+        batch = bytes(make_batch(0, size=300))
+        message, reads = _append_of(batch), 0
+
+        def read() -> list[FileRange]:
+            nonlocal reads
+            reads += 1
+            return [FileRange(file, 0, len(batch))]
+
+        files = SimulatedFiles()
+        file = files.open("/log", create=True)
+        file.append(batch)
+        for times in (1, 2):
+            for follower in followers:
+                leader.links.to_follower(follower.id, KEY, message, read)
+            leader.links.flush()
+            for follower in followers:
+                await follower.until_heard(times)
+                assert (follower.messages, follower.batches) == ([message] * times, [batch] * times)
+            assert reads == times
+        sent = {gauges.traffic.sent_bytes for gauges in leader.links.gauges(trio.current_time())}
+        assert sent == {2 * len(batch)}
 
 
 async def test_hellos_wait_for_their_leader(autojump_clock: object) -> None:

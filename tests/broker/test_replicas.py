@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -159,6 +160,27 @@ def test_acknowledgements_go_as_far_as_the_high_watermark() -> None:
     _append(replica, b"c")
     replica.on_advanced()
     assert (first.heard, second.heard) == (["acknowledged"], ["acknowledged"])
+
+
+def test_all_answers_are_prepared_before_one_is_sent() -> None:
+    (replica,) = _World().add(_topic())
+    happened: list[str] = []
+
+    class Producer:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def on_acknowledged(self) -> Callable[[], None]:
+            happened.append(f"prepare {self.name}")
+            return lambda: happened.append(f"send {self.name}")
+
+        def on_refused(self, error: KafkaError) -> None: ...
+
+    for end, name in ((1, "a"), (2, "b"), (3, "c")):
+        replica.waiting_acknowledgements.append((end, Producer(name)))
+    _append(replica, b"a", b"b")
+    replica.on_advanced()
+    assert happened == ["prepare a", "prepare b", "send a", "send b"]
 
 
 def test_a_full_disk_takes_the_replica_offline_and_tells_all_who_wait() -> None:

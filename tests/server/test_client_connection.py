@@ -161,6 +161,24 @@ async def test_responses_leave_in_request_order_whatever_becomes_known_first() -
             await served.client.response()  # checks the correlation ids
 
 
+async def test_responses_that_are_prepared_together_leave_together() -> None:
+    script = _Script()
+    script.handle = script.wait
+    async with _served(script) as served:
+        keys = ["a", "b", "c", "d"]
+        await served.client.send(served.ask(*keys))
+        await trio.testing.wait_all_tasks_blocked()
+        sends = [
+            context.prepare(FindCoordinatorResponse(host=key))
+            for context, key in zip(script.waiting, keys, strict=True)
+        ]
+        for send in sends:
+            send()
+        assert [(await served.client.response()).host for _ in keys] == keys
+        assert served.server_side.send_calls == 1
+        assert served.metrics.sent_bytes > 0
+
+
 async def test_rare_work_is_waited_for_before_the_next_request() -> None:
     done = trio.Event()
 

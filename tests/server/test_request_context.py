@@ -50,6 +50,17 @@ def test_a_response_is_encoded_by_the_table_of_its_server() -> None:
     assert sizes[0] == sizes[1] + 1, "the longer header"
 
 
+def test_a_response_may_be_prepared_before_it_is_sent() -> None:
+    heard: list[RequestContext] = []
+    context = _context(heard)
+    context.abandon = lambda: None
+    send = context.prepare(FindCoordinatorResponse(host="somewhere"))
+    assert (heard, context.abandon) == ([], None)
+    assert context.parts is not None
+    send()
+    assert heard == [context]
+
+
 def test_encoded_bytes_go_as_they_are() -> None:
     heard: list[RequestContext] = []
     context = _context(heard)

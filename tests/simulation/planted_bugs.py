@@ -188,7 +188,9 @@ def acknowledges_what_the_leader_has(patch: pytest.MonkeyPatch) -> None:
 def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatch) -> None:
     def refuse_waiters(self: Replica, error: Any) -> None:
         while self.waiting_acknowledgements:
-            self.waiting_acknowledgements.popleft()[1].on_acknowledged()
+            send = self.waiting_acknowledgements.popleft()[1].on_acknowledged()
+            if send is not None:
+                send()
         original(self, error)
 
     original = Replica.refuse_waiters
