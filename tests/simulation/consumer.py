@@ -1,7 +1,7 @@
-"""A consumer in a simulation: reads from offset 0 on, looks for truncations (KIP-320), and tells what it sees."""
+"""A consumer in a simulation: reads from an offset on, looks for truncations (KIP-320), and tells what it sees."""
 
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -39,17 +39,35 @@ RETRIABLE = frozenset(
 )
 
 
+class Position(NamedTuple):
+    offset: int
+    epoch: int
+    """Of the last batch that was read before it."""
+
+
+BEGINNING = Position(0, -1)
+
+
 class Consumer:
-    def __init__(self, world: World, name: str, topic: str, history: PartitionHistory, chance: Random) -> None:
-        self.client = PatientClient(world, name, chance)
-        self._leaders = Leaders(self.client, topic, history.partition)
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        topic: str,
+        history: PartitionHistory,
+        chance: Random,
+        *,
+        host: str | None = None,
+        start: Position = BEGINNING,
+    ) -> None:
+        self.client = PatientClient(world, host or name, chance)
+        self._leaders = Leaders(self.client, topic, history.partition, start.epoch)
         self.name = name
         self.records: list[Read] = []
         self._history = history
         self._chance = chance
-        self._position = 0
-        self._last_epoch = -1
-        """Of the last batch that was read."""
+        self.position = start
+        history.on_started(name, start.offset)
         self._validated_epoch = -1
         """The leader epoch under which the position was looked at."""
 
@@ -74,24 +92,24 @@ class Consumer:
                 async with self.client.connected(leader.spu) as client:
                     await self._validate(client, leader)
                     while not done:
-                        done = await self._fetch(client, leader, 0) <= self._position
+                        done = await self._fetch(client, leader, 0) <= self.position.offset
 
     async def _validate(self, client: WireClient, leader: Leader) -> None:
         """Asks a new leader where the epoch ended of which the last record was."""
-        if self._validated_epoch == leader.epoch or self._last_epoch < 0:
+        if self._validated_epoch == leader.epoch or self.position.epoch < 0:
             self._validated_epoch = leader.epoch
             return
-        partition = OffsetForLeaderPartition(self._leaders.partition, leader.epoch, self._last_epoch)
+        partition = OffsetForLeaderPartition(self._leaders.partition, leader.epoch, self.position.epoch)
         request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic(self._leaders.topic, [partition])])
         response = await self.client.ask(
             client, ApiKey.OFFSET_FOR_LEADER_EPOCH, OFFSET_FOR_LEADER_EPOCH_VERSION, request
         )
         answered = response.topics[0].partitions[0]
         self._check_code(answered.error_code)
-        if answered.end_offset < self._position:
+        if answered.end_offset < self.position.offset:
             self._history.on_truncation(
                 self.name,
-                f"epoch {self._last_epoch}, read to {self._position}, is answered by the leader of epoch "
+                f"epoch {self.position.epoch}, read to {self.position.offset}, is answered by the leader of epoch "
                 f"{leader.epoch} with epoch {answered.leader_epoch} and end {answered.end_offset}",
             )
         self._validated_epoch = leader.epoch
@@ -109,8 +127,8 @@ class Consumer:
         partition = FetchPartition(
             partition=self._leaders.partition,
             current_leader_epoch=leader.epoch,
-            fetch_offset=self._position,
-            last_fetched_epoch=self._last_epoch,
+            fetch_offset=self.position.offset,
+            last_fetched_epoch=self.position.epoch,
             partition_max_bytes=self._chance.choice((100, 2000, 100_000)),
         )
         request = FetchRequest(
@@ -127,7 +145,7 @@ class Consumer:
         if diverging is not None and diverging.end_offset >= 0:
             self._history.on_truncation(
                 self.name,
-                f"at {self._position} after epoch {self._last_epoch}, the leader of epoch {leader.epoch} says that "
+                f"at {self.position}, the leader of epoch {leader.epoch} says that "
                 f"epoch {diverging.epoch} ended at {diverging.end_offset}",
             )
         self._take(data)
@@ -143,10 +161,9 @@ class Consumer:
             if not header.is_control:
                 batch = records[position : position + header.size]
                 found += [Read(record.offset, record.value or b"") for record in read_records(batch)]
-            self._last_epoch = header.leader_epoch
-        found = [each for each in found if each.offset >= self._position]
+        found = [each for each in found if each.offset >= self.position.offset]
         if records:
-            self._position = header.next_offset
+            self.position = Position(header.next_offset, header.leader_epoch)
         self._history.on_read(self.name, found)
         self.records += found
 
@@ -154,5 +171,5 @@ class Consumer:
         if code in RETRIABLE:
             raise RetryError(ErrorCode(code).name)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._history.on_truncation(self.name, f"offset {self._position} is out of range")
+            self._history.on_truncation(self.name, f"offset {self.position.offset} is out of range")
         assert code == ErrorCode.NONE, f"{self.name} does not expect {ErrorCode(code).name}"

@@ -4,13 +4,14 @@ A fault begins at its time, and where it lasts ends by itself. One that must not
 their page caches than the policy promises to survive, is left out when its time comes.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 import trio
 
 from .files import Keep
+from .moments import Moments
 from .world import Machine, World
 
 
@@ -36,6 +37,7 @@ class FaultContext:
         self.world = world
         self.may_lose_power = may_lose_power
         self.on_power_lost = on_power_lost
+        self.moments = Moments()
         self.is_over = trio.Event()
         """Everything is mended, whatever was planned to last longer."""
         self.done: list[Fault] = []
@@ -178,7 +180,7 @@ async def partition(context: FaultContext, fault: Fault) -> None:
     """One machine is cut off from all the others."""
     host = _any_host(context, fault)
     others = [each for each in context.world.hosts if each != host]
-    await _block(context, [(host, each) for each in others] + [(each, host) for each in others], fault)
+    await block_between(context, host, others, fault)
 
 
 async def partition_one_way(context: FaultContext, fault: Fault) -> None:
@@ -186,7 +188,7 @@ async def partition_one_way(context: FaultContext, fault: Fault) -> None:
     host = _any_host(context, fault)
     others = [each for each in context.world.hosts if each != host]
     speaks = Random(fault.seed).random() < 0.5
-    await _block(context, [(each, host) if speaks else (host, each) for each in others], fault)
+    await block(context, [(each, host) if speaks else (host, each) for each in others], fault)
 
 
 async def cut_link(context: FaultContext, fault: Fault) -> None:
@@ -194,7 +196,7 @@ async def cut_link(context: FaultContext, fault: Fault) -> None:
     chance = Random(fault.seed)
     one, other = chance.sample(context.world.hosts, 2)
     pairs = [(one, other), (other, one)]
-    await _block(context, pairs[: chance.randint(1, 2)], fault)
+    await block(context, pairs[: chance.randint(1, 2)], fault)
 
 
 async def freeze(context: FaultContext, fault: Fault) -> None:
@@ -207,7 +209,7 @@ async def freeze(context: FaultContext, fault: Fault) -> None:
     machine.sync_seconds = lambda: max(ends - trio.current_time(), 0.001)
     host = machine.host
     others = sorted({end for pair in context.world.internet.links for end in pair} - {host})
-    await _block(context, [pair for each in others for pair in ((host, each), (each, host))], fault)
+    await block_between(context, host, others, fault)
     machine.sync_seconds = None
 
 
@@ -216,10 +218,15 @@ async def partition_from_clients(context: FaultContext, fault: Fault) -> None:
     _, machine = context.spu(fault)
     clients = sorted({end for pair in context.world.internet.links for end in pair} - set(context.world.hosts))
     pairs = [pair for client in clients for pair in ((client, machine.host), (machine.host, client))]
-    await _block(context, pairs, fault)
+    await block(context, pairs, fault)
 
 
-async def _block(context: FaultContext, pairs: Sequence[tuple[str, str]], fault: Fault) -> None:
+async def block_between(context: FaultContext, host: str, others: Sequence[str], fault: Fault) -> None:
+    """Both ways."""
+    await block(context, [pair for each in others for pair in ((host, each), (each, host))], fault)
+
+
+async def block(context: FaultContext, pairs: Sequence[tuple[str, str]], fault: Fault) -> None:
     internet = context.world.internet
     for sender, receiver in pairs:
         internet.block(sender, receiver)
@@ -258,7 +265,10 @@ def _any_host(context: FaultContext, fault: Fault) -> str:
     return hosts[fault.target % len(hosts)]
 
 
-CATALOGUE: dict[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None]]]] = {
+Catalogue = Mapping[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None]]]]
+"""By name: how often, compared with the others, and what it does."""
+
+CATALOGUE: Catalogue = {
     "kill_spu": (3, kill_spu),
     "kill_spu_in_a_write": (3, kill_spu_in_a_write),
     "lose_power": (3, lose_power),
@@ -278,12 +288,14 @@ CATALOGUE: dict[str, tuple[float, Callable[[FaultContext, Fault], Awaitable[None
     "clog": (1.5, clog),
     "reset_connections": (1.5, reset_connections),
 }
-"""By name: how often, compared with the others, and what it does."""
+"""What can go wrong in any cluster."""
 
 
-def plan(chance: Random, names: Sequence[str], *, count: int, begins: float, ends: float) -> list[Fault]:
+def plan(
+    chance: Random, catalogue: Catalogue, names: Sequence[str], *, count: int, begins: float, ends: float
+) -> list[Fault]:
     """Of the kinds with these names."""
-    weights = [CATALOGUE[name][0] for name in names]
+    weights = [catalogue[name][0] for name in names]
     faults = []
     for _ in range(count):
         (kind,) = chance.choices(names, weights)
@@ -293,7 +305,7 @@ def plan(chance: Random, names: Sequence[str], *, count: int, begins: float, end
     return sorted(faults, key=lambda fault: fault.at)
 
 
-async def carry_out(context: FaultContext, faults: Sequence[Fault]) -> None:
+async def carry_out(context: FaultContext, catalogue: Catalogue, faults: Sequence[Fault]) -> None:
     """Until the last has ended."""
     async with trio.open_nursery() as nursery:
         for fault in faults:
@@ -301,4 +313,4 @@ async def carry_out(context: FaultContext, faults: Sequence[Fault]) -> None:
                 await context.is_over.wait()
                 return
             context.done.append(fault)
-            nursery.start_soon(CATALOGUE[fault.kind][1], context, fault)
+            nursery.start_soon(catalogue[fault.kind][1], context, fault)

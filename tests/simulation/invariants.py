@@ -15,6 +15,7 @@ from tailrace.controller.object_codec import decode
 from tailrace.controller.objects import Partition, PartitionResolution
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.records import read_records
 from tailrace.storage.layout import store_path
 from tailrace.storage.promises import Promises
 
@@ -133,7 +134,7 @@ class Invariants:
         if replica.is_leader:
             leader = committed.leaders.setdefault(epoch, id(spu))
             _hold(leader == id(spu), f"two processes lead {where} in epoch {epoch}")
-        if seen.checked_end < high_watermark:
+        if seen.checked_end < high_watermark and not replica.settings.log.compacts:
             seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
 
     def _compare(self, where: str, committed: _Committed, replica: Replica, start: int) -> int:
@@ -181,6 +182,24 @@ def entries_of(replica: Replica, start: int, end: int) -> Iterator[Entry]:
             if header.base_offset >= start:
                 yield Entry(header.base_offset, header.next_offset, header.crc)
             start = max(start, header.next_offset)
+
+
+def contents_of(replica: Replica) -> Iterator[object]:
+    """What must be the same in all replicas: all entries, or what compaction must leave, which may come at any time."""
+    log = replica.log
+    if not replica.settings.log.compacts:
+        yield from entries_of(replica, log.log_start, log.log_end)
+        return
+    newest: dict[bytes | None, tuple[int, bytes | None]] = {}
+    offset = log.log_start
+    while (found := log.read(offset, 1 << 20, log.log_end, at_least_one=True, passes_empty=True)) is not None:
+        data = bytes(found.read())
+        for position, header in iterate(data):
+            offset = header.next_offset
+            if not header.is_control:
+                records = read_records(data[position : position + header.size])
+                newest.update((record.key, (record.offset, record.value)) for record in records)
+    yield from sorted((key, *rest) for key, rest in newest.items() if rest[1] is not None)
 
 
 def _hold(holds: bool, sentence: str) -> None:

@@ -19,11 +19,12 @@ class Leader:
 class Leaders:
     """Of one partition."""
 
-    def __init__(self, client: PatientClient, topic: str, partition: int) -> None:
+    def __init__(self, client: PatientClient, topic: str, partition: int, epoch: int = -1) -> None:
+        """The epoch is one that is known to have been."""
         self.topic = topic
         self.partition = partition
         self._client = client
-        self._epoch = -1
+        self._epoch = epoch
 
     async def find(self) -> Leader:
         """Raises RetryError."""

@@ -56,6 +56,7 @@ class OffsetHistory:
         self._told: list[tuple[int, float]] = []
         """Terms, and when somebody was first told of one as late as that: both rise."""
         self.fetches = 0
+        self.acknowledged = 0
 
     # commits
 
@@ -73,6 +74,7 @@ class OffsetHistory:
 
     def on_acknowledged(self, write: Write, at: float) -> None:
         self._check_term(write)
+        self.acknowledged += 1
         write.ended = min(write.ended, at)
         self._extend(write, write.began, write.ended)
 

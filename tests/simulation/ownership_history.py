@@ -31,7 +31,7 @@ class OwnershipHistory:
         self._last: dict[int, str] = {}
         """Who was the last to be given a partition."""
 
-    def on_told(self, member: str, epoch: int, at: float) -> None:
+    def on_told(self, member: str, epoch: int) -> None:
         """A heartbeat was answered."""
         holder = self._holders.setdefault(member, _Holder())
         self._check(epoch >= holder.epoch, f"the epoch of {member} fell from {holder.epoch} to {epoch}")

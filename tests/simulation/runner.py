@@ -11,8 +11,7 @@ from typing import Any
 
 import trio
 
-from .faults import CATALOGUE
-from .scenario import Scenario, scenario_of
+from .scenario import Scenario, group_scenario_of, scenario_of
 from .shrink import shrunk
 from .simulation import Outcome, simulate
 
@@ -25,12 +24,16 @@ class Task:
     policy: str
     replicas: int
     only_faults: tuple[int, ...] | None = None
-    kinds: tuple[str, ...] = tuple(CATALOGUE)
+    kinds: tuple[str, ...] | None = None
+    """Of faults; None for all that there are."""
     topic: tuple[tuple[str, str], ...] = ()
     """Configs that are as they stand here, whatever the seed says."""
+    has_groups: bool = False
 
     def scenario(self) -> Scenario:
-        scenario = scenario_of(self.seed, self.policy, replicas=self.replicas, faults=self.kinds)
+        make = group_scenario_of if self.has_groups else scenario_of
+        more = {} if self.kinds is None else {"faults": self.kinds}
+        scenario = make(self.seed, self.policy, replicas=self.replicas, **more)
         scenario = replace(scenario, topic={**scenario.topic, **dict(self.topic)})
         if self.only_faults is not None:
             scenario = replace(scenario, faults=[scenario.faults[index] for index in self.only_faults])
@@ -40,6 +43,8 @@ class Task:
         words = f"make simulate SEEDS=1 FIRST_SEED={self.seed} POLICY={self.policy}"
         if self.replicas != 3:
             words += f" REPLICAS={self.replicas}"
+        if self.has_groups:
+            words += " GROUPS=1"
         return words if faults is None else f"{words} FAULTS={','.join(map(str, faults)) or 'none'}"
 
 
@@ -72,6 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--policy", default="all", help="live, majority, nrw:N,R,W, or all of them by turns")
     parser.add_argument("--replicas", type=int, default=3)
+    parser.add_argument("--groups", action="store_true", help="what is looked at are consumer groups")
     parser.add_argument("--faults", help="of a single seed: only these of its faults, by number, or none")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--failures", type=int, default=1, help="stop after so many")
@@ -81,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         return replay(options)
     policies = POLICIES if options.policy == "all" else (options.policy,)
     tasks = [
-        Task(seed, policies[seed % len(policies)], options.replicas)
+        Task(seed, policies[seed % len(policies)], options.replicas, has_groups=options.groups)
         for seed in range(options.first_seed, options.first_seed + options.seeds)
     ]
     return run_all(tasks, options.processes, options.failures)
@@ -91,7 +97,7 @@ def replay(options: argparse.Namespace) -> int:
     chosen = None
     if options.faults is not None:
         chosen = () if options.faults == "none" else tuple(map(int, options.faults.split(",")))
-    task = Task(options.first_seed, options.policy, options.replicas, chosen)
+    task = Task(options.first_seed, options.policy, options.replicas, chosen, has_groups=options.groups)
     scenario = task.scenario()
     print(scenario.describe())
     for fault in scenario.faults:

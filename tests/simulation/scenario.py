@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 
 from .determinism import random_of
-from .faults import CATALOGUE, Fault, plan
+from .faults import CATALOGUE, Catalogue, Fault, plan
+from .group_faults import GROUP_CATALOGUE
+from .simulated_group import Timeouts
 
 FAULTS_BEGIN = 1.5
 FAULTS_END = 9.0
@@ -29,11 +32,21 @@ class Scenario:
     """How long clients wait for an answer."""
     batches: int = 40
     """Of each producer."""
+    groups: Sequence[str] = ()
+    """Of which kinds; none if it is not groups that are looked at."""
+    timeouts: Timeouts = field(default_factory=Timeouts)
+    """Of their members."""
     faults: Sequence[Fault] = ()
 
     @property
     def is_synced_before_acknowledging(self) -> bool:
-        return self.topic.get("flush.messages") == "1"
+        return "1" in (self.topic.get("flush.messages"), self.broker.get("log.flush.interval.messages"))
+
+    @property
+    def replica_count(self) -> int:
+        """Of all partitions."""
+        offsets = int(self.broker["offsets.topic.num.partitions"]) if self.groups else 0
+        return self.replicas * (self.partitions + offsets)
 
     def describe(self) -> str:
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
@@ -74,7 +87,66 @@ def scenario_of(
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),
         patience_seconds=chance.choice((0.5, 1.0, 2.0)),
-        faults=plan(
-            random_of(seed, "faults"), faults, count=chance.choice((2, 5, 9)), begins=FAULTS_BEGIN, ends=FAULTS_END
-        ),
+        faults=_planned(seed, CATALOGUE, faults, chance.choice((2, 5, 9))),
     )
+
+
+def group_scenario_of(
+    seed: int, policy: str = "live", *, replicas: int = 3, faults: Sequence[str] = tuple(GROUP_CATALOGUE)
+) -> Scenario:
+    """Few records, and groups that consume them. What they commit is compacted all the time, in small segments."""
+    chance = random_of(seed, "groups")
+    timeouts = Timeouts(
+        session_seconds=chance.choice((1.0, 1.5, 3.0)),
+        rebalance_seconds=chance.choice((2.0, 3.0)),
+        heartbeat_seconds=0.3,
+    )
+    session_ms = str(int(timeouts.session_seconds * 1000))
+    topic = {"min.insync.replicas": "1"}
+    if policy != "live":
+        topic["replication.policy"] = policy
+    broker = {
+        "offsets.topic.num.partitions": str(chance.choice((1, 1, 2))),
+        "offsets.topic.replication.factor": str(replicas),
+        "group.min.session.timeout.ms": "100",
+        "group.initial.rebalance.delay.ms": str(chance.choice((0, 0, 300))),
+        "group.consumer.min.session.timeout.ms": session_ms,
+        "group.consumer.session.timeout.ms": session_ms,
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": "300",
+    }
+    if chance.random() < 0.25:
+        broker["log.flush.interval.messages"] = "1"
+    if chance.random() < 0.7:
+        broker |= {
+            "log.cleaner.backoff.ms": str(chance.choice((100, 500))),
+            "log.cleaner.max.compaction.lag.ms": str(chance.choice((200, 1000))),
+            "log.cleaner.min.cleanable.ratio": str(chance.choice((0.01, 0.3))),
+            "log.cleaner.delete.retention.ms": str(chance.choice((0, 0, 1000))),
+        }
+    return Scenario(
+        seed,
+        policy,
+        replicas=replicas,
+        spus=max(3, replicas),
+        scs=chance.choice((1, 1, 2)),
+        partitions=chance.choice((2, 3, 4)),
+        topic=topic,
+        broker=broker,
+        link_seconds=chance.choice((0.0005, 0.005, 0.03)),
+        sync_seconds=chance.choice((0.002, 0.02)),
+        patience_seconds=chance.choice((0.5, 1.0, 2.0)),
+        batches=12,
+        groups=kinds_of(chance),
+        timeouts=timeouts,
+        faults=_planned(seed, GROUP_CATALOGUE, faults, chance.choice((2, 5, 8))),
+    )
+
+
+def kinds_of(chance: Random) -> tuple[str, ...]:
+    """Which groups there are."""
+    return (*chance.choices(("classic", "consumer"), k=chance.choice((1, 2, 2))), "lone")
+
+
+def _planned(seed: int, catalogue: Catalogue, names: Sequence[str], count: int) -> list[Fault]:
+    return plan(random_of(seed, "faults"), catalogue, names, count=count, begins=FAULTS_BEGIN, ends=FAULTS_END)

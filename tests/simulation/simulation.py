@@ -15,8 +15,10 @@ from tailrace.storage.verification import replicas_below, verify_checkpoints
 from .consumer import Consumer
 from .determinism import random_of, run_seeded
 from .faults import FaultContext, carry_out
+from .group_faults import GROUP_CATALOGUE
+from .group_load import GroupLoad
 from .history import PartitionHistory
-from .invariants import InvariantError, Invariants, entries_of, store_incarnation
+from .invariants import InvariantError, Invariants, contents_of, store_incarnation
 from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import Producer
@@ -96,6 +98,9 @@ class _Run:
             self.peers = PeerWatch(machines, self.broken.append)
             self.world.internet.on_sent = self.peers.on_sent
             self.faults = FaultContext(self.world, self._may_lose_power, self._on_power_lost)
+            self.groups = GroupLoad(
+                self.world, TOPIC, self.histories, scenario.groups, scenario.timeouts, self.faults.moments, nursery
+            )
             await self.world.register()
             self.world.start_everything()
             nursery.start_soon(self._look)
@@ -132,7 +137,7 @@ class _Run:
         self.producers: list[Producer] = []
         for history in self.histories:
             number = history.partition
-            for kind, is_idempotent in (("idempotent", True), ("plain", False)):
+            for kind, is_idempotent in (("idempotent", True), ("plain", False))[: 1 if scenario.groups else 2]:
                 name = f"{kind}-{number}"
                 producer = Producer(
                     self.world,
@@ -146,10 +151,12 @@ class _Run:
                 )
                 self.producers.append(producer)
                 nursery.start_soon(producer.run)
-            consumer = Consumer(self.world, f"tail-{number}", TOPIC, history, random_of(scenario.seed, "tail", number))
-            nursery.start_soon(consumer.run)
-            nursery.start_soon(self._read_again_and_again, history)
-        if scenario.faults:
+            if not scenario.groups:
+                chance = random_of(scenario.seed, "tail", number)
+                nursery.start_soon(Consumer(self.world, f"tail-{number}", TOPIC, history, chance).run)
+                nursery.start_soon(self._read_again_and_again, history)
+        self.groups.start()
+        if scenario.faults or scenario.groups:
             await carry_out_until(self.faults, scenario.faults, FAULTS_END)
         self.outcome.faults = len(self.faults.done)
 
@@ -182,17 +189,20 @@ class _Run:
         if self.scenario.is_synced_before_acknowledging:
             return True
         damaged = {*self.damaged, spu}
-        if self.scenario.policy != "live":
-            return len(damaged) < _writes(self.scenario)
+        if self.scenario.policy != "live" and len(damaged) >= _writes(self.scenario):
+            return False
+        if self.scenario.policy != "live" and not self.scenario.groups:
+            return True
         return all(live - damaged for live in self.invariants.stored_live().values())
 
     def _on_power_lost(self, spu: int) -> None:
         self.damaged[spu] = store_incarnation(self.world.spus[spu])
 
     def _forget_damage(self) -> None:
-        by_live_set = self.scenario.policy == "live"
+        is_live = self.scenario.policy == "live"
+        ways = {is_live, True} if self.scenario.groups else {is_live}
         for spu, before in list(self.damaged.items()):
-            if self.invariants.has_caught_up(spu, before, by_live_set=by_live_set):
+            if all(self.invariants.has_caught_up(spu, before, by_live_set=way) for way in sorted(ways)):
                 del self.damaged[spu]
 
     # the end
@@ -202,6 +212,7 @@ class _Run:
         self.faults.is_over.set()
         await trio.sleep(0.01)  # what lasted is taken back
         self._mend()
+        self.groups.settle()
         with trio.move_on_after(SETTLE_SECONDS_MAX) as waiting:
             while (reason := await self._unsettled()) is not None:
                 self._restart_broken()
@@ -226,7 +237,7 @@ class _Run:
         for producer in self.producers:
             if not producer.is_done:
                 return f"{producer.name} is not done: {producer.client.last_reason}"
-        return self.invariants.unsettled(self.scenario.replicas * self.scenario.partitions)
+        return self.invariants.unsettled(self.scenario.replica_count) or self.groups.unsettled()
 
     async def _check_final(self) -> None:
         for history in self.histories:
@@ -240,12 +251,13 @@ class _Run:
                 raise SimulationError(f"nobody can read partition {number}: {consumer.client.last_reason}")
             history.check_final(consumer.records)
             self.outcome.acknowledged += len(history.acknowledged)
+        await self.groups.check_final()
         self.outcome.elections = self.invariants.elections
         logs: dict[object, list[object]] = {}
         for number, spu in self.world.running_spus().items():
             for replica in spu.replicas:
-                entries = list(entries_of(replica, replica.log.log_start, replica.log.log_end))
-                first = logs.setdefault(replica.key, list(entries))
+                entries: list[object] = list(contents_of(replica))
+                first = logs.setdefault(replica.key, entries)
                 if first != entries:
                     raise InvariantError(f"in the end {replica.topic}-{replica.partition} on SPU {number} is another")
 
@@ -282,6 +294,6 @@ def _writes(scenario: Scenario) -> int:
 
 async def carry_out_until(context: FaultContext, faults: Any, ends: float) -> None:
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(carry_out, context, faults)
+        nursery.start_soon(carry_out, context, GROUP_CATALOGUE, faults)
         await trio.sleep_until(ends)
         context.is_over.set()

@@ -52,6 +52,20 @@ def test_a_reader_skips_nothing() -> None:
         history.check_final([Read(0, b"a"), Read(1, b"b"), Read(3, b"c")])
 
 
+def test_who_starts_later_is_given_everything_from_there_on() -> None:
+    history = _history(b"a", b"b", b"c")
+    log = [Read(0, b"a"), Read(1, b"b"), Read(3, b"c")]
+    history.on_started("one", 1)
+    with pytest.raises(HistoryError, match="read offset 0 after 0"):
+        history.on_read("one", log[:1])
+    history.on_read("one", log[1:])
+    history.check_final(log)
+    history.on_started("two", 1)
+    history.on_read("two", log[2:])
+    with pytest.raises(HistoryError, match=r"two was not given \[1\]"):
+        history.check_final(log)
+
+
 def test_producers_come_through_in_order_and_an_idempotent_one_once() -> None:
     again = [Read(0, b"a"), Read(1, b"b"), Read(2, b"a")]
     _history(b"a", b"b", is_idempotent=False).check_final(again)

@@ -11,7 +11,7 @@ def _history() -> OwnershipHistory:
 
 def test_a_partition_has_one_holder_at_a_time() -> None:
     history = _history()
-    history.on_told("a", 1, 0)
+    history.on_told("a", 1)
     history.on_given("a", [0, 1], 0)
     history.on_given("a", [0], 1)
     with pytest.raises(GroupHistoryError, match=r"b was given 1 at .* which a holds"):
@@ -39,21 +39,21 @@ def test_who_left_holds_nothing() -> None:
 
 def test_epochs_of_a_member_do_not_fall() -> None:
     history = _history()
-    history.on_told("a", 3, 0)
-    history.on_told("b", 2, 0)
+    history.on_told("a", 3)
+    history.on_told("b", 2)
     with pytest.raises(GroupHistoryError, match="epoch of a fell from 3 to 2"):
-        history.on_told("a", 2, 1)
+        history.on_told("a", 2)
     history.on_gone("a")
-    history.on_told("a", 1, 2)
+    history.on_told("a", 1)
 
 
 def test_the_former_holder_commits_nothing_more() -> None:
     offsets = OffsetHistory("0")
     history = OwnershipHistory("group-1", [offsets])
-    history.on_told("a", 1, 0)
+    history.on_told("a", 1)
     history.on_given("a", [0], 0)
     history.on_given_up("a", [0])
-    history.on_told("b", 2, 1)
+    history.on_told("b", 2)
     history.on_given("b", [0], 1)
     with pytest.raises(GroupHistoryError, match="a later term"):
         offsets.on_acknowledged(offsets.on_commit("x", 5, 2, term=1), 3)

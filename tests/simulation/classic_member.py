@@ -1,0 +1,251 @@
+"""A member of a classic group in a simulation: joins, leads if it has to, reads what it owns, and commits.
+
+Connections come and go and the member stays: it goes on in its generation with whoever coordinates now. It ends after
+its time, with or without a word, and may be silent for so long that the others go on without it.
+"""
+
+from random import Random
+from struct import Struct
+
+import trio
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.compile import decode, encode_whole
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
+from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tailrace.protocol.messages.heartbeat import HeartbeatRequest
+from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from tailrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+from .client import WireClient
+from .consumer import Position
+from .group_client import GroupClient, RefusedError
+from .group_reading import GroupReading
+from .offset_history import NO_TERM
+from .patient_client import RetryError
+from .simulated_group import Group
+from .world import World
+
+JOIN_GROUP_VERSION = 9
+SYNC_GROUP_VERSION = 5
+HEARTBEAT_VERSION = 4
+LEAVE_GROUP_VERSION = 5
+CONSUMER_PROTOCOL_VERSION = 0
+_VERSION = Struct(">h")
+_PROTOCOL = "simulated"
+
+
+class ClassicMember:
+    def __init__(
+        self, world: World, name: str, group: Group, chance: Random, *, instance_id: str | None, lives: float
+    ) -> None:
+        self.client = GroupClient(world, name, group, chance)
+        self.client.instance_id = instance_id
+        self.ends_at = trio.current_time() + lives
+        self.reading: GroupReading | None = None
+        self.committed: dict[int, Position] = {}
+        """What was acknowledged in this generation."""
+        self._world = world
+        self._name = name
+        self._group = group
+        self._chance = chance
+        self._is_fenced = False
+        self._leaves = chance.random() < 0.5
+        self._stalls = chance.random() < 0.3
+
+    @property
+    def key(self) -> str:
+        """As the other members know it."""
+        return self.client.instance_id or self.client.member_id
+
+    @property
+    def is_member(self) -> bool:
+        return self.client.term != NO_TERM
+
+    def unsettled(self) -> str | None:
+        newest = self._group.generations.generation
+        if not self.is_member or self.reading is None:
+            return f"{self._name} is no member: {self.client.client.last_reason}"
+        if self.client.term != newest:
+            return f"{self._name} is in generation {self.client.term}, not {newest}"
+        return None
+
+    # its life
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self.reading = GroupReading(self._world, self._name, self._group, nursery, self._chance)
+            while not self._is_over:
+                async with self.client.client.trying():
+                    spu = await self.client.find()
+                    async with self.client.client.connected(spu) as connected:
+                        while not self._is_over:
+                            await self._go_on(connected)
+                        if self._leaves and not self._is_fenced:
+                            await self._leave(connected)
+            self.reading.stop()
+            nursery.cancel_scope.cancel()
+        self.client.client.die()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_fenced or trio.current_time() >= self.ends_at
+
+    async def _go_on(self, connected: WireClient) -> None:
+        try:
+            if self.is_member:
+                await self._work(connected)
+            else:
+                await self._join(connected)
+        except RefusedError as refused:
+            await self._on_refused(refused.code, connected)
+
+    async def _on_refused(self, code: ErrorCode, connected: WireClient) -> None:
+        if code is ErrorCode.REBALANCE_IN_PROGRESS and self.is_member and self._chance.random() < 0.7:
+            await self._commit_the_last(connected)
+        self._give_up()
+        if code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self.client.member_id = ""
+        self._is_fenced = code is ErrorCode.FENCED_INSTANCE_ID
+
+    async def _commit_the_last(self, connected: WireClient) -> None:
+        """Before it is somebody else's; it may be too late."""
+        assert self.reading is not None
+        positions = self.reading.positions()
+        self.reading.stop()
+        try:
+            if positions:
+                await self.client.commit(connected, positions)
+        except RefusedError:
+            pass
+
+    def _give_up(self) -> None:
+        assert self.reading is not None
+        self.reading.stop()
+        self.committed.clear()
+        self.client.term = NO_TERM
+
+    # becoming a member
+
+    async def _join(self, connected: WireClient) -> None:
+        timeouts = self._group.timeouts
+        subscription = ConsumerProtocolSubscription([self._group.topic])
+        request = JoinGroupRequest(
+            self._group.group_id,
+            int(timeouts.session_seconds * 1000),
+            int(timeouts.rebalance_seconds * 1000),
+            self.client.member_id,
+            self.client.instance_id,
+            "consumer",
+            [JoinGroupRequestProtocol(_PROTOCOL, _encoded(subscription))],
+            "simulated",
+        )
+        began = trio.current_time()
+        self._group.moments.come("join")
+        response: JoinGroupResponse = await self.client.ask(
+            connected, ApiKey.JOIN_GROUP, JOIN_GROUP_VERSION, request, more_seconds=timeouts.rebalance_seconds
+        )
+        if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.client.member_id = response.member_id
+            return
+        self.client.check(response.error_code)
+        self.client.member_id = response.member_id
+        self._group.generations.on_joined(self.key, response.generation_id, began)
+        if self._stalls and self._chance.random() < 0.1:
+            await trio.sleep(timeouts.session_seconds * self._chance.uniform(0.2, 2))
+        await self._sync(connected, response)
+
+    async def _sync(self, connected: WireClient, joined: JoinGroupResponse) -> None:
+        request = SyncGroupRequest(
+            self._group.group_id,
+            joined.generation_id,
+            self.client.member_id,
+            self.client.instance_id,
+            "consumer",
+            joined.protocol_name,
+        )
+        if joined.leader == self.client.member_id and not joined.skip_assignment:
+            request.assignments = self._plan(joined)
+        began = trio.current_time()
+        self._group.moments.come("sync")
+        response = await self.client.ask(
+            connected,
+            ApiKey.SYNC_GROUP,
+            SYNC_GROUP_VERSION,
+            request,
+            more_seconds=self._group.timeouts.rebalance_seconds,
+        )
+        self.client.check(response.error_code)
+        partitions = _partitions_of(response.assignment)
+        now = trio.current_time()
+        self._group.generations.on_assigned(self.key, joined.generation_id, partitions, began, now)
+        self.client.term = joined.generation_id
+        await self._begin_reading(connected, partitions)
+
+    def _plan(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        """Shares of one size, and other ones each time."""
+        members = [(each.group_instance_id or each.member_id, each.member_id) for each in joined.members]
+        shares: list[list[int]] = [[] for _ in members]
+        for place, history in enumerate(self._chance.sample(self._group.partitions, len(self._group.partitions))):
+            shares[place % len(shares)].append(history.partition)
+        plan = {key: frozenset(share) for (key, _), share in zip(members, shares, strict=True)}
+        self._group.generations.on_planned(joined.generation_id, plan)
+        return [
+            SyncGroupRequestAssignment(
+                member_id, _encoded(ConsumerProtocolAssignment([TopicPartition(self._group.topic, share)]))
+            )
+            for (_, member_id), share in zip(members, shares, strict=True)
+        ]
+
+    async def _begin_reading(self, connected: WireClient, partitions: frozenset[int]) -> None:
+        assert self.reading is not None
+        if partitions:
+            for partition, position in (await self.client.fetch(connected, partitions)).items():
+                self.reading.start(partition, position)
+
+    # being one
+
+    async def _work(self, connected: WireClient) -> None:
+        assert self.reading is not None
+        await trio.sleep(self._group.timeouts.heartbeat_seconds * self._chance.uniform(0.5, 1))
+        if self._stalls and self._chance.random() < 0.05:
+            await trio.sleep(self._group.timeouts.session_seconds * self._chance.uniform(0.2, 2))
+        elif self._chance.random() < 0.7:
+            request = HeartbeatRequest(
+                self._group.group_id, self.client.term, self.client.member_id, self.client.instance_id
+            )
+            response = await self.client.ask(connected, ApiKey.HEARTBEAT, HEARTBEAT_VERSION, request)
+            self.client.check(response.error_code)
+        positions = {
+            partition: position
+            for partition, position in self.reading.positions().items()
+            if self.committed.get(partition) != position
+        }
+        if positions:
+            await self.client.commit(connected, positions)
+            self.committed |= positions
+
+    async def _leave(self, connected: WireClient) -> None:
+        self._group.moments.come("leave")
+        identity = MemberIdentity(self.client.member_id, self.client.instance_id, "simulated")
+        request = LeaveGroupRequest(self._group.group_id, members=[identity])
+        response = await self.client.ask(connected, ApiKey.LEAVE_GROUP, LEAVE_GROUP_VERSION, request)
+        try:
+            self.client.check(response.error_code)
+            for each in response.members:
+                self.client.check(each.error_code)
+        except (RefusedError, RetryError):
+            pass  # whoever is gone need not know
+
+
+def _encoded(message: object) -> bytes:
+    return _VERSION.pack(CONSUMER_PROTOCOL_VERSION) + encode_whole(message, CONSUMER_PROTOCOL_VERSION)
+
+
+def _partitions_of(assignment: bytes) -> frozenset[int]:
+    if not assignment:
+        return frozenset()
+    found = decode(ConsumerProtocolAssignment, CONSUMER_PROTOCOL_VERSION, assignment, _VERSION.size)
+    return frozenset(partition for topic in found.assigned_partitions for partition in topic.partitions)

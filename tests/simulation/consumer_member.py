@@ -1,0 +1,237 @@
+"""A member of a KIP-848 group in a simulation: takes and gives up partitions as its heartbeats are answered.
+
+It keeps a clock of its own: after a session without an answer it cannot be sure of anything any more, and says so to
+the history of who owns what, though it goes on for want of better knowledge, as consumers do.
+"""
+
+from math import inf
+from random import Random
+from uuid import UUID
+
+import trio
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+from .client import WireClient
+from .consumer import Position
+from .group_client import GroupClient, RefusedError
+from .group_reading import GroupReading
+from .leaders import METADATA_VERSION
+from .patient_client import RetryError
+from .simulated_group import Group
+from .world import World
+
+HEARTBEAT_VERSION = 1
+JOINING_EPOCH = 0
+LEAVING_EPOCH = -1
+LEAVING_FOR_A_WHILE_EPOCH = -2
+GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
+
+
+class ConsumerMember:
+    def __init__(
+        self, world: World, name: str, group: Group, chance: Random, *, instance_id: str | None, lives: float
+    ) -> None:
+        self.client = GroupClient(world, name, group, chance)
+        self.client.instance_id = instance_id
+        self.ends_at = trio.current_time() + lives
+        self.reading: GroupReading | None = None
+        self.committed: dict[int, Position] = {}
+        self._world = world
+        self._name = name
+        self._group = group
+        self._chance = chance
+        self._topic_id: UUID | None = None
+        self._owned: set[int] = set()
+        self._is_fenced = False
+        self._leaves = chance.random() < 0.5
+        self._stalls = chance.random() < 0.3
+        self._says_all = True
+        """The next heartbeat repeats what the coordinator may not have heard."""
+        self._answered_at = inf
+        """When the last heartbeat was sent that was answered."""
+        self._unanswered_since = inf
+        self._revoking_since = inf
+        """When the heartbeat was sent that was answered with less than it owned."""
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """As another member: nothing that belongs to this one is answered any more."""
+        self.client.member_id = str(UUID(int=self._chance.getrandbits(128)))
+        self.client.term = JOINING_EPOCH
+
+    @property
+    def is_member(self) -> bool:
+        return self.client.term > JOINING_EPOCH
+
+    def unsettled(self) -> str | None:
+        if not self.is_member or self.reading is None:
+            return f"{self._name} is no member: {self.client.client.last_reason}"
+        if self.reading.partitions != self._owned:
+            return f"{self._name} owns {sorted(self._owned)} and reads {sorted(self.reading.partitions)}"
+        return None
+
+    # its life
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            self.reading = GroupReading(self._world, self._name, self._group, nursery, self._chance)
+            while not self._is_over:
+                async with self.client.client.trying():
+                    self._says_all = True
+                    spu = await self.client.find()
+                    async with self.client.client.connected(spu) as connected:
+                        if self._topic_id is None:
+                            self._topic_id = await self._find_topic(connected)
+                        while not self._is_over:
+                            await self._go_on(connected)
+                        if self._leaves and not self._is_fenced:
+                            await self._leave(connected)
+            self.reading.stop()
+            nursery.cancel_scope.cancel()
+        self._group.ownership.on_gone(self.client.member_id)
+        self.client.client.die()
+
+    @property
+    def _is_over(self) -> bool:
+        return self._is_fenced or trio.current_time() >= self.ends_at
+
+    async def _find_topic(self, connected: WireClient) -> UUID:
+        asked = MetadataRequest([MetadataRequestTopic(name=self._group.topic)], allow_auto_topic_creation=False)
+        response = await self.client.ask(connected, ApiKey.METADATA, METADATA_VERSION, asked)
+        self.client.check(response.topics[0].error_code)
+        topic_id: UUID = response.topics[0].topic_id
+        return topic_id
+
+    async def _go_on(self, connected: WireClient) -> None:
+        try:
+            await self._beat(connected)
+            await self._begin_reading(connected)
+            await self._pause()
+            await self._commit(connected)
+        except RefusedError as refused:
+            self._on_refused(refused.code)
+
+    def _on_refused(self, code: ErrorCode) -> None:
+        if code in GONE:
+            self._give_up_everything()
+            if code is ErrorCode.UNKNOWN_MEMBER_ID and self._chance.random() < 0.5:
+                self._begin_anew()
+        elif code is ErrorCode.UNRELEASED_INSTANCE_ID:
+            raise RetryError(code.name)
+        elif code is not ErrorCode.STALE_MEMBER_EPOCH:  # which the next heartbeat mends
+            self._give_up_everything()
+            self._is_fenced = True
+
+    def _give_up_everything(self) -> None:
+        assert self.reading is not None
+        self.reading.stop()
+        self.committed.clear()
+        self._owned.clear()
+        self._group.ownership.on_gone(self.client.member_id)
+        self.client.term = JOINING_EPOCH
+        self._says_all = True
+        self._answered_at = self._unanswered_since = self._revoking_since = inf
+
+    # heartbeats
+
+    async def _beat(self, connected: WireClient) -> None:
+        now = trio.current_time()
+        if self.client.term == JOINING_EPOCH:
+            self._group.moments.come("join")
+        request = ConsumerGroupHeartbeatRequest(
+            self._group.group_id, self.client.member_id, self.client.term, self.client.instance_id
+        )
+        if self._says_all:
+            request.rebalance_timeout_ms = int(self._group.timeouts.rebalance_seconds * 1000)
+            request.subscribed_topic_names = [self._group.topic]
+        if self._says_all or self._revoking_since < inf:
+            assert self._topic_id is not None
+            request.topic_partitions = [TopicPartitions(self._topic_id, sorted(self._owned))] if self._owned else []
+        self._unanswered_since = min(self._unanswered_since, now)
+        self._tell_until_when_it_is_sure()
+        response = await self.client.ask(connected, ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION, request)
+        self.client.check(response.error_code)
+        self._says_all = False
+        self._unanswered_since, self._answered_at, self._revoking_since = inf, now, inf
+        self.client.term = response.member_epoch
+        self._group.ownership.on_told(self.client.member_id, response.member_epoch)
+        self._tell_until_when_it_is_sure()
+        if response.assignment is not None:
+            assigned = {
+                partition
+                for topic in response.assignment.topic_partitions
+                for partition in topic.partitions
+                if topic.topic_id == self._topic_id
+            }
+            await self._take_and_give(connected, assigned, now)
+
+    def _tell_until_when_it_is_sure(self) -> None:
+        timeouts = self._group.timeouts
+        until = min(
+            self._answered_at + timeouts.session_seconds,
+            self._unanswered_since + timeouts.rebalance_seconds,
+            self._revoking_since + timeouts.rebalance_seconds,
+        )
+        self._group.ownership.on_sure_until(self.client.member_id, until)
+
+    async def _take_and_give(self, connected: WireClient, assigned: set[int], asked_at: float) -> None:
+        """What is given up is committed, and said at once."""
+        assert self.reading is not None
+        given, revoked = assigned - self._owned, self._owned - assigned
+        self._owned |= given
+        self._group.ownership.on_given(self.client.member_id, sorted(given), trio.current_time())
+        if not revoked:
+            return
+        self._revoking_since = asked_at
+        self._tell_until_when_it_is_sure()
+        self._group.moments.come("sync")
+        if self._stalls and self._chance.random() < 0.2:
+            await trio.sleep(self._group.timeouts.rebalance_seconds * self._chance.uniform(0.2, 1.5))
+        positions = {each: at for each, at in self.reading.positions().items() if each in revoked}
+        self.reading.stop(revoked)
+        try:
+            if positions:
+                await self.client.commit(connected, positions)
+        finally:
+            for partition in revoked:
+                self.committed.pop(partition, None)
+            self._owned -= revoked
+            self._group.ownership.on_given_up(self.client.member_id, revoked)
+        await self._beat(connected)
+
+    # in between
+
+    async def _begin_reading(self, connected: WireClient) -> None:
+        assert self.reading is not None
+        unread = self._owned - self.reading.partitions
+        if unread:
+            for partition, position in (await self.client.fetch(connected, unread)).items():
+                self.reading.start(partition, position)
+
+    async def _pause(self) -> None:
+        timeouts = self._group.timeouts
+        await trio.sleep(timeouts.heartbeat_seconds * self._chance.uniform(0.5, 1))
+        if self._stalls and self._chance.random() < 0.05:
+            await trio.sleep(timeouts.session_seconds * self._chance.uniform(0.2, 2))
+
+    async def _commit(self, connected: WireClient) -> None:
+        assert self.reading is not None
+        positions = {each: at for each, at in self.reading.positions().items() if self.committed.get(each) != at}
+        if positions and self._chance.random() < 0.7:
+            await self.client.commit(connected, positions)
+            self.committed |= positions
+
+    async def _leave(self, connected: WireClient) -> None:
+        assert self.reading is not None
+        self.reading.stop()
+        self._group.moments.come("leave")
+        self._group.ownership.on_gone(self.client.member_id)
+        epoch = LEAVING_EPOCH if self.client.instance_id is None else LEAVING_FOR_A_WHILE_EPOCH
+        request = ConsumerGroupHeartbeatRequest(
+            self._group.group_id, self.client.member_id, epoch, self.client.instance_id
+        )
+        await self.client.ask(connected, ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION, request)
