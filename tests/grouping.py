@@ -91,7 +91,7 @@ class GroupWorld:
     def restart(self, records: int | None = None) -> None:
         """Another coordinator takes over with the log, or with so many of its first records. Who waited is refused."""
         for waiter in self.coordinator.waiters():
-            waiter.refuse(KafkaError(16, "not the coordinator"))
+            waiter.refuse(KafkaError(ErrorCode.NOT_COORDINATOR, "not the coordinator"))
         if records is not None:
             del self.log[records:]
         self.coordinator = self._new()

@@ -1,21 +1,246 @@
-"""What groups of KIP-848 are asked: ConsumerGroupHeartbeat, ConsumerGroupDescribe."""
+"""What groups of KIP-848 are asked: ConsumerGroupHeartbeat, ConsumerGroupDescribe.
+
+A member does everything with its heartbeat: it joins, says what it subscribes to and what it has given up, learns what
+it shall have, and leaves.
+"""
 
 from typing import TYPE_CHECKING, Any
 
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from tailrace.protocol.group_records.consumer_group_member_metadata import ConsumerGroupMemberMetadataKey
+from tailrace.protocol.group_records.consumer_group_metadata import ConsumerGroupMetadataKey
+from tailrace.protocol.group_records.consumer_group_partition_metadata import ConsumerGroupPartitionMetadataKey
+from tailrace.protocol.group_records.consumer_group_regular_expression import ConsumerGroupRegularExpressionKey
+from tailrace.protocol.group_records.consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from tailrace.protocol.group_records.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from tailrace.protocol.messages.consumer_group_describe import DescribedGroup
+from tailrace.protocol.messages.consumer_group_heartbeat import (
+    Assignment,
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+
+from .assignments import Partitions, listed, partitions_of
+from .consumer_change import ConsumerChange
+from .consumer_checks import JOINING, check_epoch, check_instance, check_released, check_request, check_room
+from .consumer_description import describe_group
+from .consumer_group import ConsumerGroup
+from .consumer_member import LEFT_FOR_NOW, ConsumerMember, CurrentAssignment, MemberState, Profile
+from .group import Caller
 from .moment import Moment
+from .ready import Waiter
 from .records import GroupRecord
+from .settings import GroupSettings
+from .subscriptions import TopicPatterns
 
 if TYPE_CHECKING:
     from .coordinator import Coordinator
 
+SOON_MS_MIN = 500
+SOON_MS_PER_MEMBER = 20
+"""How soon members are to ask again while their group has not settled: so that nobody waits long for what others give
+up, and the coordinator is not asked more often by large groups than by small ones."""
+
 
 class ConsumerRequests:
-    KEYS: tuple[type[Any], ...] = ()
+    KEYS: tuple[type[Any], ...] = (
+        ConsumerGroupMetadataKey,
+        ConsumerGroupPartitionMetadataKey,
+        ConsumerGroupRegularExpressionKey,
+        ConsumerGroupMemberMetadataKey,
+        ConsumerGroupTargetAssignmentMetadataKey,
+        ConsumerGroupTargetAssignmentMemberKey,
+        ConsumerGroupCurrentMemberAssignmentKey,
+    )
     """Of the records that are kept here."""
 
     def __init__(self, coordinator: "Coordinator") -> None:
         self._coordinator = coordinator
+        self._patterns = TopicPatterns(coordinator.cluster)
 
-    def replay(self, record: GroupRecord) -> None: ...
+    # the log
 
-    def on_loaded(self, moment: Moment) -> None: ...
+    def replay(self, record: GroupRecord) -> None:
+        group_id = record.key.group_id
+        group = self._coordinator.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            group.apply(record)
+            if record.value is None and isinstance(record.key, ConsumerGroupMetadataKey):
+                self._coordinator.on_group_gone(group)
+        elif record.value is not None:
+            group = self._new_group(group_id)
+            group.apply(record)
+            self._coordinator.on_group_replaced(group)
+
+    def on_loaded(self, moment: Moment) -> None:
+        """Nobody knows when members were heard last, so all of them have their time again."""
+        for group in self._coordinator.groups.values():
+            if isinstance(group, ConsumerGroup):
+                settings = self._coordinator.settings(group.group_id)
+                for member in group.members.values():
+                    self._begin_session(group, member, settings, moment)
+                    if member.current.state is MemberState.UNREVOKED_PARTITIONS:
+                        end = moment.now + max(member.profile.rebalance_timeout_ms, 0) / 1000
+                        awaited = group.revocations if member.profile.classic is None else group.joins
+                        awaited.begin(member.member_id, end)
+
+    # requests
+
+    def heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        api_version: int,
+        caller: Caller,
+        waiter: Waiter,
+        moment: Moment,
+    ) -> None:
+        """Answers with a ConsumerGroupHeartbeatResponse."""
+        settings = self._coordinator.settings(request.group_id)
+        check_request(request, api_version, settings.consumer_assignors)
+        if request.member_epoch < JOINING:
+            self._leave(request, waiter, moment)
+            return
+        if request.subscribed_topic_regex:
+            self._patterns.check(request.subscribed_topic_regex)
+        group = self._group(request.group_id, create=request.member_epoch == JOINING)
+        member_id = request.member_id or self._coordinator.new_id()
+        owned = None if request.topic_partitions is None else partitions_of(request.topic_partitions)
+        check_room(group, member_id, settings)
+        replaced = self._check_member(group, member_id, request, owned)
+
+        change = self._change(group, moment)
+        self._coordinator.groups[group.group_id] = group
+        if replaced is not None:
+            change.replace_static(replaced, member_id)
+        known = group.members.get(member_id)
+        before = known.current if known is not None else CurrentAssignment()
+        profile = (known.profile if known is not None else Profile()).after_heartbeat(request, caller)
+        changed = change.say(member_id, profile)
+        member = group.members[member_id]
+        verb = "subscribed to other topics" if known is not None else "joined"
+        change.advance(member, owned, changed=changed, cause=f"{member.participant.name} {verb}")
+        self._begin_session(group, member, settings, moment)
+        self._coordinator.touched(group)
+        self._coordinator.ready.answer(waiter, _answer(request, group, member, before, settings))
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Raises KafkaError when there is no such consumer group."""
+        group = self._coordinator.groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise _no_such_group(group_id)
+        settings = self._coordinator.settings(group_id)
+        return describe_group(group, settings.consumer_assignors, self._coordinator.cluster)
+
+    # inside
+
+    def _new_group(self, group_id: str) -> ConsumerGroup:
+        return ConsumerGroup(group_id, self._on_overdue)
+
+    def _group(self, group_id: str, *, create: bool) -> ConsumerGroup:
+        group = self._coordinator.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if group is None and create:
+            return self._new_group(group_id)
+        raise _no_such_group(group_id)
+
+    def _check_member(
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        request: ConsumerGroupHeartbeatRequest,
+        owned: Partitions | None,
+    ) -> ConsumerMember | None:
+        """Whether this member may do this; returns the static member whose place it takes."""
+        is_joining = request.member_epoch == JOINING
+        if request.instance_id is None:
+            if not is_joining:
+                check_epoch(group.member(member_id), request.member_epoch, owned)
+            return None
+        static = group.static_member(request.instance_id)
+        if not is_joining:
+            check_epoch(check_instance(static, member_id, request.instance_id), request.member_epoch, owned)
+            return None
+        if static is None or static.member_id == member_id:
+            return None
+        check_released(static, member_id)
+        return static
+
+    def _leave(self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter, moment: Moment) -> None:
+        group = self._group(request.group_id, create=False)
+        if request.instance_id is None:
+            member = group.member(request.member_id)
+        else:
+            static = group.static_member(request.instance_id)
+            member = check_instance(static, request.member_id, request.instance_id)
+        change = self._change(group, moment)
+        if request.member_epoch == LEFT_FOR_NOW:
+            change.rest(member)
+        else:
+            change.remove(member, "left")
+        self._coordinator.touched(group)
+        reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
+        self._coordinator.ready.answer(waiter, reply)
+
+    def _on_overdue(self, group: ConsumerGroup, moment: Moment) -> None:
+        change = self._change(group, moment)
+        for awaited, why in (
+            (group.sessions, "was not heard of any more"),
+            (group.revocations, "did not give up its partitions in time"),
+            (group.joins, "did not join again in time"),
+            (group.syncs, "did not ask for its assignment in time"),
+        ):
+            for member_id in awaited.take_ended(moment.now):
+                if member_id in group.members:
+                    change.remove(group.members[member_id], why)
+
+    def _begin_session(
+        self, group: ConsumerGroup, member: ConsumerMember, settings: GroupSettings, moment: Moment
+    ) -> None:
+        classic = member.profile.classic
+        timeout_ms = settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        group.sessions.begin(member.member_id, moment.now + timeout_ms / 1000)
+
+    def _change(self, group: ConsumerGroup, moment: Moment) -> ConsumerChange:
+        coordinator = self._coordinator
+        settings = coordinator.settings(group.group_id)
+        return ConsumerChange(group, settings, coordinator.cluster, self._patterns, coordinator.ready, moment)
+
+
+def _answer(
+    request: ConsumerGroupHeartbeatRequest,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    before: CurrentAssignment,
+    settings: GroupSettings,
+) -> ConsumerGroupHeartbeatResponse:
+    """It names the assignment when that has changed, and to members that said everything: they may have lost it."""
+    current = member.current
+    said_everything = request.member_epoch == JOINING or (
+        request.rebalance_timeout_ms != -1
+        and request.topic_partitions is not None
+        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
+    )
+    reply = ConsumerGroupHeartbeatResponse(
+        member_id=member.member_id,
+        member_epoch=current.epoch,
+        heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+    )
+    if group.unreconciled or group.epoch > group.target_epoch:
+        soon_ms = max(SOON_MS_MIN, SOON_MS_PER_MEMBER * len(group.members))
+        reply.heartbeat_interval_ms = min(soon_ms, settings.consumer_heartbeat_interval_ms)
+    if said_everything or current.assigned.keys() != before.assigned.keys():
+        reply.assignment = Assignment(listed(current.assigned, TopicPartitions))
+    return reply
+
+
+def _no_such_group(group_id: str) -> KafkaError:
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no consumer group {group_id}")

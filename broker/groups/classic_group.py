@@ -1,0 +1,508 @@
+"""A classic group: its members join, its leader assigns, and all of them work until somebody comes or goes.
+
+    Empty ──► PreparingRebalance ──► CompletingRebalance ──► Stable
+      ▲           │ ▲  waits for joins      │  waits for       │
+      └───────────┘ └──────────────────────┴── the leader ────┘
+
+The group's record is appended when the leader's assignment is there, and when the last member has gone. What happens
+in between is known to this object alone: another coordinator begins with the generation before.
+"""
+
+import math
+from collections.abc import Callable
+from enum import StrEnum
+
+from tailrace.protocol.compile import decode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
+from tailrace.protocol.group_records.group_metadata import GroupMetadataValue
+from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tailrace.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from tailrace.protocol.messages.sync_group import SyncGroupResponse
+
+from .classic_member import ClassicMember
+from .classic_members import ClassicMembers
+from .classic_records import group_record, group_tombstone, members_in
+from .group import GroupKind
+from .moment import Moment
+from .ready import Ready, Waiter
+from .rebalances import Rebalance, no_rebalances
+from .records import GroupRecord
+from .sessions import Sessions
+from .settings import GroupSettings
+
+CONSUMER = "consumer"
+"""The protocol type of consumers, whose metadata the coordinator can read."""
+ASSIGNED_BYTES_MAX = 64 << 20
+"""Of a group's record: what its members subscribed with, and what they were assigned."""
+NEW_MEMBER_SECONDS_MAX = 300
+"""For which a member is waited with that has had no answer yet: it cannot show that it is still there."""
+_SUBSCRIPTION_VERSION_SIZE = 2
+_UNKNOWN_MEMBER = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member is not in the group any more")
+_REBALANCING = KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances")
+
+
+class ClassicState(StrEnum):
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    """Waits for its members to join again."""
+    COMPLETING = "CompletingRebalance"
+    """Waits for the leader's assignment."""
+    STABLE = "Stable"
+    DEAD = "Dead"
+    """There is no such group."""
+
+
+class ClassicGroup:
+    kind = GroupKind.CLASSIC
+
+    def __init__(self, group_id: str, ready: Ready, settings: Callable[[], GroupSettings]) -> None:
+        self.group_id = group_id
+        self.state: ClassicState = ClassicState.EMPTY
+        self.since_ms = -1
+        """When it came into this state; -1 when that is not known."""
+        self.generation = 0
+        self.protocol_type = ""
+        self.protocol_name: str | None = None
+        self.members = ClassicMembers()
+        self.pending: set[str] = set()
+        """Ids that were given to clients which have not joined with them yet."""
+        self.rebalances = no_rebalances()
+        self._ready = ready
+        self._settings = settings
+        self._sessions = Sessions()
+        self._join_deadline = math.inf
+        self._sync_deadline = math.inf
+        self._not_synced: set[str] = set()
+        self._is_first = False
+        """The rebalance that goes on began with an empty group, so it waits for more members to come."""
+        self._first_wait_ms = 0
+        self._first_wait_ms_left = 0
+        self._came_while_waiting = False
+        self._topics: frozenset[str] | None = None
+        self._topics_of: int | None = None
+        """The generation whose topics these are."""
+
+    @classmethod
+    def stored(
+        cls, group_id: str, value: GroupMetadataValue, ready: Ready, settings: Callable[[], GroupSettings]
+    ) -> "ClassicGroup":
+        """As its record has it; sessions begin with `on_loaded`."""
+        group = cls(group_id, ready, settings)
+        group.members = members_in(value)
+        group.state = ClassicState.STABLE if group.members else ClassicState.EMPTY
+        group.since_ms = value.current_state_timestamp
+        group.generation = value.generation
+        group.protocol_type = value.protocol_type
+        group.protocol_name = value.protocol
+        return group
+
+    # what a coordinator asks of any group
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is ClassicState.EMPTY
+
+    @property
+    def empty_since_ms(self) -> int | None:
+        return self.since_ms if self.is_empty and self.since_ms >= 0 else None
+
+    @property
+    def deadline(self) -> float:
+        return min(self._sessions.deadline, self._join_deadline, self._sync_deadline)
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation: int, api_version: int, *, transactional: bool = False
+    ) -> None:
+        if generation < 0 and self.is_empty:
+            return  # a client that uses the group for its offsets alone, or an administrator
+        if generation >= 0 or member_id or instance_id is not None:
+            self.members.check(member_id, instance_id)
+            self.check_generation(generation)
+        elif not transactional:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and the commit names none of them")
+        if not transactional and self.state is ClassicState.COMPLETING:
+            raise _REBALANCING
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Members of classic groups have no epoch."""
+
+    def check_deletable(self) -> None:
+        if not self.is_empty:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"the group {self.group_id} is in use: it is {self.state}")
+
+    def subscribed_topics(self) -> frozenset[str] | None:
+        if self._topics_of != self.generation:
+            self._topics = self._read_topics()
+            self._topics_of = self.generation
+        return self._topics
+
+    def waiters(self) -> list[Waiter]:
+        self.members.joining = 0
+        return [waiter for member in self.members for waiter in member.take_waiters()]
+
+    def tombstones(self) -> list[GroupRecord]:
+        return [group_tombstone(self.group_id)]
+
+    def record(self) -> GroupRecord:
+        return group_record(
+            self.group_id, self.protocol_type, self.generation, self.protocol_name, self.members, self.since_ms
+        )
+
+    # joining
+
+    def accepts(self, member_id: str) -> bool:
+        """Whether there is room for this member, which may be one that is here already."""
+        size_max = self._settings().members_max
+        match self.state:
+            case ClassicState.PREPARING:
+                # Those who have come count, not those who were there: so the last ones of too many are shed.
+                member = self.members.find(member_id)
+                return (member is not None and member.joining is not None) or self.members.joining < size_max
+            case ClassicState.COMPLETING | ClassicState.STABLE:
+                return member_id in self.members or len(self.members) < size_max
+            case _:
+                return True
+
+    def supports(self, protocol_type: str, protocols: dict[str, bytes]) -> bool:
+        """Whether somebody with these protocols agrees with all members on one of them."""
+        if self.is_empty:
+            return bool(protocol_type and protocols)
+        return protocol_type == self.protocol_type and self.members.all_know_one_of(protocols)
+
+    def add_pending(self, member_id: str, session_timeout_ms: int, moment: Moment) -> None:
+        self.pending.add(member_id)
+        self._sessions.begin(member_id, moment.now + session_timeout_ms / 1000)
+
+    def add(self, member: ClassicMember, protocol_type: str, waiter: Waiter, cause: str, moment: Moment) -> None:
+        """A member that was not here before; it may have been pending."""
+        self.pending.discard(member.member_id)
+        if self.state is ClassicState.PREPARING and self._is_first:
+            self._came_while_waiting = True
+        if not self.members:
+            self.protocol_type = protocol_type
+        self.members.add(member)
+        member.is_new = True
+        self._park_join(member, waiter)
+        self._sessions.begin(member.member_id, moment.now + NEW_MEMBER_SECONDS_MAX)
+        self._on_joined(member, cause, moment)
+
+    def rejoin(self, member: ClassicMember, waiter: Waiter, cause: str, moment: Moment) -> None:
+        self._park_join(member, waiter)
+        self._on_joined(member, cause, moment)
+
+    def replace(self, old: ClassicMember, new: ClassicMember, waiter: Waiter, moment: Moment) -> None:
+        """A static member has come back with a new id, and has what it had; its old id is fenced."""
+        fenced = KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"the instance {old.instance_id} is another member now")
+        led = self.members.leader_id == old.member_id
+        for fenced_waiter in self.members.remove(old):
+            self._ready.refuse(fenced_waiter, fenced)
+        self._sessions.stop(old.member_id)
+        self._not_synced.discard(old.member_id)
+        if self._is_rebalancing:
+            self.rebalances[-1].on_departure(old.participant, "came back as another member", moment.now)
+        self.members.add(new)
+        if led:
+            self.members.leader_id = new.member_id
+        self._park_join(new, waiter)
+        self._hear(new, moment)
+
+    def on_returned(self, member: ClassicMember, moment: Moment) -> None:
+        """A static member has come back while the group prepares."""
+        self.rebalances[-1].on_arrival(member.participant, moment.now)
+        self.complete_if_all_came(moment)
+
+    def go_on_with(self, member: ClassicMember, reply: JoinGroupResponse) -> None:
+        """Answers a static member that came back without a rebalance, when its new id is in the log."""
+        self._ready.append(self.record())
+        waiter = self.members.take_join(member)
+        assert waiter is not None
+        self._ready.answer(waiter, reply)
+
+    def join_reply(self, member: ClassicMember) -> JoinGroupResponse:
+        """The generation as it is; the leader is told who is in it."""
+        is_leader = member.member_id == self.members.leader_id
+        return JoinGroupResponse(
+            generation_id=self.generation,
+            protocol_type=self.protocol_type or None,
+            protocol_name=self.protocol_name,
+            leader=self.members.leader_id or "",
+            member_id=member.member_id,
+            members=self.described_to_leader() if is_leader else [],
+        )
+
+    def described_to_leader(self) -> list[JoinGroupResponseMember]:
+        return [
+            JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata(self.protocol_name))
+            for member in self.members
+        ]
+
+    def _park_join(self, member: ClassicMember, waiter: Waiter) -> None:
+        earlier = self.members.park_join(member, waiter)
+        if earlier is not None:
+            self._ready.refuse(earlier, _REBALANCING)  # its client asked again, and listens there
+
+    def _on_joined(self, member: ClassicMember, cause: str, moment: Moment) -> None:
+        if self.state is ClassicState.PREPARING:
+            self.rebalances[-1].on_arrival(member.participant, moment.now)
+            self.complete_if_all_came(moment)
+        else:
+            self.prepare(cause, moment)
+
+    # rebalancing
+
+    @property
+    def _is_rebalancing(self) -> bool:
+        return self.state in (ClassicState.PREPARING, ClassicState.COMPLETING)
+
+    @property
+    def _all_came(self) -> bool:
+        return self.members.joining == len(self.members) and not self.pending
+
+    def prepare(self, cause: str, moment: Moment) -> None:
+        """All members have to join again. Not while they do so already."""
+        if self.state is ClassicState.COMPLETING:
+            for member in self.members:
+                member.assignment = b""
+                self._refuse_sync(member, _REBALANCING)
+        self._not_synced.clear()
+        self._sync_deadline = math.inf
+        self._is_first = self.is_empty
+        self._enter(ClassicState.PREPARING, moment)
+        self._begin_rebalance(cause, moment)
+        if self._is_first:
+            self._wait_for_more(moment)
+        elif self._all_came:
+            self._complete_joining(moment)
+        else:
+            self._join_deadline = moment.now + self.members.rebalance_timeout_ms / 1000
+
+    def complete_if_all_came(self, moment: Moment) -> None:
+        """Somebody came or went while the group prepares; a first rebalance waits for its time."""
+        if self.state is ClassicState.PREPARING and not self._is_first and self._all_came:
+            self._complete_joining(moment)
+
+    def _begin_rebalance(self, cause: str, moment: Moment) -> None:
+        rebalance = Rebalance(cause, moment.now, moment.now_ms)
+        for member in self.members:
+            rebalance.expected[member.member_id] = member.participant
+        for member in self.members:
+            if member.joining is not None:
+                rebalance.on_arrival(member.participant, moment.now)
+        self.rebalances.append(rebalance)
+
+    def _wait_for_more(self, moment: Moment) -> None:
+        """Members of a new group mostly come together: each that comes while it waits makes it wait once more."""
+        self._first_wait_ms = self._settings().initial_rebalance_delay_ms
+        self._first_wait_ms_left = max(self.members.rebalance_timeout_ms - self._first_wait_ms, 0)
+        self._came_while_waiting = False
+        if self._first_wait_ms <= 0:
+            self._complete_joining(moment)
+        else:
+            self._join_deadline = moment.now + self._first_wait_ms / 1000
+
+    def _on_join_deadline(self, moment: Moment) -> None:
+        if self._is_first and self._came_while_waiting and self._first_wait_ms_left:
+            self._came_while_waiting = False
+            waited_ms = self._first_wait_ms
+            self._first_wait_ms = min(self._settings().initial_rebalance_delay_ms, self._first_wait_ms_left)
+            self._first_wait_ms_left = max(self._first_wait_ms_left - waited_ms, 0)
+            self._join_deadline = moment.now + self._first_wait_ms / 1000
+        else:
+            self._complete_joining(moment)
+
+    def _complete_joining(self, moment: Moment) -> None:
+        self._join_deadline = math.inf
+        rebalance = self.rebalances[-1]
+        waited = f"did not join within {moment.now - rebalance.began:.1f} s"
+        for member in [member for member in self.members if member.joining is None and not member.is_static]:
+            self._remove(member, waited, moment)
+        if self.members and not self.members.elect_joined_leader():
+            # Static members alone, and none of them has come: the end of their sessions decides.
+            self._join_deadline = moment.now + self.members.rebalance_timeout_ms / 1000
+            return
+        self.generation += 1
+        rebalance.generation = self.generation
+        rebalance.joined_ms = moment.now_ms
+        if not self.members:
+            self.protocol_name = None
+            self._enter(ClassicState.EMPTY, moment)
+            rebalance.ended_ms = moment.now_ms
+            self._ready.append(self.record())
+            return
+        self.protocol_name = self.members.vote()
+        self._enter(ClassicState.COMPLETING, moment)
+        self._sync_deadline = moment.now + self.members.rebalance_timeout_ms / 1000
+        for member in self.members:
+            waiter = self.members.take_join(member)
+            if waiter is not None:
+                self._ready.answer_at_once(waiter, self.join_reply(member))
+            member.is_new = False
+            self._not_synced.add(member.member_id)
+            self._hear(member, moment)
+
+    # synchronizing
+
+    def sync(self, member: ClassicMember, assignments: dict[str, bytes], waiter: Waiter, moment: Moment) -> None:
+        """A member asks for its assignment, and the leader brings those of all."""
+        match self.state:
+            case ClassicState.PREPARING:
+                raise _REBALANCING
+            case ClassicState.COMPLETING:
+                self._on_synced(member)
+                self._refuse_sync(member, _REBALANCING)  # its client asked again, and listens there
+                member.syncing = waiter
+                if member.member_id == self.members.leader_id:
+                    self._assign(assignments, moment)
+            case _:
+                self._on_synced(member)
+                self._ready.answer(waiter, self._sync_reply(member))
+
+    def _assign(self, assignments: dict[str, bytes], moment: Moment) -> None:
+        for member in self.members:
+            member.assignment = assignments.get(member.member_id, b"")
+        if self._bytes_assigned() > ASSIGNED_BYTES_MAX:
+            too_large = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the assignments are too large to be stored")
+            for member in self.members:
+                member.assignment = b""
+                self._refuse_sync(member, too_large)
+            self.prepare("the leader's assignments were too large to be stored", moment)
+            return
+        self._enter(ClassicState.STABLE, moment)
+        self.rebalances[-1].ended_ms = moment.now_ms
+        self._ready.append(self.record())
+        for member in self.members:
+            waiter, member.syncing = member.syncing, None
+            if waiter is not None:
+                self._ready.answer(waiter, self._sync_reply(member))
+                self._hear(member, moment)
+
+    def _bytes_assigned(self) -> int:
+        return sum(len(member.assignment) + len(member.metadata(self.protocol_name)) for member in self.members)
+
+    def _sync_reply(self, member: ClassicMember) -> SyncGroupResponse:
+        return SyncGroupResponse(
+            protocol_type=self.protocol_type or None,
+            protocol_name=self.protocol_name,
+            assignment=member.assignment,
+        )
+
+    def _on_synced(self, member: ClassicMember) -> None:
+        self._not_synced.discard(member.member_id)
+        if not self._not_synced:
+            self._sync_deadline = math.inf
+
+    def _refuse_sync(self, member: ClassicMember, error: KafkaError) -> None:
+        waiter, member.syncing = member.syncing, None
+        if waiter is not None:
+            self._ready.refuse(waiter, error)
+
+    def _on_sync_deadline(self, moment: Moment) -> None:
+        self._sync_deadline = math.inf
+        late = [member for member in self.members if member.member_id in self._not_synced]
+        if not late:
+            return
+        names = ", ".join(member.name for member in late[:5]) + (" and others" if len(late) > 5 else "")
+        for member in late:
+            self._remove(member, "did not ask for its assignment in time", moment)
+        self.prepare(f"{names} did not ask for an assignment in time", moment)
+
+    # being there, and going
+
+    def heartbeat(self, member_id: str, instance_id: str | None, generation: int, moment: Moment) -> ErrorCode:
+        member = self.members.check(member_id, instance_id)
+        self.check_generation(generation)
+        self._hear(member, moment)
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is ClassicState.PREPARING else ErrorCode.NONE
+
+    def hear_of_commit(self, member_id: str, moment: Moment) -> None:
+        """Who commits offsets is there, as after a heartbeat."""
+        member = self.members.find(member_id)
+        if member is not None and self.state in (ClassicState.STABLE, ClassicState.PREPARING):
+            self._hear(member, moment)
+
+    def leave_pending(self, member_id: str) -> None:
+        self.pending.discard(member_id)
+        self._sessions.stop(member_id)
+
+    def leave(self, member: ClassicMember, why: str, moment: Moment) -> None:
+        """What follows from that is decided by `on_left`, once all of a request have left."""
+        self._remove(member, why, moment)
+
+    def on_left(self, cause: str, moment: Moment) -> None:
+        if self.state is ClassicState.PREPARING:
+            self.complete_if_all_came(moment)
+        elif not self.is_empty:
+            self.prepare(cause, moment)
+
+    def on_loaded(self, moment: Moment) -> None:
+        """This coordinator is a new one: it has heard of nobody yet."""
+        for member in self.members:
+            self._hear(member, moment)
+        size_max = self._settings().members_max
+        if len(self.members) > size_max:
+            self.prepare(f"the group has {len(self.members)} members, and group.max.size is {size_max} now", moment)
+
+    def on_deadline(self, moment: Moment) -> None:
+        for member_id in self._sessions.take_ended(moment.now):
+            self._on_session_ended(member_id, moment)
+        if self._join_deadline <= moment.now:
+            self._on_join_deadline(moment)
+        if self._sync_deadline <= moment.now:
+            self._on_sync_deadline(moment)
+
+    def _on_session_ended(self, member_id: str, moment: Moment) -> None:
+        if member_id in self.pending:
+            self.pending.remove(member_id)
+        else:
+            member = self.members.find(member_id)
+            if member is None:
+                return
+            if not member.is_new and (member.joining is not None or member.syncing is not None):
+                return  # it waits for us; its session begins anew when it is answered
+            limit = NEW_MEMBER_SECONDS_MAX if member.is_new else member.session_timeout_ms / 1000
+            self._remove(member, f"was not heard of for {limit:g} s", moment)
+            if self.state in (ClassicState.STABLE, ClassicState.COMPLETING):
+                self.prepare(f"{member.name} was not heard of for {limit:g} s, its session timeout", moment)
+                return
+        if self.state is ClassicState.PREPARING and self._all_came:
+            self._complete_joining(moment)
+
+    def _remove(self, member: ClassicMember, why: str, moment: Moment) -> None:
+        for waiter in self.members.remove(member):
+            self._ready.refuse(waiter, _UNKNOWN_MEMBER)
+        self._sessions.stop(member.member_id)
+        self._not_synced.discard(member.member_id)
+        if self._is_rebalancing:
+            self.rebalances[-1].on_departure(member.participant, why, moment.now)
+
+    def _hear(self, member: ClassicMember, moment: Moment) -> None:
+        self._sessions.begin(member.member_id, moment.now + member.session_timeout_ms / 1000)
+
+    def check_generation(self, generation: int) -> None:
+        if generation != self.generation:
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION, f"the group is in generation {self.generation}, not {generation}"
+            )
+
+    def _enter(self, state: ClassicState, moment: Moment) -> None:
+        self.state = state
+        self.since_ms = moment.now_ms
+
+    def _read_topics(self) -> frozenset[str] | None:
+        if self.protocol_type != CONSUMER:
+            return None
+        if not self.members:
+            return frozenset()
+        if self.protocol_name is None:
+            return None
+        try:
+            return frozenset(
+                topic for member in self.members for topic in topics_in(member.metadata(self.protocol_name))
+            )
+        except RemoteProtocolError:
+            return None
+
+
+def topics_in(subscription: bytes) -> list[str]:
+    """What a consumer subscribes to. All versions begin like the first one. RemoteProtocolError: it is none."""
+    return decode(ConsumerProtocolSubscription, 0, subscription, _SUBSCRIPTION_VERSION_SIZE).topics

@@ -1,0 +1,47 @@
+"""DescribeGroups, versions 0–6: classic groups with their members; tools ask for KIP-848 groups otherwise.
+
+A group that is not there is in the state Dead; v6 says GROUP_ID_NOT_FOUND. v3 and later can ask what the client may do
+with the group: everything, as long as there are no access rules.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.groups.coordinator import Coordinator
+from tailrace.broker.groups.moment import Moment
+from tailrace.broker.groups.ready import Waiter
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from tailrace.server.request_context import RequestContext
+
+from .group_answers import Gathering
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""Read, Delete, Describe, DescribeConfigs and AlterConfigs, by their numbers in Kafka's access rules."""
+
+
+def handle(spu: "Spu", context: RequestContext, request: DescribeGroupsRequest) -> None:
+    def response(described: list[DescribedGroup]) -> DescribeGroupsResponse:
+        if request.include_authorized_operations:
+            for group in described:
+                if group.error_code == ErrorCode.NONE:
+                    group.authorized_operations = GROUP_OPERATIONS
+        return DescribeGroupsResponse(groups=described)
+
+    gathering = Gathering(context, response)
+    for group_id in request.groups:
+        _describe(spu, context, group_id, gathering)
+    gathering.start()
+
+
+def _describe(spu: "Spu", context: RequestContext, group_id: str, gathering: Gathering) -> None:
+    def refused(error: KafkaError) -> DescribedGroup:
+        return DescribedGroup(error_code=error.code, group_id=group_id)
+
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        coordinator.ready.answer(waiter, coordinator.classic.describe(group_id, context.api_version))
+
+    waiter: Waiter = gathering.part(refused)
+    spu.groups.read(group_id, waiter, call)

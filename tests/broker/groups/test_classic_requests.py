@@ -1,0 +1,52 @@
+import pytest
+from classic_groups import Client, assign, describe, error_of, group_of, stable_group
+from grouping import GroupWorld
+
+from tailrace.protocol.error_codes import ErrorCode
+
+
+@pytest.fixture
+def world() -> GroupWorld:
+    world = GroupWorld()
+    world.use(initial_rebalance_delay_ms=0)
+    return world
+
+
+def test_a_member_joins_gets_its_assignment_is_there_and_leaves(world: GroupWorld) -> None:
+    client = Client(world)
+    first = client.ask_to_join()
+    assert error_of(first) == ErrorCode.MEMBER_ID_REQUIRED
+    client.member_id = first.reply.member_id
+    assert client.member_id.startswith("a-client-")
+    client.ask_to_join()
+    reply = client.joined_reply
+    assert (reply.generation_id, reply.protocol_type, reply.protocol_name) == (1, "consumer", "range")
+    assert reply.leader == client.member_id and [member.member_id for member in reply.members] == [client.member_id]
+    assert group_of(world).state == "CompletingRebalance" and not world.log
+    assert client.heartbeat() == ErrorCode.NONE
+    client.sync({client.member_id: b"all of them"})
+    assert client.assignment == b"all of them"
+    assert group_of(world).state == "Stable" and len(world.log) == 1
+    described = describe(world)
+    assert (described.group_state, described.protocol_data) == ("Stable", "range")
+    assert described.members[0].member_assignment == b"all of them"
+    assert client.leave() == ErrorCode.NONE
+    assert group_of(world).state == "Empty" and group_of(world).generation == 2
+
+
+def test_a_second_member_makes_the_first_join_again(world: GroupWorld) -> None:
+    (first,) = stable_group(world, 1)
+    second = Client(world)
+    assert second.join().is_waiting
+    assert first.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    first.join()
+    assert second.joined_reply.generation_id == 2
+    assert not second.leads and second.joined_reply.members == []
+    assert {member.member_id for member in first.joined_reply.members} == {first.member_id, second.member_id}
+    assert second.sync().is_waiting
+    assign([first, second])
+
+
+def test_three_members(world: GroupWorld) -> None:
+    clients = stable_group(world, 3)
+    assert [client.leads for client in clients] == [True, False, False]

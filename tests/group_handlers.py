@@ -1,0 +1,66 @@
+"""Handlers of group APIs on a coordinator without a shell; what they answer goes through the encoder of its version."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from grouping import GroupWorld
+
+from tailrace.broker.groups.coordinator import Coordinator
+from tailrace.broker.groups.moment import Moment
+from tailrace.broker.groups.ready import Waiter
+from tailrace.broker.spu import Spu
+from tailrace.cluster.client_view import ConnectedListener
+from tailrace.protocol.compile import decode, encode_whole
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.server.request_context import ClientIdentity, RequestContext
+
+Call = Callable[[Coordinator, Moment], None]
+
+
+class GroupHost:
+    """What handlers of groups know of an SPU."""
+
+    def __init__(self) -> None:
+        self.world = GroupWorld()
+        self.world.use(initial_rebalance_delay_ms=0)
+        self.refusal: KafkaError | None = None
+        """As if the group were coordinated elsewhere."""
+        self.groups = self
+
+    def ask(self, group_id: str, waiter: Waiter, call: Call) -> None:
+        if self.refusal is not None:
+            waiter.refuse(self.refusal)
+            return
+        asked = self.world.ask(lambda coordinator, moment, _: call(coordinator, moment))
+        if asked.error is not None:
+            waiter.refuse(asked.error)
+
+    read = ask
+
+
+def responses_of(host: GroupHost, handle: Callable[..., None], request: Any, version: int) -> list[Any]:
+    """Has the request handled in this version. The list has the response as the client reads it, when it is there."""
+    answered: list[Any] = []
+
+    def encode(correlation_id: int, response: Any) -> tuple[bytes]:
+        answered.append(decode(type(response), version, encode_whole(response, version)))
+        return (b"",)
+
+    context = RequestContext(
+        type(request).API_KEY,
+        version,
+        7,
+        "me",
+        ConnectedListener("PUBLIC", ("controller", 9003)),
+        ClientIdentity("192.0.2.1:5"),
+        0.0,
+        lambda context: None,
+        encode,
+    )
+    handle(cast(Spu, host), context, decode(type(request), version, encode_whole(request, version)))
+    return answered
+
+
+def response_of(host: GroupHost, handle: Callable[..., None], request: Any, version: int) -> Any:
+    (response,) = responses_of(host, handle, request, version)
+    return response
