@@ -2,11 +2,10 @@
 
 import argparse
 
+from .printing import duration_text
 from .sc_client import Document, ScClient
 from .sc_commands import Command, show_documents
 from .tables import table
-
-_UNITS = (("d", 24 * 3600), ("h", 3600), ("m", 60))
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +27,7 @@ def connection_table(documents: list[Document]) -> str:
                 status.get("spuId"),
                 status.get("address"),
                 status.get("softwareVersion"),
-                _duration(status.get("connectedMs", 0) / 1000),
+                duration_text(status.get("connectedMs", 0) / 1000),
                 f"{status.get('leaseMsLeft', 0) / 1000:.1f} s",
                 status.get("partitions"),
                 status.get("metadataVersion"),
@@ -36,14 +35,6 @@ def connection_table(documents: list[Document]) -> str:
             )
         )
     return table(("SPU", "FROM", "VERSION", "SINCE", "LEASE", "PARTITIONS", "METADATA", "UP TO DATE"), rows)
-
-
-def _duration(seconds: float) -> str:
-    """In the largest unit of which there is one."""
-    for unit, unit_seconds in _UNITS:
-        if seconds >= unit_seconds:
-            return f"{seconds / unit_seconds:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 COMMANDS = {"list": Command("connection list", _list_options, _list)}

@@ -34,13 +34,18 @@ _COMMANDS = {
     "partition describe": ("tailrace.cli.partition", "show each replica of a topic's partitions"),
     "partition states": ("tailrace.cli.partition_states", "print how the status of a partition changes, as a diagram"),
     "segment list": ("tailrace.cli.segment", "show the segments of a topic's partitions, and who holds copies"),
+    "group list": ("tailrace.cli.group", "show the consumer groups"),
+    "group describe": ("tailrace.cli.group", "show how far some groups have come, and who is in them"),
+    "group reset-offsets": ("tailrace.cli.group", "let a group go on reading elsewhere"),
+    "group delete": ("tailrace.cli.group", "forget some groups, or what they have committed to a topic"),
     "connection list": ("tailrace.cli.connection", "show the streams between SPUs and the Streaming Controller"),
     "apply": ("tailrace.cli.apply", "make SPUs, groups and topics what files say"),
     "log dump": ("tailrace.cli.log_dump", "print the batches of a log file, or the entries of an index"),
     "log verify": ("tailrace.cli.log_verify", "check every byte of the logs below a directory"),
 }
 _ALIASES = {
-    f"show {name}s": f"{name} list" for name in ("spu", "spu-group", "topic", "partition", "segment", "connection")
+    f"show {name}s": f"{name} list"
+    for name in ("spu", "spu-group", "topic", "partition", "segment", "group", "connection")
 }
 _GROUPS = {
     "serve": "run one server of a cluster",
@@ -49,6 +54,7 @@ _GROUPS = {
     "topic": "topics",
     "partition": "partitions and their replicas",
     "segment": "the segments of partitions",
+    "group": "consumer groups",
     "connection": "the streams between SPUs and the Streaming Controller",
     "show": "the same as the list of each of these",
     "log": "look into log files, offline",

@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 SHOWN_CHARACTERS_MAX = 100
 
+_UNITS = (("d", 24 * 3600), ("h", 3600), ("m", 60))
+
 
 def shortened(data: bytes | None) -> str:
     """Quoted, on one line, without anything that a terminal would take for a command."""
@@ -45,3 +47,11 @@ def size_text(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count / 1000:.1f} kB"
+
+
+def duration_text(seconds: float) -> str:
+    """In the largest unit of which there is one."""
+    for unit, unit_seconds in _UNITS:
+        if seconds >= unit_seconds:
+            return f"{seconds / unit_seconds:.0f} {unit}"
+    return f"{seconds:.0f} s"

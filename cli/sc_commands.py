@@ -136,7 +136,7 @@ def documents_of_file(kind: str, path: str, name: str | None) -> list[Document]:
 def objects_of_file(path: str) -> list[object]:
     """The documents of a file, one by one also where it has them in a list, as `--output` writes them."""
     found: list[object] = []
-    for document in read_documents(_text_of_file(path), path):
+    for document in read_documents(text_of_file(path), path):
         if isinstance(document, list) and all(isinstance(each, dict) for each in document):
             found += document
         else:
@@ -145,7 +145,7 @@ def objects_of_file(path: str) -> list[object]:
 
 
 def document_from_file(path: str) -> object:
-    documents = read_documents(_text_of_file(path), path)
+    documents = read_documents(text_of_file(path), path)
     if len(documents) != 1:
         raise DocumentError(f"{path}: there should be one document, not {len(documents)}")
     return documents[0]
@@ -185,7 +185,7 @@ def wait_seconds(text: str) -> float:
     return seconds
 
 
-def _text_of_file(path: str) -> str:
+def text_of_file(path: str) -> str:
     try:
         return RealFiles(read_only=True).read(path).decode()
     except OSError as error:

@@ -7,7 +7,7 @@ same words what is wrong with whoever is there.
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
@@ -22,6 +22,8 @@ ANSWER_SECONDS_MAX = 35.0
 """More than the SC itself takes at most, unless it was asked to wait."""
 RESPONSE_BYTES_MAX = 100 * 1024 * 1024
 CLIENT_ID = "tailrace-cli"
+
+Answer = TypeVar("Answer")
 
 
 class UnreachableError(Exception):
@@ -137,6 +139,13 @@ def refusal(answer: Any) -> RefusedError | None:
         return None
     message = getattr(answer, "error_message", None)
     return RefusedError(message or error_name(answer.error_code), answer.error_code)
+
+
+def unless_refused(answer: Answer | RefusedError) -> Answer:
+    """Raises the refusal that stands in the place of an answer."""
+    if isinstance(answer, RefusedError):
+        raise answer
+    return answer
 
 
 def error_name(code: int) -> str:

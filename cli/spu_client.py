@@ -37,7 +37,7 @@ PAUSE_SECONDS_MAX = 2.0
 SPU = Role("SPU", "`tailrace spu list` shows which are online")
 BOOTSTRAP = Role("SPU", "Name another with --bootstrap")
 
-_PASSING = frozenset(
+PASSING = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -135,7 +135,8 @@ class SpuClient:
             for partition in topic.partitions:
                 nobody = refusal(partition) if partition.leader_id < 0 else None
                 places[topic.name or "", partition.partition_index] = nobody or partition.leader_id
-        return {each: places.get(each, _no_such_partition(*each)) for each in partitions}
+        nowhere = RefusedError("there is no such partition", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return {each: places.get(each, nowhere) for each in partitions}
 
     def close(self) -> None:
         for server in self._servers.values():
@@ -219,8 +220,4 @@ async def _meet(connection: ServerConnection) -> _Server:
 
 
 def _may_pass(answer: object) -> bool:
-    return isinstance(answer, UnreachableError) or (isinstance(answer, RefusedError) and answer.code in _PASSING)
-
-
-def _no_such_partition(topic: str, partition: int) -> RefusedError:
-    return RefusedError(f"there is no partition {topic}/{partition}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return isinstance(answer, UnreachableError) or (isinstance(answer, RefusedError) and answer.code in PASSING)

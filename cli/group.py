@@ -1,0 +1,172 @@
+"""`tailrace group …`: consumer groups, how far they have come, where they go on reading, and why they rebalance.
+
+The SPUs that coordinate the groups are asked, in Kafka's protocol alone except for `explain`: with --bootstrap the
+other commands work on Apache Kafka as well.
+"""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.runtime.wall_clock import SystemClock, WallClock
+
+from . import group_reset
+from .group_answers import CLASSIC, CONSUMER, is_not_found, no_such_group
+from .group_client import GroupClient
+from .group_commands import GroupAsk, group_command, members_text, named_topic, raise_the_first, reason_of
+from .group_facts import Group, LogEnds, Partition, Progress
+from .group_tables import description, group_document, group_table, listed_document
+from .sc_commands import Command, show_documents
+from .server_connection import RefusedError, unless_refused
+
+TIMES_MAX = 500
+"""Partitions of which the age of the first unread record is looked up, which is a fetch for each."""
+
+# list
+
+
+def _list_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--state", metavar="STATE", action="append", default=[], help="such as Stable; may be repeated")
+    parser.add_argument("--type", choices=(CLASSIC, CONSUMER), action="append", default=[], help="may be repeated")
+
+
+async def _list(client: GroupClient, arguments: argparse.Namespace) -> None:
+    listed = await client.listed(arguments.state, arguments.type)
+    described = await client.describe([each.id for each in listed if each.type in (CLASSIC, CONSUMER, "")])
+    groups = []
+    for each in listed:
+        group = described.get(each.id)
+        groups.append(replace(each, member_count=len(group.members)) if isinstance(group, Group) else each)
+    show_documents(arguments, [listed_document(each) for each in groups], lambda: group_table(groups))
+
+
+# describe
+
+
+def _describe_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("groups", metavar="GROUP", nargs="+")
+    parser.add_argument("--members", action="store_true", help="show what each of them is subscribed to, and owns")
+
+
+def _describing(wall_clock: WallClock) -> GroupAsk:
+    async def describe(client: GroupClient, arguments: argparse.Namespace) -> None:
+        described = await client.describe(arguments.groups)
+        groups = [unless_refused(described[each]) for each in dict.fromkeys(arguments.groups)]
+        progress = await _progress_of(client, groups)
+        now_ms = wall_clock.now_ms()
+        show_documents(
+            arguments,
+            [group_document(each, progress[each.id], now_ms) for each in groups],
+            lambda: "\n\n".join(
+                description(each, progress[each.id], now_ms, with_members=arguments.members) for each in groups
+            ),
+        )
+
+    return describe
+
+
+async def _progress_of(client: GroupClient, groups: Sequence[Group]) -> dict[str, list[Progress]]:
+    """In every partition that somebody owns or has committed to."""
+    committed = await client.committed([each.id for each in groups])
+    progress: dict[str, dict[Partition, Progress]] = {}
+    for group in groups:
+        owners = group.owners()
+        rows = {
+            each.partition: replace(each, owner=owners.get(each.partition))
+            for each in unless_refused(committed[group.id])
+        }
+        progress[group.id] = {each: Progress(each, owner=owner) for each, owner in owners.items()} | rows
+    ends = await client.log_ends(sorted({each for rows in progress.values() for each in rows}))
+    return {
+        group_id: await _with_ages(client, [replace(row, log=_known(ends[each])) for each, row in sorted(rows.items())])
+        for group_id, rows in progress.items()
+    }
+
+
+async def _with_ages(client: GroupClient, progress: list[Progress]) -> list[Progress]:
+    unread = {
+        each.partition: max(each.committed, each.log.start)
+        for each in progress
+        if each.lag and each.committed is not None and each.log is not None
+    }
+    since = await client.timestamps(dict(list(unread.items())[:TIMES_MAX]))
+    return [replace(each, unread_since_ms=since.get(each.partition)) for each in progress]
+
+
+def _known(answer: LogEnds | RefusedError) -> LogEnds | None:
+    return answer if isinstance(answer, LogEnds) else None
+
+
+# delete
+
+
+def _delete_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("groups", metavar="GROUP", nargs="+")
+    parser.add_argument(
+        "--topic",
+        metavar="TOPIC[:P,P]",
+        action="append",
+        default=[],
+        help="only what is committed to it; may be repeated",
+    )
+
+
+async def _delete(client: GroupClient, arguments: argparse.Namespace) -> None:
+    if arguments.topic:
+        await _delete_offsets(client, arguments)
+        return
+    answers = await client.delete(arguments.groups)
+    deleted = [each for each, refused in answers.items() if refused is None]
+    if deleted or arguments.output != "table":
+        show_documents(
+            arguments,
+            [{"group": each} for each in deleted],
+            lambda: "\n".join(f"deleted group {each}" for each in deleted),
+        )
+    faults = [await _why_not(client, each, refused) for each, refused in answers.items() if refused is not None]
+    if faults:
+        raise RefusedError("; ".join(faults))
+
+
+async def _why_not(client: GroupClient, group_id: str, refused: RefusedError) -> str:
+    if refused.code == ErrorCode.NON_EMPTY_GROUP:
+        group = (await client.describe([group_id]))[group_id]
+        if isinstance(group, Group):
+            return f"the group {group_id} has members: stop {members_text(group.members)} first"
+    return str(no_such_group(group_id)) if is_not_found(refused) else f"{group_id}: {reason_of(refused)}"
+
+
+async def _delete_offsets(client: GroupClient, arguments: argparse.Namespace) -> None:
+    topics = [named_topic(each) for each in arguments.topic]
+    documents = []
+    for group_id in arguments.groups:
+        committed = unless_refused((await client.committed([group_id]))[group_id])
+        wanted = [each.partition for each in committed if _is_among(each.partition, topics)]
+        if not wanted:
+            raise RefusedError(f"the group {group_id} has committed nothing there")
+        raise_the_first(f"the offsets of {group_id} stay", await client.delete_offsets(group_id, wanted))
+        documents += [{"group": group_id, "topic": each.topic, "partition": each.number} for each in wanted]
+    show_documents(
+        arguments,
+        documents,
+        lambda: "\n".join(f"{each['group']}: forgot {each['topic']}/{each['partition']}" for each in documents),
+    )
+
+
+def _is_among(partition: Partition, topics: Sequence[tuple[str, list[int] | None]]) -> bool:
+    return any(
+        partition.topic == topic and (numbers is None or partition.number in numbers) for topic, numbers in topics
+    )
+
+
+def commands(wall_clock: WallClock) -> dict[str, Command]:
+    return {
+        "list": group_command("list", _list_options, _list),
+        "describe": group_command("describe", _describe_options, _describing(wall_clock)),
+        "reset-offsets": group_command("reset-offsets", group_reset.options, group_reset.resetting(wall_clock)),
+        "delete": group_command("delete", _delete_options, _delete),
+    }
+
+
+COMMANDS = commands(SystemClock())

@@ -1,0 +1,229 @@
+"""Asks the coordinators about groups, and the leaders about the logs that groups read.
+
+A group or a partition that is refused has its refusal in its place, beside what the others have answered.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.internal.explain_group import ExplainGroupRequest, ExplainGroupResponse
+from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from tailrace.protocol.messages.delete_groups import DeleteGroupsRequest
+from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest
+from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tailrace.protocol.messages.list_groups import ListGroupsRequest
+from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tailrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tailrace.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from tailrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+from .group_answers import (
+    classic_group,
+    consumer_group,
+    first_timestamp,
+    is_not_found,
+    no_such_group,
+    no_such_topic,
+    progress,
+)
+from .group_facts import Group, ListedGroup, LogEnds, Partition, Progress
+from .server_connection import RefusedError, refusal, unless_refused
+from .spu_client import PASSING, SpuClient
+
+EARLIEST = -2
+LATEST = -1
+
+_NAMED_COMMITS_MAX = 9
+_NAMED_FETCHES_MAX = 12
+"""From the next versions on topics have ids, which we would have to look up."""
+_UNREAD_BYTES_MAX = 1024 * 1024
+"""Of one batch: a larger one comes all the same, when it is the first."""
+
+Offsets = dict[Partition, int | RefusedError]
+
+
+class GroupClient:
+    def __init__(self, spus: SpuClient) -> None:
+        self._spus = spus
+
+    async def listed(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+        """All groups, or those in one of the states and of one of the types. Raises RefusedError."""
+
+        async def ask(spu_id: int, _: Sequence[int]) -> dict[int, Any]:
+            response = await self._spus.ask(spu_id, ListGroupsRequest(list(states), list(types)))
+            return {spu_id: refusal(response) or response}
+
+        found = []
+        for spu_id, answer in (await self._spus.ask_each(await self._spus.spus(), _itself, ask)).items():
+            for each in unless_refused(answer).groups:
+                listed = ListedGroup(
+                    each.group_id, each.group_type.lower(), each.protocol_type, each.group_state, spu_id, None
+                )
+                found.append(listed)
+        return sorted(found, key=lambda each: each.id)
+
+    async def describe(self, group_ids: Sequence[str]) -> dict[str, Group | RefusedError]:
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Group | RefusedError]:
+            found = await self._consumer_groups(spu_id, ids)
+            # What a coordinator does not have as a KIP-848 group may be a classic one.
+            others = [each for each in ids if is_not_found(found.get(each))]
+            if others:
+                response = await self._spus.ask(spu_id, DescribeGroupsRequest(others))
+                found.update({each.group_id: classic_group(each, spu_id) for each in response.groups})
+            return found
+
+        return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
+
+    async def _consumer_groups(self, spu_id: int, ids: Sequence[str]) -> dict[str, Group | RefusedError]:
+        try:
+            response = await self._spus.ask(spu_id, ConsumerGroupDescribeRequest(list(ids)))
+        except RefusedError as refused:
+            if refused.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            return {each: no_such_group(each) for each in ids}
+        return {each.group_id: refusal(each) or consumer_group(each, spu_id) for each in response.groups}
+
+    async def committed(self, group_ids: Sequence[str]) -> dict[str, list[Progress] | RefusedError]:
+        """What was committed, with nothing else beside it; also of groups that are not there, which is nothing."""
+
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, list[Progress] | RefusedError]:
+            wanted = [OffsetFetchRequestGroup(each, topics=None) for each in ids]
+            response = await self._spus.ask(spu_id, OffsetFetchRequest(groups=wanted), _NAMED_COMMITS_MAX)
+            return {each.group_id: refusal(each) or progress(each) for each in response.groups}
+
+        return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
+
+    async def explain(self, group_id: str) -> ExplainGroupResponse | RefusedError:
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, ExplainGroupResponse | RefusedError]:
+            response = await self._spus.ask(spu_id, ExplainGroupRequest(group_id))
+            return dict.fromkeys(ids, refusal(response) or response)
+
+        return (await self._spus.ask_each([group_id], self._spus.coordinators, ask))[group_id]
+
+    async def commit(self, group_id: str, offsets: Mapping[Partition, int]) -> dict[Partition, RefusedError | None]:
+        """As somebody who is no member, and may only do that where there are none. Raises RefusedError."""
+        topics = [
+            OffsetCommitRequestTopic(
+                topic,
+                partitions=[OffsetCommitRequestPartition(each, offsets[Partition(topic, each)]) for each in numbers],
+            )
+            for topic, numbers in _by_topic(offsets)
+        ]
+        return await self._change(group_id, OffsetCommitRequest(group_id, topics=topics))
+
+    async def delete_offsets(
+        self, group_id: str, partitions: Iterable[Partition]
+    ) -> dict[Partition, RefusedError | None]:
+        """Raises RefusedError when the group is not there."""
+        topics = [
+            OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(number) for number in numbers])
+            for topic, numbers in _by_topic(partitions)
+        ]
+        return await self._change(group_id, OffsetDeleteRequest(group_id, topics))
+
+    async def _change(self, group_id: str, request: Any) -> dict[Partition, RefusedError | None]:
+        """Offsets of one group, one answer for each partition."""
+
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, Any]:
+            response = await self._spus.ask(spu_id, request, _NAMED_COMMITS_MAX)
+            answers = {
+                Partition(topic.name, each.partition_index): refusal(each)
+                for topic in response.topics
+                for each in topic.partitions
+            }
+            refused = refusal(response) if hasattr(response, "error_code") else None
+            passing = next((each for each in answers.values() if each is not None and each.code in PASSING), None)
+            return dict.fromkeys(ids, refused or passing or answers)
+
+        answers = await self._spus.ask_each([group_id], self._spus.coordinators, ask)
+        changed: dict[Partition, RefusedError | None] = unless_refused(answers[group_id])
+        return changed
+
+    async def delete(self, group_ids: Sequence[str]) -> dict[str, RefusedError | None]:
+        async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, RefusedError | None]:
+            response = await self._spus.ask(spu_id, DeleteGroupsRequest(list(ids)))
+            return {each.group_id: refusal(each) for each in response.results}
+
+        return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
+
+    # what the leaders of the logs are asked
+
+    async def partitions(self, topics: Sequence[str]) -> dict[str, list[Partition] | RefusedError]:
+        """Of each topic."""
+        answers: dict[str, list[Partition] | RefusedError] = {each: no_such_topic(each) for each in topics}
+        for each in (await self._spus.metadata(topics)).topics if topics else ():
+            if each.name is not None and not each.error_code:
+                answers[each.name] = sorted(Partition(each.name, one.partition_index) for one in each.partitions)
+        return answers
+
+    async def offsets_at(self, partitions: Iterable[Partition], timestamp: int) -> Offsets:
+        """Of the first record that is not older; -1 when there is none. Or EARLIEST and LATEST: where the log begins,
+        and the next offset."""
+
+        async def ask(spu_id: int, wanted: Sequence[Partition]) -> Offsets:
+            topics = [
+                ListOffsetsTopic(topic, [ListOffsetsPartition(number, timestamp=timestamp) for number in numbers])
+                for topic, numbers in _by_topic(wanted)
+            ]
+            response = await self._spus.ask(spu_id, ListOffsetsRequest(replica_id=-1, topics=topics))
+            return {
+                Partition(topic.name, each.partition_index): refusal(each) or each.offset
+                for topic in response.topics
+                for each in topic.partitions
+            }
+
+        return await self._spus.ask_each(partitions, self._leaders, ask)
+
+    async def log_ends(self, partitions: Sequence[Partition]) -> dict[Partition, LogEnds | RefusedError]:
+        starts = await self.offsets_at(partitions, EARLIEST)
+        ends = await self.offsets_at(partitions, LATEST)
+        found: dict[Partition, LogEnds | RefusedError] = {}
+        for partition in partitions:
+            start, end = starts[partition], ends[partition]
+            if isinstance(start, RefusedError):
+                found[partition] = start
+            else:
+                found[partition] = end if isinstance(end, RefusedError) else LogEnds(start, end)
+        return found
+
+    async def timestamps(self, offsets: Mapping[Partition, int]) -> dict[Partition, int | None]:
+        """Of the first record that is not below the offset; None where none was found. One fetch for each partition,
+        since of several in one fetch only the first is sure to bring something."""
+
+        async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, int | RefusedError | None]:
+            return {each: await self._timestamp(spu_id, each, offsets[each]) for each in wanted}
+
+        answers = await self._spus.ask_each(offsets, self._leaders, ask)
+        return {each: None if isinstance(found, RefusedError) else found for each, found in answers.items()}
+
+    async def _timestamp(self, spu_id: int, partition: Partition, offset: int) -> int | RefusedError | None:
+        wanted = FetchPartition(partition.number, fetch_offset=offset, partition_max_bytes=_UNREAD_BYTES_MAX)
+        request = FetchRequest(max_bytes=_UNREAD_BYTES_MAX, topics=[FetchTopic(partition.topic, partitions=[wanted])])
+        response = await self._spus.ask(spu_id, request, _NAMED_FETCHES_MAX)
+        answers = [each for topic in response.responses for each in topic.partitions]
+        refused = refusal(response) or next(filter(None, map(refusal, answers)), None)
+        if refused is not None:
+            return refused
+        return next((first_timestamp(each.records, offset) for each in answers if each.records is not None), None)
+
+    async def _leaders(self, partitions: Sequence[Partition]) -> dict[Partition, int | RefusedError]:
+        return {Partition(*each): where for each, where in (await self._spus.leaders(partitions)).items()}
+
+
+async def _itself(spus: Sequence[int]) -> dict[int, int | RefusedError]:
+    return {each: each for each in spus}
+
+
+def _by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
+    of_topic = groupby(sorted(partitions), key=lambda each: each.topic)
+    return [(topic, [each.number for each in those]) for topic, those in of_topic]

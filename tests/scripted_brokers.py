@@ -1,0 +1,141 @@
+"""Brokers that answer Kafka's requests as a test says, over the simulated network: for what a real one does only in
+passing, such as not being the coordinator any more."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import trio
+from simulation.network import MemoryConnection, MemoryNetwork
+
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
+from tailrace.protocol.compile import decode
+from tailrace.protocol.framing import FrameBuffer
+from tailrace.protocol.headers import decode_request_header, encode_response
+from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
+from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from tailrace.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from tailrace.protocol.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from tailrace.runtime.network import Address, Listener, receive_some, send_all
+
+APIS: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS}
+
+Script = Callable[["ScriptedBroker", Any], Any]
+"""What a broker answers to a request; None: never anything."""
+
+
+@dataclass
+class ScriptedBroker:
+    id: int
+    address: Address
+    script: Script
+    versions: dict[int, tuple[int, int]] = field(
+        default_factory=lambda: {key: (api.min_version, api.max_version) for key, api in API_TABLE.items()}
+    )
+    heard: list[Any] = field(default_factory=list)
+    """In order, but for those that every client begins with."""
+    connections: list[MemoryConnection] = field(default_factory=list)
+    listener: Listener | None = None
+
+    def stop(self) -> None:
+        assert self.listener is not None
+        self.listener.close()
+        for each in self.connections:
+            each.close()
+
+    async def serve(self, connection: MemoryConnection) -> None:
+        frames, buffer = FrameBuffer(1 << 20), memoryview(bytearray(1 << 16))
+        self.connections.append(connection)
+        try:
+            while count := await receive_some(connection, buffer):
+                frames.feed(buffer[:count])
+                while (frame := frames.next_frame()) is not None:
+                    await self._answer(connection, frame)
+        except (OSError, trio.ClosedResourceError):
+            return
+
+    async def _answer(self, connection: MemoryConnection, frame: bytes) -> None:
+        header, position = decode_request_header(memoryview(frame), 0, APIS)
+        key, version = header.api_key, header.api_version
+        request = decode(APIS[key].request, version, frame, position)
+        response: Any = self._versions() if key is ApiKey.API_VERSIONS else self.script(self, request)
+        if key is not ApiKey.API_VERSIONS:
+            self.heard.append(request)
+        if response is None:
+            await trio.sleep_forever()
+        parts: list[Any] = encode_response(key, version, header.correlation_id, response, APIS)
+        await send_all(connection, b"".join(parts))
+
+    def _versions(self) -> ApiVersionsResponse:
+        return ApiVersionsResponse(api_keys=[ApiVersion(key, *each) for key, each in self.versions.items()])
+
+
+@dataclass
+class ScriptedBrokers:
+    network: MemoryNetwork
+    brokers: dict[int, ScriptedBroker]
+    leaders: dict[str, list[int]] = field(default_factory=dict)
+    """Of each topic's partitions; -1: nobody."""
+    coordinator: int = 1
+    """Of all groups."""
+
+    @property
+    def bootstrap(self) -> list[Address]:
+        return [self.brokers[1].address]
+
+    def answer(self, script: Script, broker: ScriptedBroker, request: Any) -> Any:
+        match ApiKey(request.API_KEY) if request.API_KEY in set(ApiKey) else None:
+            case ApiKey.METADATA:
+                return self.metadata([each.name for each in request.topics])
+            case ApiKey.FIND_COORDINATOR:
+                asked = [Coordinator(each, self.coordinator) for each in request.coordinator_keys]
+                return FindCoordinatorResponse(coordinators=asked)
+        return script(broker, request)
+
+    def metadata(self, topics: list[str]) -> MetadataResponse:
+        known = [
+            MetadataResponseBroker(each.id, each.address.host, each.address.port) for each in self.brokers.values()
+        ]
+        found = [
+            MetadataResponseTopic(
+                name=name,
+                partitions=[
+                    MetadataResponsePartition(5 if leader < 0 else 0, number, leader)
+                    for number, leader in enumerate(self.leaders[name])
+                ],
+            )
+            for name in topics
+            if name in self.leaders
+        ]
+        return MetadataResponse(brokers=known, topics=found)
+
+
+@asynccontextmanager
+async def scripted_brokers(script: Script, *ids: int) -> AsyncIterator[ScriptedBrokers]:
+    """They agree about the cluster; the script says the rest."""
+    network = MemoryNetwork()
+    cluster = ScriptedBrokers(network, {})
+
+    async def accept(listener: Listener, broker: ScriptedBroker) -> None:
+        while True:
+            try:
+                connection = await listener.accept()
+            except (OSError, trio.ClosedResourceError):
+                return
+            nursery.start_soon(broker.serve, connection)
+
+    async with trio.open_nursery() as nursery:
+        for each in ids or (1,):
+            address = Address(f"spu-{each}", 9005)
+            broker = ScriptedBroker(each, address, lambda asked, request: cluster.answer(script, asked, request))
+            broker.listener = await network.listen(address)
+            cluster.brokers[each] = broker
+            nursery.start_soon(accept, broker.listener, broker)
+        yield cluster
+        nursery.cancel_scope.cancel()
