@@ -60,7 +60,9 @@ class Producer:
         batches: int,
         pause_seconds: float,
         is_idempotent: bool,
+        keys: int,
     ) -> None:
+        """`keys` is how many different ones there are; none of its records has one if it is 0."""
         self.client = PatientClient(world, name, chance)
         self._leaders = Leaders(self.client, topic, history.partition)
         self.name = name
@@ -70,6 +72,7 @@ class Producer:
         self._batches_left = batches
         self._pause_seconds = pause_seconds
         self._is_idempotent = is_idempotent
+        self._keys = keys
         self._producer_id = -1
         self._count = 0
         self._pending: list[_Batch] = []
@@ -120,11 +123,12 @@ class Producer:
         first = self._count
         self._count += count
         values = tuple(b"%s/%d" % (self.name.encode(), number) for number in range(first, first + count))
-        for number, value in enumerate(values, first):
-            self._history.on_sent(value, Sent(self.name, number, self._is_idempotent))
+        keys = [b"%d" % self._chance.randrange(self._keys) if self._keys else None for _ in values]
+        for number, (key, value) in enumerate(zip(keys, values, strict=True), first):
+            self._history.on_sent(value, Sent(self.name, number, self._is_idempotent, key))
         now_ms = self._clock.now_ms()
         data = build_batch(
-            [Record(offset, now_ms, None, value) for offset, value in enumerate(values)],
+            [Record(offset, now_ms, key, value) for offset, (key, value) in enumerate(zip(keys, values, strict=True))],
             producer_id=self._producer_id,
             producer_epoch=0 if self._is_idempotent else -1,
             base_sequence=first if self._is_idempotent else -1,

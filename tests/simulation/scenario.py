@@ -43,6 +43,10 @@ class Scenario:
         return "1" in (self.topic.get("flush.messages"), self.broker.get("log.flush.interval.messages"))
 
     @property
+    def is_compacted(self) -> bool:
+        return self.topic.get("cleanup.policy") == "compact"
+
+    @property
     def replica_count(self) -> int:
         """Of all partitions."""
         offsets = int(self.broker["offsets.topic.num.partitions"]) if self.groups else 0
@@ -75,6 +79,11 @@ def scenario_of(
         topic["lrs.max.lag.ms"] = str(chance.choice((400, 1000, 3000)))
     if chance.random() < 0.3:
         topic["lrs.max.lag.records"] = str(chance.choice((3, 30)))
+    broker = {}
+    cleaning = random_of(seed, "cleaning")
+    if cleaning.random() < 0.25:
+        topic["cleanup.policy"] = "compact"
+        broker = _compacting(cleaning)
     return Scenario(
         seed,
         policy,
@@ -83,6 +92,7 @@ def scenario_of(
         scs=chance.choice((1, 1, 2)),
         partitions=partitions,
         topic=topic,
+        broker=broker,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),
@@ -118,12 +128,7 @@ def group_scenario_of(
     if chance.random() < 0.25:
         broker["log.flush.interval.messages"] = "1"
     if chance.random() < 0.7:
-        broker |= {
-            "log.cleaner.backoff.ms": str(chance.choice((100, 500))),
-            "log.cleaner.max.compaction.lag.ms": str(chance.choice((200, 1000))),
-            "log.cleaner.min.cleanable.ratio": str(chance.choice((0.01, 0.3))),
-            "log.cleaner.delete.retention.ms": str(chance.choice((0, 0, 1000))),
-        }
+        broker |= _compacting(chance)
     return Scenario(
         seed,
         policy,
@@ -141,6 +146,16 @@ def group_scenario_of(
         timeouts=timeouts,
         faults=_planned(seed, GROUP_CATALOGUE, faults, chance.choice((2, 5, 8))),
     )
+
+
+def _compacting(chance: Random) -> dict[str, str]:
+    """All the time, in segments that soon end."""
+    return {
+        "log.cleaner.backoff.ms": str(chance.choice((100, 500))),
+        "log.cleaner.max.compaction.lag.ms": str(chance.choice((200, 1000))),
+        "log.cleaner.min.cleanable.ratio": str(chance.choice((0.01, 0.3))),
+        "log.cleaner.delete.retention.ms": str(chance.choice((0, 0, 1000))),
+    }
 
 
 def kinds_of(chance: Random) -> tuple[str, ...]:

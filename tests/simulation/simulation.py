@@ -26,6 +26,8 @@ from .scenario import FAULTS_END, Scenario
 from .world import DATA_DIRECTORY, Machine, Print, World
 
 TOPIC = "orders"
+KEYS = 5
+"""Of records, where logs are compacted."""
 LOOK_SECONDS = 0.04
 CREATION_SECONDS_MAX = 20.0
 SETTLE_SECONDS_MAX = 60.0
@@ -148,6 +150,7 @@ class _Run:
                     batches=scenario.batches,
                     pause_seconds=FAULTS_END / scenario.batches,
                     is_idempotent=is_idempotent,
+                    keys=KEYS if scenario.is_compacted else 0,
                 )
                 self.producers.append(producer)
                 nursery.start_soon(producer.run)

@@ -89,3 +89,19 @@ def test_what_consumers_are_told_of_ends_does_not_go_back() -> None:
         history.on_log_end("one", 4)
     with pytest.raises(HistoryError, match="truncation"):
         history.on_truncation("one", "epoch 1 ended at 3")
+
+
+def test_what_a_later_record_supersedes_may_be_gone() -> None:
+    def history() -> PartitionHistory:
+        made = PartitionHistory(0)
+        for number, (key, value) in enumerate([(b"k", b"a"), (b"l", b"b"), (b"k", b"c")]):
+            made.on_sent(value, Sent("p", number, True, key))
+            made.on_acknowledged(value, number)
+        return made
+
+    history().check_final([Read(1, b"b"), Read(2, b"c")])
+    for log in ([Read(2, b"c")], [Read(0, b"a"), Read(1, b"b")]):
+        with pytest.raises(HistoryError, match="in the end there is None"):
+            history().check_final(log)
+    with pytest.raises(HistoryError, match="in the end there is"):
+        history().check_final([Read(0, b"c"), Read(1, b"b")])
