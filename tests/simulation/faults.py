@@ -170,7 +170,9 @@ async def jump_clock(context: FaultContext, fault: Fault) -> None:
     """Of the wall, for good."""
     machines = [*context.world.spus.values(), *context.world.scs.values()]
     machine = machines[fault.target % len(machines)]
-    machine.clock.skew_ms += Random(fault.seed).choice((-3_600_000, -5_000, 5_000, 3_600_000))
+    skew_ms = machine.clock.skew_ms + Random(fault.seed).choice((-3_000_000, -5_000, 5_000, 3_000_000))
+    # Less than an hour: a broker rightly refuses records that are made so far in its future.
+    machine.clock.skew_ms = max(-3_100_000, min(skew_ms, 3_100_000))
 
 
 # the network
