@@ -211,6 +211,8 @@ class PeerLink:
                 ):
                     self._unsent.set()
                     break
+                if not self._queue:
+                    break
             if self._outbox.sent_bytes > sent_before:
                 self._has_spoken = True
         except OSError as error:

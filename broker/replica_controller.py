@@ -15,7 +15,7 @@ import trio
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, SpuId
-from tailrace.protocol.record_batch import read_header
+from tailrace.protocol.record_batch import BatchHeader, read_header
 
 from .follower_controller import FollowerController
 from .leader_controller import LeaderController, MissingEntriesError
@@ -103,6 +103,9 @@ class ReplicaController:
             self._keep(partial(_on_message, spu, from_leader, message), received)
         elif self._role is not None:
             self._hear(partial(_on_message, spu, from_leader, message), received)
+
+    def on_batch(self, header: BatchHeader) -> None:
+        self.entries.on_batch(header)
 
     def on_appended(self) -> None:
         """A producer's batches; or what the role appended itself, or the one before it in this turn."""

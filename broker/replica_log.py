@@ -51,6 +51,11 @@ class LogOfEntries:
             return iter(newest[bisect_right(newest, start, key=_by_end) : bisect_left(newest, end, key=_by_base)])
         return self._read(start, end)
 
+    def on_batch(self, header: BatchHeader) -> None:
+        """A batch that recovery did not write was appended: what it is need not be read again."""
+        if self._newest_end == header.base_offset:
+            self.on_appended((entry_of(header),))
+
     def on_appended(self, entries: Sequence[Entry]) -> None:
         newest = self._newest
         newest.extend(entries)

@@ -43,6 +43,9 @@ class Replication(Protocol):
 
     def on_spec(self) -> None: ...
 
+    def on_batch(self, header: BatchHeader) -> None:
+        """A producer's batch was appended, with this header."""
+
     def on_appended(self) -> None:
         """Called once a turn."""
 
@@ -231,6 +234,8 @@ class Replica:
             raise self.storage_error() from error
         if self._commits_at_append:
             self.high_watermark = self.log.log_end
+        elif self.replication is not None:
+            self.replication.on_batch(header)
 
     def on_advanced(self) -> None:
         """More is readable or durable than before: lets acknowledgements and fetches go."""

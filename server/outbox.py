@@ -46,6 +46,8 @@ class Outbox:
     def collect(self) -> bool:
         """Moves answers whose turn has come to the send queue; says whether anything is there to send."""
         line = self._line
+        if not line or line[0].parts is None:
+            return bool(self._parts)
         small: list[Buffer] = []
         while line:
             parts = line[0].parts

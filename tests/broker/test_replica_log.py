@@ -42,6 +42,29 @@ def test_what_is_appended_behind_its_back_is_found() -> None:
         assert list(entries.entries(start, log.log_end)) == appended[start:]
 
 
+def test_a_batch_that_is_told_of_is_not_read_again() -> None:
+    log = new_log()
+    entries = LogOfEntries(log)
+    first, second = (batch(b"%d" % number, b"x") for number in range(2))
+    appended = []
+    for data in (first, second):
+        appended.append(append(log, data))
+        header = read_header(log.read_batches(appended[-1].base, log.log_end)[0].read())
+        header.crc += 1  # as nobody would read it
+        entries.on_batch(header)
+    found = list(entries.entries(0, 4))
+    assert [entry.content - 1 for entry in found] == [entry.content for entry in appended]
+    assert [(entry.base, entry.end, entry.size) for entry in found] == [(e.base, e.end, e.size) for e in appended]
+
+
+def test_a_batch_behind_others_that_were_not_told_of_is_read_with_them() -> None:
+    log = new_log()
+    entries = LogOfEntries(log)
+    appended = [append(log, batch(b"a")), append(log, batch(b"b"))]
+    entries.on_batch(read_header(log.read_batches(1, 2)[0].read()))
+    assert list(entries.entries(0, 2)) == appended
+
+
 async def test_what_was_cut_is_seen_no_more() -> None:
     log = new_log()
     entries = LogOfEntries(log)

@@ -1,19 +1,20 @@
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 from uuid import UUID
 
 import pytest
 from simulation.files import SimulatedFiles
 from spus import batch
 
-from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replicas import Replica, Replicas, Replication
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
-from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.protocol.record_batch import BatchHeader, read_header, stamp
 from tailrace.storage.log import Log
 
 HERE, ELSEWHERE = SpuId(1), SpuId(2)
@@ -160,6 +161,20 @@ def test_acknowledgements_go_as_far_as_the_high_watermark() -> None:
     _append(replica, b"c")
     replica.on_advanced()
     assert (first.heard, second.heard) == (["acknowledged"], ["acknowledged"])
+
+
+def test_replication_is_told_of_each_batch() -> None:
+    (replica,) = _World().add(_topic(leader=ELSEWHERE))
+    told: list[int] = []
+
+    class Role:
+        def on_batch(self, header: BatchHeader) -> None:
+            told.append(header.base_offset)
+
+    replica.replication = cast(Replication, Role())
+    _append(replica, b"a", b"b")
+    _append(replica, b"c")
+    assert told == [0, 2]
 
 
 def test_all_answers_are_prepared_before_one_is_sent() -> None:
