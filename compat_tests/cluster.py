@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -106,19 +107,21 @@ class Server:
 
 
 class Tailrace:
-    """`tailrace up`, with one SPU."""
+    """`tailrace up`, with one SPU. `settings` are Kafka's, for brokers."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.bootstrap = "127.0.0.1:0"
         self.data = directory / "data"
         self._server = Server(directory, "up", READY_LINE)
+        self._settings = [f"--set={name}={value}" for name, value in (settings or {}).items()]
 
     @property
     def pid(self) -> int:
         return self._server.pid
 
     def command(self) -> list[str]:
-        return tailrace("up", "--data", str(self.data), "--public", self.bootstrap, *FREE_PORTS)
+        where = ("--data", str(self.data), "--public", self.bootstrap)
+        return tailrace("up", *where, *FREE_PORTS, *self._settings)
 
     def start(self) -> None:
         self.bootstrap = self._server.start(self.command())[1]

@@ -1,6 +1,10 @@
 """Kafka's own command-line tools, run by class from the jars: there are no shell scripts on Maven."""
 
 import subprocess
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
 
 from peer.apache_kafka import SHORT_LIVED, logging_option
 from peer.jars import class_path, java
@@ -11,9 +15,11 @@ CLASSES = {
     "configs": "kafka.admin.ConfigCommand",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "groups": "org.apache.kafka.tools.GroupsCommand",
     "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "log-dirs": "org.apache.kafka.tools.LogDirsCommand",
     "producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
@@ -34,3 +40,43 @@ def run_tool(name: str, *arguments: str, standard_input: str = "", jvm: tuple[st
     if done.returncode != 0:
         raise ToolFailed(done.stdout + done.stderr)
     return done.stdout
+
+
+class JavaConsumer:
+    """The console consumer as a member of a group, for as long as the `with` lasts."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str, properties: Mapping[str, str] | None = None) -> None:
+        given = {"auto.offset.reset": "earliest", "heartbeat.interval.ms": "300"} | dict(properties or {})
+        if given.get("group.protocol") == "consumer":
+            del given["heartbeat.interval.ms"]  # which is the broker's there
+        words = [word for name, value in given.items() for word in ("--command-property", f"{name}={value}")]
+        command = [
+            *(java(), *SHORT_LIVED, logging_option(), "-cp", class_path(), CLASSES["console-consumer"]),
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--group", group, *words),
+        ]
+        self.values: list[str] = []
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.values.append(line.rstrip("\n"))
+
+    def leave(self) -> None:
+        self._process.terminate()
+        self._process.wait(SECONDS_MAX)
+        self._reader.join(SECONDS_MAX)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.kill()

@@ -1,0 +1,112 @@
+"""A broker that misses members soon, members that end with the test, and a way to fill topics."""
+
+import itertools
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from clients.librdkafka import produce
+from cluster import Broker, Tailrace
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from groups.members import FLAVOURS, Flavour, Member
+from kafka import KafkaAdminClient
+from peer.apache_kafka import ApacheKafka
+
+# Clients of the classic protocol say themselves how long their sessions last; for the others the broker does.
+SETTINGS = {
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "5000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+Fill = Callable[..., set[str]]
+
+
+def start_broker(request: pytest.FixtureRequest, directory: Path) -> Broker:
+    is_original = request.config.getoption("--broker") == "apache-kafka"
+    kind = ApacheKafka if is_original else Tailrace
+    broker: Broker = kind(directory, settings=SETTINGS)
+    broker.start()
+    return broker
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if given := request.config.getoption("--bootstrap"):
+        yield given
+        return
+    broker = start_broker(request, tmp_path_factory.mktemp("broker"))
+    try:
+        yield broker.bootstrap
+    finally:
+        status = broker.stop()
+    assert status == 0, f"the broker ended with status {status}"
+
+
+@pytest.fixture
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    private = start_broker(request, tmp_path)
+    try:
+        yield private
+    finally:
+        private.kill()
+
+
+@pytest.fixture(params=FLAVOURS, ids=str)
+def flavour(request: pytest.FixtureRequest) -> Flavour:
+    chosen: Flavour = request.param
+    return chosen
+
+
+@pytest.fixture
+def group() -> str:
+    """Nobody else's."""
+    return f"group-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def start_member(bootstrap: str, group: str) -> Iterator[Callable[..., Member]]:
+    """A function that starts members, as `Member` takes them, of the test's group unless another one is named."""
+    members: list[Member] = []
+
+    def start(flavour: Flavour, topics: str | tuple[str, ...] = (), **more: object) -> Member:
+        wanted = {"bootstrap": bootstrap, "group": group, "name": f"member-{len(members) + 1}"} | more
+        topics = (topics,) if isinstance(topics, str) else topics
+        members.append(Member(flavour, topics=topics, **wanted))  # type: ignore[arg-type]
+        return members[-1]
+
+    yield start
+    for member in members:
+        member.kill()
+
+
+@pytest.fixture
+def fill(bootstrap: str) -> Fill:
+    """`fill(topic, 100, partitions=4)` sends so many records to each; it returns their values, all different."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+    numbers = itertools.count()
+
+    def send(topic: str, count: int, partitions: int = 1) -> set[str]:
+        values = set()
+        for partition in range(partitions):
+            some = [f"{topic}-{partition}-{next(numbers)}" for _ in range(count)]
+            produce(producer, topic, [value.encode() for value in some], partition=partition)
+            values |= set(some)
+        return values
+
+    return send
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> Iterator[KafkaAdminClient]:
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def librdkafka_admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})

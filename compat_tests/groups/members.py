@@ -1,0 +1,203 @@
+"""Members of consumer groups, each a process of its own, and what is to be true of all of a group together."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from waiting import wait_until
+
+PROGRAM = Path(__file__).with_name("member_process.py")
+PATIENCE_SECONDS = 40
+Place = tuple[str, int]
+"""A topic and the number of a partition."""
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """Which client, and which way of assigning partitions: each group is of one."""
+
+    client: str
+    assignor: str
+
+    def __str__(self) -> str:
+        return f"{self.client}-{self.assignor}"
+
+    @property
+    def is_cooperative(self) -> bool:
+        """A partition that stays with its member is not taken away in between."""
+        return self.client == "confluent-consumer" or self.assignor == "cooperative-sticky"
+
+
+FLAVOURS = [
+    Flavour("kafka-python", "range"),
+    Flavour("kafka-python", "roundrobin"),
+    Flavour("kafka-python", "sticky"),
+    Flavour("kafka-python", "cooperative-sticky"),
+    Flavour("aiokafka", "range"),
+    Flavour("aiokafka", "roundrobin"),
+    Flavour("aiokafka", "sticky"),
+    Flavour("confluent", "range"),
+    Flavour("confluent", "roundrobin"),
+    Flavour("confluent", "cooperative-sticky"),
+    Flavour("confluent-consumer", "uniform"),
+    Flavour("confluent-consumer", "range"),
+]
+ONE_OF_EACH_CLIENT = [FLAVOURS[0], FLAVOURS[4], FLAVOURS[7], FLAVOURS[10]]
+
+
+class Member:
+    """Works from when it is made until it leaves or dies."""
+
+    def __init__(
+        self,
+        flavour: Flavour,
+        bootstrap: str,
+        group: str,
+        topics: Sequence[str] = (),
+        name: str = "member",
+        pattern: str | None = None,
+        instance: str | None = None,
+        session_ms: int = 6000,
+        heartbeat_ms: int = 300,
+        max_poll_ms: int = 60_000,
+        metadata_ms: int = 300_000,
+        records_per_poll: int = 500,
+        commit: str = "each",
+        auto_commit_ms: int = 300,
+    ) -> None:
+        """`commit` is after `each` poll, `auto` or `none`."""
+        role = {
+            "client": flavour.client,
+            "assignor": flavour.assignor,
+            "bootstrap": bootstrap,
+            "group": group,
+            "topics": list(topics),
+            "name": name,
+            "pattern": pattern,
+            "instance": instance,
+            "session_ms": session_ms,
+            "heartbeat_ms": heartbeat_ms,
+            "max_poll_ms": max_poll_ms,
+            "metadata_ms": metadata_ms,
+            "records_per_poll": records_per_poll,
+            "commit": commit,
+            "auto_commit_ms": auto_commit_ms,
+        }
+        self.name = name
+        self.assigned: frozenset[Place] = frozenset()
+        """What it believes to be its own."""
+        self.changes: list[tuple[str, frozenset[Place]]] = []
+        """What it was `assigned`, what was `revoked` or `lost`, in order."""
+        self.values: list[str] = []
+        self.committed: dict[Place, int] = {}
+        """The last that was acknowledged."""
+        self.errors: list[str] = []
+        self.failed_commits: list[str] = []
+        self.is_resting = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(PROGRAM)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._tell(json.dumps(role))
+
+    def rest(self) -> None:
+        """It polls no more, and stays connected."""
+        self._tell("rest")
+        wait_until(lambda: self.is_resting, PATIENCE_SECONDS, f"{self.name} rests")
+
+    def work(self) -> None:
+        self.is_resting = False
+        self._tell("work")
+
+    def leave(self) -> None:
+        assert self._process.stdin is not None
+        if not self._process.stdin.closed:
+            self._process.stdin.close()
+        self._process.wait(PATIENCE_SECONDS)
+        self._reader.join(PATIENCE_SECONDS)
+
+    def kill(self) -> None:
+        """Without a word to anybody."""
+        self._process.kill()
+        self._process.wait()
+        self._reader.join(PATIENCE_SECONDS)
+
+    def freeze(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def wait_for_values(self, values: Iterable[str]) -> None:
+        wanted = set(values)
+        wait_until(lambda: wanted <= set(self.values), PATIENCE_SECONDS, f"{self.name} has read what it should")
+
+    def _tell(self, order: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(order + "\n")
+        self._process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._learn(json.loads(line))
+
+    def _learn(self, told: dict[str, Any]) -> None:
+        match told["event"]:
+            case "assigned" | "revoked" | "lost" as what:
+                some = frozenset((topic, partition) for topic, partition in told["partitions"])
+                self.changes.append((what, some))
+                self.assigned = self.assigned | some if what == "assigned" else self.assigned - some
+            case "records":
+                self.values += [value for _, _, _, value in told["records"]]
+            case "committed":
+                self.committed |= {(topic, partition): offset for topic, partition, offset in told["offsets"]}
+            case "commit failed":
+                self.failed_commits.append(told["text"])
+            case "error":
+                self.errors.append(told["text"])
+            case "resting":
+                self.is_resting = True
+
+
+def wait_until_shared(members: Sequence[Member], wanted: Iterable[Place], seconds: float = PATIENCE_SECONDS) -> None:
+    """Until each of these has one owner among the members, and each member owns something."""
+    places = frozenset(wanted)
+
+    def are_shared() -> bool:
+        owned = [member.assigned for member in members]
+        return all(owned) and sum(map(len, owned)) == len(places) and frozenset().union(*owned) == places
+
+    try:
+        wait_until(are_shared, seconds)
+    except AssertionError:
+        shown = {member.name: (sorted(member.assigned), member.errors) for member in members}
+        raise AssertionError(f"not shared within {seconds} s: {shown}") from None
+
+
+def wait_until_read(members: Iterable[Member], values: Iterable[str]) -> None:
+    """Until every value was read by one of them at least."""
+    everybody, wanted = list(members), set(values)
+
+    def missing() -> set[str]:
+        return wanted - {value for member in everybody for value in member.values}
+
+    try:
+        wait_until(lambda: not missing(), PATIENCE_SECONDS)
+    except AssertionError:
+        raise AssertionError(f"nobody has read {sorted(missing())[:20]} of {len(wanted)}") from None
