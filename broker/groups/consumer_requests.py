@@ -4,7 +4,7 @@ A member does everything with its heartbeat: it joins, says what it subscribes t
 it shall have, and leaves.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
@@ -44,6 +44,15 @@ from .subscriptions import TopicPatterns
 if TYPE_CHECKING:
     from .coordinator import Coordinator
 
+ConsumerKey: TypeAlias = (
+    ConsumerGroupMetadataKey
+    | ConsumerGroupPartitionMetadataKey
+    | ConsumerGroupRegularExpressionKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+)
 SOON_MS_MIN = 500
 SOON_MS_PER_MEMBER = 20
 """How soon members are to ask again while their group has not settled: so that nobody waits long for what others give
@@ -51,15 +60,7 @@ up, and the coordinator is not asked more often by large groups than by small on
 
 
 class ConsumerRequests:
-    KEYS: tuple[type[Any], ...] = (
-        ConsumerGroupMetadataKey,
-        ConsumerGroupPartitionMetadataKey,
-        ConsumerGroupRegularExpressionKey,
-        ConsumerGroupMemberMetadataKey,
-        ConsumerGroupTargetAssignmentMetadataKey,
-        ConsumerGroupTargetAssignmentMemberKey,
-        ConsumerGroupCurrentMemberAssignmentKey,
-    )
+    KEYS: tuple[type[Any], ...] = get_args(ConsumerKey)
     """Of the records that are kept here."""
 
     def __init__(self, coordinator: "Coordinator") -> None:
@@ -69,6 +70,7 @@ class ConsumerRequests:
     # the log
 
     def replay(self, record: GroupRecord) -> None:
+        assert isinstance(record.key, ConsumerKey)
         group_id = record.key.group_id
         group = self._coordinator.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
@@ -116,8 +118,8 @@ class ConsumerRequests:
         check_room(group, member_id, settings)
         replaced = self._check_member(group, member_id, request, owned)
 
+        self._put(group)
         change = self._change(group, moment)
-        self._coordinator.groups[group.group_id] = group
         if replaced is not None:
             change.replace_static(replaced, member_id)
         known = group.members.get(member_id)
@@ -148,9 +150,18 @@ class ConsumerRequests:
         group = self._coordinator.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group
-        if group is None and create:
+        if create and (group is None or group.is_empty):
             return self._new_group(group_id)
         raise _no_such_group(group_id)
+
+    def _put(self, group: ConsumerGroup) -> None:
+        """In the place of a classic group that is empty."""
+        replaced = self._coordinator.groups.get(group.group_id)
+        if replaced is not group:
+            if replaced is not None:
+                for record in replaced.tombstones():
+                    self._coordinator.ready.append(record)
+            self._coordinator.on_group_replaced(group)
 
     def _check_member(
         self,

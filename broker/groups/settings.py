@@ -14,6 +14,8 @@ class GroupSettings:
     initial_rebalance_delay_ms: int = 3_000
     offset_metadata_bytes_max: int = 4096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
+    offsets_check_interval_ms: int = 600_000
+    """The same for all groups."""
 
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000

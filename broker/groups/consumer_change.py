@@ -1,0 +1,197 @@
+"""One change of a consumer group: records are written, and the group becomes what they say.
+
+Whatever happens to a member takes the same four steps, and each writes only what is different afterwards: what the
+member said is stored; the epoch rises if that, or the topics, are others than before; when the epoch has risen, new
+targets are made; and the member goes on towards its own.
+"""
+
+from dataclasses import dataclass, replace
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import TopicSpec
+from tailrace.protocol.ids import TopicId
+
+from .assignments import NO_PARTITIONS, Partitions
+from .assignor import Subscriber
+from .assignors import ASSIGNORS
+from .consumer_group import ConsumerGroup
+from .consumer_member import LEFT_FOR_NOW, ConsumerMember, CurrentAssignment, MemberState, Profile
+from .consumer_records import (
+    current_record,
+    epoch_record,
+    member_tombstones,
+    pattern_record,
+    pattern_tombstone,
+    profile_record,
+    target_epoch_record,
+    target_record,
+)
+from .moment import Moment
+from .ready import Ready
+from .rebalances import Rebalance
+from .reconciliation import reconcile
+from .records import GroupRecord
+from .settings import GroupSettings
+from .subscriptions import TopicPatterns, existing, fingerprint
+
+FIRST_EPOCH = 1
+"""Of a group that has nothing to share out yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerChange:
+    group: ConsumerGroup
+    settings: GroupSettings
+    cluster: Cluster
+    patterns: TopicPatterns
+    ready: Ready
+    moment: Moment
+
+    def write(self, record: GroupRecord) -> None:
+        self.ready.append(record)
+        self.group.apply(record)
+
+    # members
+
+    def say(self, member_id: str, profile: Profile) -> bool:
+        """Stores what a member, perhaps a new one, says of itself. Whether it subscribes otherwise than before."""
+        member = self.group.members.get(member_id)
+        before = member.profile if member is not None else Profile()
+        if member is None or profile != before:
+            self.write(profile_record(self.group.group_id, member_id, profile))
+        return not profile.subscribes_as(before)
+
+    def replace_static(self, old: ConsumerMember, member_id: str) -> None:
+        """The instance has come back under another member id: it has what it had, and its old id is nobody's."""
+        group_id = self.group.group_id
+        target = self.group.targets.get(old.member_id, NO_PARTITIONS)
+        current = replace(old.current, epoch=0, previous_epoch=0)
+        for record in member_tombstones(group_id, old.member_id):
+            self.write(record)
+        self.write(profile_record(group_id, member_id, old.profile))
+        self.write(target_record(group_id, member_id, target))
+        self.write(current_record(group_id, member_id, current))
+
+    def rest(self, member: ConsumerMember) -> None:
+        """A static member has left for now: it keeps what it has, but for what it was to give up."""
+        self._set_current(member, replace(member.current, epoch=LEFT_FOR_NOW, state=MemberState.STABLE, revoking={}))
+
+    def remove(self, member: ConsumerMember, why: str) -> None:
+        """`why` follows the name: "left"."""
+        participant = member.participant
+        if self.group.rebalances:
+            self.group.rebalances[-1].on_departure(participant, why, self.moment.now)
+        for record in member_tombstones(self.group.group_id, member.member_id):
+            self.write(record)
+        self.follow_topics(changed=True, cause=f"{participant.name} {why}")
+
+    def advance(self, member: ConsumerMember, owned: Partitions | None, *, changed: bool, cause: str) -> None:
+        """Takes the member as far as it can go now. `changed`: it subscribes otherwise than before."""
+        group = self.group
+        if changed or group.epoch == 0 or group.topics_version != self.cluster.topics_version:
+            self.follow_topics(changed=changed, cause=cause)
+        if group.epoch > group.target_epoch and self._may_assign():
+            self.assign()
+        if not changed and member.current.is_reconciled_to(group.target_epoch):
+            return
+        target = group.targets.get(member.member_id, NO_PARTITIONS)
+        if group.epoch > group.target_epoch:  # made for another subscription, perhaps
+            topics = self._topic_ids(member.profile)
+            target = frozenset(partition for partition in target if partition.topic_id in topics)
+        self._set_current(
+            member,
+            reconcile(
+                member.current,
+                target=target,
+                target_epoch=group.target_epoch,
+                owned=owned,
+                is_free=lambda partition: group.is_free_for(member.member_id, partition),
+            ),
+        )
+
+    # the group
+
+    def follow_topics(self, *, changed: bool, cause: str) -> None:
+        """The epoch rises if the group has changed, or the topics that it subscribes to."""
+        group = self.group
+        group.topics_version = self.cluster.topics_version
+        for pattern in group.patterns_subscribed:
+            names = self.patterns.matches(pattern)
+            if names != group.patterns.get(pattern):
+                version = self.cluster.topics_version
+                self.write(pattern_record(group.group_id, pattern, names, version, self.moment.now_ms))
+        for pattern in group.patterns.keys() - group.patterns_subscribed.keys():
+            self.write(pattern_tombstone(group.group_id, pattern))
+        metadata_hash = fingerprint(self._topics(group.subscribed_topics()))
+        if not changed and metadata_hash != group.metadata_hash:
+            changed, cause = True, "the topics it subscribes to have changed"
+        if changed or not group.epoch:
+            self.write(epoch_record(group.group_id, max(group.epoch, FIRST_EPOCH) + changed, metadata_hash))
+            self._begin_rebalance(cause)
+
+    def assign(self) -> None:
+        """Makes the targets for the epoch that the group has now."""
+        group = self.group
+        subscribers = []
+        topic_ids: dict[tuple[frozenset[str], str], frozenset[TopicId]] = {}
+        for member in group.members.values():
+            subscription = member.profile.topic_names, member.profile.topic_pattern
+            if subscription not in topic_ids:
+                topic_ids[subscription] = self._topic_ids(member.profile)
+            target = group.targets.get(member.member_id, NO_PARTITIONS)
+            subscribers.append(
+                Subscriber(member.member_id, topic_ids[subscription], target, member.profile.instance_id)
+            )
+        counts = {topic.id: len(topic.partitions) for topic in self._topics(group.subscribed_topics())}
+        assignor = ASSIGNORS[group.most_wished_assignor(self.settings.consumer_assignors)]
+        for member_id, target in assignor(subscribers, counts).items():
+            if target != group.targets.get(member_id):
+                self.write(target_record(group.group_id, member_id, target))
+        self.write(target_epoch_record(group.group_id, group.epoch, self.moment.now_ms))
+        if group.rebalances:
+            group.rebalances[-1].generation = group.epoch
+
+    def _may_assign(self) -> bool:
+        """Many members that come at about the same time cost few assignments; one that is alone waits for nobody."""
+        since_ms = self.moment.now_ms - self.group.target_made_ms
+        return len(self.group.members) == 1 or not 0 <= since_ms < self.settings.consumer_assignment_interval_ms
+
+    def _topics(self, names: frozenset[str]) -> list[TopicSpec]:
+        return existing(names, self.cluster.topics)
+
+    def _topic_ids(self, profile: Profile) -> frozenset[TopicId]:
+        return frozenset(topic.id for topic in self._topics(self.group.topic_names_of(profile)))
+
+    # one member
+
+    def _set_current(self, member: ConsumerMember, current: CurrentAssignment) -> None:
+        group = self.group
+        if current == member.current:
+            return
+        self.write(current_record(group.group_id, member.member_id, current))
+        if current.state is MemberState.UNREVOKED_PARTITIONS and member.profile.classic is None:
+            seconds = max(member.profile.rebalance_timeout_ms, 0) / 1000
+            group.revocations.begin(member.member_id, self.moment.now + seconds)
+        else:
+            group.revocations.stop(member.member_id)
+        if current.is_reconciled_to(group.target_epoch):
+            self._on_arrival(member)
+
+    # what people are told
+
+    def _begin_rebalance(self, cause: str) -> None:
+        """Or goes on with the one for which there are no targets yet: the next targets are for all its causes."""
+        expected = {member.member_id: member.participant for member in self.group.members.values()}
+        rebalances = self.group.rebalances
+        if rebalances and rebalances[-1].generation is None:
+            rebalances[-1].expected = expected
+        else:
+            rebalances.append(Rebalance(cause, self.moment.now, self.moment.now_ms, expected))
+
+    def _on_arrival(self, member: ConsumerMember) -> None:
+        rebalance = self.group.rebalances[-1] if self.group.rebalances else None
+        if rebalance is None or rebalance.generation != self.group.target_epoch or rebalance.ended_ms is not None:
+            return
+        rebalance.on_arrival(member.participant, self.moment.now)
+        if not self.group.unreconciled:
+            rebalance.ended_ms = self.moment.now_ms

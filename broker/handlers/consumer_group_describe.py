@@ -1,0 +1,49 @@
+"""ConsumerGroupDescribe, versions 0–1: KIP-848 groups with their members, what these have and what they shall have.
+
+v1 tells which members speak the classic protocol. Every client may do everything with a group, as long as there are no
+access rules.
+"""
+
+from typing import TYPE_CHECKING
+
+from tailrace.broker.groups.coordinator import Coordinator
+from tailrace.broker.groups.moment import Moment
+from tailrace.broker.groups.ready import Waiter
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedGroup,
+)
+from tailrace.server.request_context import RequestContext
+
+from .describe_groups import GROUP_OPERATIONS
+from .group_answers import Gathering
+
+if TYPE_CHECKING:
+    from tailrace.broker.spu import Spu
+
+
+def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupDescribeRequest) -> None:
+    def response(described: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
+        if request.include_authorized_operations:
+            for group in described:
+                if group.error_code == ErrorCode.NONE:
+                    group.authorized_operations = GROUP_OPERATIONS
+        return ConsumerGroupDescribeResponse(groups=described)
+
+    gathering = Gathering(context, response)
+    for group_id in request.group_ids:
+        _describe(spu, group_id, gathering)
+    gathering.start()
+
+
+def _describe(spu: "Spu", group_id: str, gathering: Gathering) -> None:
+    def refused(error: KafkaError) -> DescribedGroup:
+        return DescribedGroup(error_code=error.code, error_message=error.message or None, group_id=group_id)
+
+    def call(coordinator: Coordinator, moment: Moment) -> None:
+        coordinator.ready.answer(waiter, coordinator.consumer.describe(group_id))
+
+    waiter: Waiter = gathering.part(refused)
+    spu.groups.read(group_id, waiter, call)
