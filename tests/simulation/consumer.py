@@ -25,6 +25,8 @@ FETCH_VERSION = 12
 LIST_OFFSETS_VERSION = 6
 OFFSET_FOR_LEADER_EPOCH_VERSION = 4
 LATEST = -1
+EARLIEST = -2
+UNKNOWN_END = 1 << 62
 WAIT_MS = 250
 RETRIABLE = frozenset(
     {
@@ -107,20 +109,29 @@ class Consumer:
         answered = response.topics[0].partitions[0]
         self._check_code(answered.error_code)
         if answered.end_offset < self.position.offset:
-            self._history.on_truncation(
-                self.name,
+            self._on_truncation(
                 f"epoch {self.position.epoch}, read to {self.position.offset}, is answered by the leader of epoch "
                 f"{leader.epoch} with epoch {answered.leader_epoch} and end {answered.end_offset}",
             )
         self._validated_epoch = leader.epoch
 
     async def _look_for_end(self, client: WireClient, leader: Leader) -> None:
-        partition = ListOffsetsPartition(self._leaders.partition, leader.epoch, LATEST)
+        self._history.on_log_end(self.name, await self._list_offset(client, leader, LATEST))
+
+    async def _look_for_start(self, client: WireClient, leader: Leader) -> None:
+        """What it would read next has been deleted."""
+        self.position = Position(await self._list_offset(client, leader, EARLIEST), -1)
+        if self.position.offset > self._history.deleted_end:
+            self._history.on_truncation(self.name, f"the log starts at {self.position.offset}, which nobody asked for")
+
+    async def _list_offset(self, client: WireClient, leader: Leader, timestamp: int) -> int:
+        partition = ListOffsetsPartition(self._leaders.partition, leader.epoch, timestamp)
         request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(self._leaders.topic, [partition])])
         response = await self.client.ask(client, ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, request)
         answered = response.topics[0].partitions[0]
         self._check_code(answered.error_code)
-        self._history.on_log_end(self.name, answered.offset)
+        offset: int = answered.offset
+        return offset
 
     async def _fetch(self, client: WireClient, leader: Leader, wait_ms: int) -> int:
         """The high watermark."""
@@ -140,11 +151,14 @@ class Consumer:
         response = await self.client.ask(client, ApiKey.FETCH, FETCH_VERSION, request)
         self._check_code(response.error_code)
         data = response.responses[0].partitions[0]
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._on_truncation(f"{self.position} is out of range")
+            await self._look_for_start(client, leader)
+            return UNKNOWN_END
         self._check_code(data.error_code)
         diverging = data.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
-            self._history.on_truncation(
-                self.name,
+            self._on_truncation(
                 f"at {self.position}, the leader of epoch {leader.epoch} says that "
                 f"epoch {diverging.epoch} ended at {diverging.end_offset}",
             )
@@ -167,9 +181,13 @@ class Consumer:
         self._history.on_read(self.name, found)
         self.records += found
 
+    def _on_truncation(self, sentence: str) -> None:
+        """Unless what it would read next may have been deleted: nobody knows then what was before."""
+        if self.position.offset >= self._history.deleted_end:
+            self._history.on_truncation(self.name, sentence)
+        self.position = Position(self.position.offset, -1)
+
     def _check_code(self, code: int) -> None:
         if code in RETRIABLE:
             raise RetryError(ErrorCode(code).name)
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            self._history.on_truncation(self.name, f"offset {self.position.offset} is out of range")
         assert code == ErrorCode.NONE, f"{self.name} does not expect {ErrorCode(code).name}"

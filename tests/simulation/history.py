@@ -45,6 +45,8 @@ class PartitionHistory:
         self.partition = partition
         self.sent: dict[bytes, Sent] = {}
         self.acknowledged: dict[bytes, int] = {}
+        self.deleted_end = 0
+        """Records below it may have been deleted on request."""
         self._at: dict[int, bytes] = {}
         """What is known to be committed at an offset: some client was told."""
         self._readers: dict[str, _Reader] = {}
@@ -65,6 +67,17 @@ class PartitionHistory:
         self.acknowledged[value] = offset
         if offset != UNKNOWN_OFFSET:
             self._settle(offset, value, "acknowledged")
+
+    # what happened to records
+
+    @property
+    def known_end(self) -> int:
+        """Somebody was told that all below it is committed, or was."""
+        return max(self._at, default=-1) + 1
+
+    def on_deleting(self, offset: int) -> None:
+        """All below may be deleted from now on."""
+        self.deleted_end = max(self.deleted_end, offset)
 
     # what happened to consumers
 
@@ -109,14 +122,14 @@ class PartitionHistory:
         newest = {self.sent[value].key: offset for offset, value in log if value in self.sent}
         for offset, value in self._at.items():
             found = final.get(offset)
-            if found is None and self._is_superseded(value, offset, newest):
+            if found is None and self._may_be_gone(value, offset, newest):
                 continue
             self._check(found == value, f"{value!r} was at offset {offset}; in the end there is {found!r}")
         for offset, value in log:
             self._check(value in self.sent, f"in the end there is {value!r} at {offset}, which nobody sent")
         present = {value for _, value in log}
         for value, offset in self.acknowledged.items():
-            is_there = value in present or self._is_superseded(value, offset, newest)
+            is_there = value in present or self._may_be_gone(value, offset, newest)
             self._check(is_there, f"{value!r} was acknowledged, and is lost")
         self._check_producers(log)
         self._check_gapless(sorted(final))
@@ -131,23 +144,25 @@ class PartitionHistory:
                 continue
             seen.add(value)
             before = newest.get(producer, -1)
-            follows = number == before + 1 if key is None else number > before or not is_idempotent
+            may_lack = key is not None or (self.deleted_end > 0 and (before < 0 or not is_idempotent))
+            follows = number == before + 1 or (may_lack and (number > before or not is_idempotent))
             self._check(follows, f"record {number} of {producer} at {offset} follows record {before}")
             newest[producer] = number
 
     def _check_gapless(self, offsets: Sequence[int]) -> None:
         for name, reader in self._readers.items():
             if reader.offsets:
-                passed = offsets[bisect_left(offsets, reader.start) : bisect_right(offsets, reader.offsets[-1])]
+                start = max(reader.start, self.deleted_end)
+                passed = offsets[bisect_left(offsets, start) : bisect_right(offsets, reader.offsets[-1])]
                 skipped = set(passed) - set(reader.offsets)
                 self._check(not skipped, f"{name} was not given {sorted(skipped)[:5]}")
 
     # below
 
-    def _is_superseded(self, value: bytes, offset: int, newest: Mapping[bytes | None, int]) -> bool:
-        """By offsets of the last record with each key."""
+    def _may_be_gone(self, value: bytes, offset: int, newest: Mapping[bytes | None, int]) -> bool:
+        """`newest` is where the last record with each key is."""
         key = self.sent[value].key
-        return key is not None and newest.get(key, UNKNOWN_OFFSET) > offset
+        return (self.deleted_end > max(offset, 0)) or (key is not None and newest.get(key, UNKNOWN_OFFSET) > offset)
 
     def _reader(self, consumer: str) -> _Reader:
         return self._readers.setdefault(consumer, _Reader())

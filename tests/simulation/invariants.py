@@ -95,7 +95,7 @@ class Invariants:
                 return f"of {found.topic}-{found.number} only {sorted(found.status.live_replicas)} are live"
             if found.status.resolution is not PartitionResolution.ONLINE:
                 return f"{found.topic}-{found.number} is {found.status.resolution}: {found.status.reason}"
-        ends: dict[Key, set[tuple[int, int]]] = {}
+        ends: dict[Key, set[tuple[int, int, int]]] = {}
         count = 0
         for number, spu in spus.items():
             for replica in spu.replicas:
@@ -105,10 +105,12 @@ class Invariants:
                     return f"{where} is offline: {replica.offline_reason}"
                 if replica.high_watermark != replica.log.log_end:
                     return f"{where} has high watermark {replica.high_watermark} and log end {replica.log.log_end}"
-                ends.setdefault(replica.key, set()).add((replica.log.log_end, replica.spec.epoch))
+                ends.setdefault(replica.key, set()).add(
+                    (replica.log.log_start, replica.log.log_end, replica.spec.epoch)
+                )
         for key, found_ends in ends.items():
             if len(found_ends) > 1:
-                return f"replicas of {key} end, and are in epochs, {sorted(found_ends)}"
+                return f"replicas of {key} start, end, and are in epochs, {sorted(found_ends)}"
         return None if count == replicas else f"there are {count} replicas, not {replicas}"
 
     async def check(self) -> None:
@@ -138,8 +140,8 @@ class Invariants:
             seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
 
     def _compare(self, where: str, committed: _Committed, replica: Replica, start: int) -> int:
-        end = start
-        for entry in entries_of(replica, start, replica.high_watermark):
+        end = max(start, replica.log.log_start)
+        for entry in entries_of(replica, end, replica.high_watermark):
             known = committed.entries.setdefault(entry.base, entry)
             _hold(known == entry, f"{where} has {entry} below its high watermark, where another replica has {known}")
             end = entry.end

@@ -32,6 +32,8 @@ class Scenario:
     """How long clients wait for an answer."""
     batches: int = 40
     """Of each producer."""
+    has_erasers: bool = False
+    """Whether somebody deletes records."""
     groups: Sequence[str] = ()
     """Of which kinds; none if it is not groups that are looked at."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -93,6 +95,7 @@ def scenario_of(
         partitions=partitions,
         topic=topic,
         broker=broker,
+        has_erasers=cleaning.random() < 0.25 and not broker,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),

@@ -14,6 +14,7 @@ from tailrace.storage.verification import replicas_below, verify_checkpoints
 
 from .consumer import Consumer
 from .determinism import random_of, run_seeded
+from .eraser import Eraser
 from .faults import FaultContext, carry_out
 from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
@@ -158,6 +159,9 @@ class _Run:
                 chance = random_of(scenario.seed, "tail", number)
                 nursery.start_soon(Consumer(self.world, f"tail-{number}", TOPIC, history, chance).run)
                 nursery.start_soon(self._read_again_and_again, history)
+            if scenario.has_erasers:
+                chance = random_of(scenario.seed, "eraser", number)
+                nursery.start_soon(Eraser(self.world, f"eraser-{number}", TOPIC, history, chance).run)
         self.groups.start()
         if scenario.faults or scenario.groups:
             await carry_out_until(self.faults, scenario.faults, FAULTS_END)

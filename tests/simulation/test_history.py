@@ -105,3 +105,19 @@ def test_what_a_later_record_supersedes_may_be_gone() -> None:
             history().check_final(log)
     with pytest.raises(HistoryError, match="in the end there is"):
         history().check_final([Read(0, b"c"), Read(1, b"b")])
+
+
+def test_what_somebody_asked_to_delete_may_be_gone_and_no_more() -> None:
+    def history() -> PartitionHistory:
+        made = _history(b"a", b"b", b"c")
+        made.on_read("one", [Read(0, b"a"), Read(1, b"b")])
+        for offset, value in enumerate([b"a", b"b", b"c"]):
+            made.on_acknowledged(value, offset)
+        made.on_deleting(1)
+        return made
+
+    assert history().known_end == 3
+    history().check_final([Read(1, b"b"), Read(2, b"c")])
+    history().check_final([Read(0, b"a"), Read(1, b"b"), Read(2, b"c")])
+    with pytest.raises(HistoryError, match="b'b' was at offset 1; in the end there is None"):
+        history().check_final([Read(2, b"c")])

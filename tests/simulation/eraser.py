@@ -1,0 +1,54 @@
+"""Somebody who deletes the beginning of a partition in a simulation, now and then."""
+
+from random import Random
+
+import trio
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+
+from .history import PartitionHistory
+from .leaders import Leaders
+from .patient_client import PatientClient
+from .world import World
+
+DELETE_RECORDS_VERSION = 2
+PAUSE_SECONDS_MAX = 4.0
+EXPECTED = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+    }
+)
+"""The last one from a leader that knows of less than was committed."""
+
+
+class Eraser:
+    def __init__(self, world: World, name: str, topic: str, history: PartitionHistory, chance: Random) -> None:
+        self._client = PatientClient(world, name, chance)
+        self._leaders = Leaders(self._client, topic, history.partition)
+        self._history = history
+        self._chance = chance
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await trio.sleep(self._chance.uniform(0, PAUSE_SECONDS_MAX))
+            async with self._client.trying():
+                leader = await self._leaders.find()
+                async with self._client.connected(leader.spu) as connected:
+                    offset = self._chance.randint(0, self._history.known_end)
+                    self._history.on_deleting(offset)
+                    partition = DeleteRecordsPartition(self._leaders.partition, offset)
+                    request = DeleteRecordsRequest([DeleteRecordsTopic(self._leaders.topic, [partition])], 1000)
+                    response = await self._client.ask(connected, ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, request)
+                    code = response.topics[0].partitions[0].error_code
+                    assert code in EXPECTED, f"{self._client.name} does not expect {ErrorCode(code).name}"
