@@ -53,6 +53,7 @@ def settings_of_group(own: Mapping[str, str], configs: BrokerConfigs) -> GroupSe
         initial_rebalance_delay_ms=configs.number("group.initial.rebalance.delay.ms"),
         offset_metadata_bytes_max=configs.number("offset.metadata.max.bytes"),
         offsets_retention_ms=configs.number("offsets.retention.minutes") * MINUTE_MS,
+        offsets_check_interval_ms=configs.number("offsets.retention.check.interval.ms"),
         consumer_session_timeout_ms=number_for_group(SESSION_TIMEOUT, own, configs),
         consumer_heartbeat_interval_ms=number_for_group(HEARTBEAT_INTERVAL, own, configs),
         consumer_assignment_interval_ms=number_for_group(ASSIGNMENT_INTERVAL, own, configs),

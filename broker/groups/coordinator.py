@@ -42,7 +42,8 @@ class Coordinator:
     @property
     def deadline(self) -> float:
         """When `on_deadline` is to be called, if nothing happens before."""
-        return self._alarms[0][0] if self._alarms else math.inf
+        alarm = self._alarms[0][0] if self._alarms else math.inf
+        return min(alarm, self.offsets.forgetting.deadline)
 
     def waiters(self) -> list[Waiter]:
         """Takes out everyone who is parked: this coordinator ends."""
@@ -84,6 +85,8 @@ class Coordinator:
                 group.on_deadline(moment)
             if self.groups.get(group.group_id) is group:
                 self.touched(group)
+        if self.offsets.forgetting.deadline <= moment.now:
+            self.offsets.forgetting.on_deadline(moment)
 
     def on_group_replaced(self, group: Group) -> None:
         """Another object, perhaps of the other kind, takes the place of the group with this id."""
