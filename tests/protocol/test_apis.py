@@ -13,8 +13,9 @@ from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsRespo
 def test_the_table_agrees_with_the_messages(api: Api) -> None:
     for message in (api.request, api.response):
         assert api.key == message.API_KEY
-        assert Versions.parse(message.FLEXIBLE).first == api.flexible_from
-        versions = Versions.parse(message.VERSIONS)
+        flexible, versions = Versions.parse(message.FLEXIBLE), Versions.parse(message.VERSIONS)
+        for version in range(versions.last + 1):
+            assert api.is_flexible(version) == flexible.holds(version)
         assert versions.first == api.min_version
         assert versions.last >= api.max_version
     assert API_TABLE[api.key] is api
