@@ -78,7 +78,9 @@ def ask_fetch(
             topic = topics.setdefault(name, OffsetFetchRequestTopics(topic_id=ids[name]))
         topic.partition_indexes.append(partition)
     asked = OffsetFetchRequestGroup(group, member, epoch, None if partitions is None else list(topics.values()))
-    return world.ask(lambda coordinator, moment, waiter: coordinator.offsets.fetch(asked, version, ReplyRoom(), waiter))
+    return world.ask(
+        lambda coordinator, moment, waiter: coordinator.offsets.fetch(asked, version, ReplyRoom(1 << 20), waiter)
+    )
 
 
 def fetch(world: GroupWorld, group: str, partitions: Iterable[tuple[str, int]] | None = None) -> Offsets:

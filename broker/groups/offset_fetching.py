@@ -12,8 +12,6 @@ from tailrace.protocol.primitives import NO_UUID
 
 from .offsets import CommittedOffsets
 
-REPLY_BYTES_MAX = 128 << 20
-
 _NO_OFFSET = -1
 _PARTITION_BYTES = 64
 """Without metadata, in memory."""
@@ -23,7 +21,7 @@ class ReplyRoom:
     """How much more the answer to one request may hold: nothing keeps a client from asking for the same again and
     again."""
 
-    def __init__(self, bytes_max: int = REPLY_BYTES_MAX) -> None:
+    def __init__(self, bytes_max: int) -> None:
         self._left = bytes_max
 
     def take(self, size: int) -> None:
