@@ -13,6 +13,7 @@ from uuid import UUID
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader
@@ -70,6 +71,7 @@ class Replica:
         "follower_end",
         "high_watermark",
         "is_alone",
+        "is_internal",
         "is_leader",
         "is_merging",
         "is_open",
@@ -90,6 +92,8 @@ class Replica:
     def __init__(self, spu: SpuId, spec: PartitionSpec, log: Log, settings: TopicSettings, high_watermark: int) -> None:
         self._spu = spu
         self.log = log
+        self.is_internal = spec.topic in INTERNAL_TOPICS
+        """Of a topic that SPUs themselves write to, and nobody else."""
         self.high_watermark = high_watermark
         """Exclusive; never falls."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}

@@ -4,6 +4,7 @@
   once the leader has the batch, acks=all once it is committed. With flush.messages=1 both wait for the disk.
 - An idempotent producer's repeated batch is answered with the offset it got the first time.
 - An SPU whose storage is full takes nothing more: KAFKA_STORAGE_ERROR, which clients try again until there is room.
+- Topics in which brokers keep what they coordinate take nothing from clients: INVALID_TOPIC_EXCEPTION.
 - v13 names topics by id. Transactional batches are refused until transactions are served.
 """
 
@@ -54,6 +55,8 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                 if refused is not None:
                     raise refused
                 replica = spu.replicas.leading(name, data.index)
+                if replica.is_internal:
+                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} is written by brokers alone")
                 if replica.is_merging:
                     raise replica.not_leader()  # not yet: the client tries again
                 if acks == ALL:

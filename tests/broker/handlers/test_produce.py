@@ -200,3 +200,14 @@ async def test_a_producer_that_goes_while_it_waits_is_forgotten(autojump_clock: 
             await trio.testing.wait_all_tasks_blocked()
         (other,) = await ask(await running.client(), request(batch(b"b")))
         assert other.base_offset == 1
+
+
+async def test_nobody_writes_what_brokers_keep_for_themselves(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("__consumer_offsets")
+        (answer,) = await ask(client, request(batch(b"a"), topic="__consumer_offsets"))
+        assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+        replica = running.spu.replicas.find("__consumer_offsets", 0)
+        assert replica is not None
+        assert replica.log.log_end == 0
