@@ -19,7 +19,7 @@ def handle(spu: "Spu", context: RequestContext, request: ListGroupsRequest) -> L
     states = frozenset(state.lower() for state in request.states_filter)
     kinds = frozenset(kind.lower() for kind in request.types_filter)
     listed = [
-        ListedGroup(group.group_id, group.protocol_type, group.state, group.kind.title())
+        ListedGroup(group.group_id, group.protocol_type, group.state, group.kind)
         for partition in spu.groups.loaded()
         for group in partition.coordinator.groups.values()
         if (not states or group.state.lower() in states) and (not kinds or group.kind in kinds)

@@ -67,7 +67,7 @@ def test_groups_by_state_and_type(spu: Partitions, asked: dict[str, list[str]], 
 
 def test_what_is_said_of_a_group(spu: Partitions) -> None:
     group = listed(spu).groups[2]
-    assert (group.protocol_type, group.group_state, group.group_type) == ("consumer", "Stable", "Consumer")
+    assert (group.protocol_type, group.group_state, group.group_type) == ("consumer", "Stable", "consumer")
 
 
 def test_while_groups_are_loaded_the_others_are_listed_with_an_error(spu: Partitions) -> None:
