@@ -222,5 +222,6 @@ API_TABLE = table_of(
     _api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, (0, 0), 0),
 )
 
-FEATURES: tuple[Feature, ...] = ()
-"""None yet. Clients take an absent level for zero, so each is named here no sooner than what it promises is built."""
+FEATURES: tuple[Feature, ...] = (Feature("group.version", 0, 1, 1),)
+"""Clients take an absent level for zero, so each is named here no sooner than what it promises is built: level 1 of
+`group.version` promises the groups of KIP-848."""

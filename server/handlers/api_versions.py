@@ -3,18 +3,29 @@
 The first request of every client. A version we do not know is answered with error 35 in a version 0 body that lists
 this one API, so that a newer client can come again with a version of ours. From v3 on a client names its software,
 which metrics and logs then carry.
+
+Feature levels stand in v3 and later; v3 knows of none that begin at zero, so these are left out there, as in Kafka.
 """
 
 import re
 from collections.abc import Mapping
 
-from tailrace.protocol.apis import Api, ApiKey
+from tailrace.protocol.apis import FEATURES, Api, ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from tailrace.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 from tailrace.server.host import Host
 from tailrace.server.request_context import RequestContext
 
 SOFTWARE_NAME_FROM = 3
+LEVEL_ZERO_FROM = 4
+FEATURES_EPOCH = 0
+"""It rises when a level is changed, which nobody can."""
 _SOFTWARE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 _SOFTWARE_CHARACTERS_MAX = 64
 
@@ -26,7 +37,18 @@ def handle(host: Host, context: RequestContext, request: ApiVersionsRequest) -> 
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
         context.client.software_name = name[:_SOFTWARE_CHARACTERS_MAX]
         context.client.software_version = version[:_SOFTWARE_CHARACTERS_MAX]
-    return ApiVersionsResponse(api_keys=[_advertised(api) for api in host.apis.values()])
+    return ApiVersionsResponse(
+        api_keys=[_advertised(api) for api in host.apis.values()],
+        supported_features=[
+            SupportedFeatureKey(each.name, each.min_level, each.max_level)
+            for each in FEATURES
+            if each.min_level > 0 or context.api_version >= LEVEL_ZERO_FROM
+        ],
+        finalized_features_epoch=FEATURES_EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(each.name, each.finalized_level, each.finalized_level) for each in FEATURES
+        ],
+    )
 
 
 def refuse_version(apis: Mapping[int, Api]) -> ApiVersionsResponse:

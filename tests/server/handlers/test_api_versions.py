@@ -23,6 +23,17 @@ async def test_it_lists_what_the_table_holds(autojump_clock: object) -> None:
             }
 
 
+async def test_feature_levels_tell_what_the_cluster_can_do(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        for version in range(newest(ApiKey.API_VERSIONS) + 1):
+            response = await client.request(ApiKey.API_VERSIONS, version, NAMED)
+            supported = [(each.name, each.min_version, each.max_version) for each in response.supported_features]
+            finalized = [(each.name, each.max_version_level) for each in response.finalized_features]
+            assert supported == ([("group.version", 0, 1)] if version >= 4 else [])
+            assert finalized == ([("group.version", 1)] if version >= 3 else [])
+
+
 async def test_a_version_that_nobody_knows_is_answered_in_version_0(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
