@@ -9,6 +9,7 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.cluster.cluster import Cluster
 from tailrace.runtime.wall_clock import WallClock
 
+from .groups.counts import GroupCounts
 from .groups.settings import GroupSettings
 from .replicas import Replica
 from .waiting import Deadlines
@@ -23,6 +24,7 @@ class GroupContext:
     """How long an answer waits for what it tells of to be committed."""
     new_id: Callable[[], str]
     """A random UUID as a text."""
+    counts: GroupCounts
     is_sure_to_lead: Callable[[Replica], bool]
     wall_clock: WallClock
     deadlines: Deadlines

@@ -7,6 +7,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .group_context import GroupContext
 from .group_partition import Call, GroupPartition, not_coordinator
+from .groups.offsets import CommittedOffset
 from .groups.ready import Waiter
 from .replicas import Replica, Replicas
 
@@ -40,6 +41,10 @@ class GroupCoordination:
     def loaded(self) -> Iterator[GroupPartition]:
         """The partitions whose groups are known here."""
         return (partition for partition in self._partitions.values() if partition.is_loaded)
+
+    def committed(self) -> Iterator[Iterator[tuple[str, str, int, CommittedOffset]]]:
+        """For each partition what its groups have committed, as `CommittedOffsets.all` has it."""
+        return (partition.coordinator.offsets.committed.all() for partition in list(self.loaded()))
 
     @property
     def is_loading(self) -> bool:

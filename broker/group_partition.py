@@ -36,7 +36,10 @@ class GroupPartition:
         self.replica = replica
         self.epoch = replica.spec.epoch
         self.coordinator = Coordinator(context.settings, context.cluster, context.new_id)
+        self.coordinator.ready.counts = context.counts
         self.is_loaded = False
+        self.loaded_ms = -1
+        """Since when requests are taken, by the wall clock."""
         self.failure: str | None = None
         """Why it could not be loaded."""
         self._context = context
@@ -62,10 +65,14 @@ class GroupPartition:
                 self._logger.error("groups_not_loaded", reason=self.failure)
                 return
             self.is_loaded = True
+            self.loaded_ms = self._context.wall_clock.now_ms()
             self.coordinator.on_loaded(self._moment())
-            log = self._logger.info if count else self._logger.debug  # most partitions have none, and there are many
-            seconds = round(trio.current_time() - began, 3)
-            log("groups_loaded", groups=len(self.coordinator.groups), records=count, seconds=seconds)
+            seconds = trio.current_time() - began
+            if count:  # most partitions have none, and there are many
+                groups = len(self.coordinator.groups)
+                self._logger.info("groups_loaded", groups=groups, records=count, seconds=round(seconds, 3))
+            self._context.counts.group_loads += 1
+            self._context.counts.group_load_seconds += seconds
             self._carry_out()
             self._context.end_turn()
 

@@ -1,13 +1,18 @@
 """What an SPU counts, as plain numbers, beside what its server counts of clients."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
-from tailrace.protocol.apis import API_TABLE
+from tailrace.protocol.apis import API_TABLE, Api
+from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.server import metrics as server_metrics
 from tailrace.server.metrics import ServerMetrics, counters
+
+from . import group_metrics
+from .group_gauges import GroupGauges
+from .groups.counts import GroupCounts
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -16,9 +21,14 @@ if TYPE_CHECKING:
     from .replica_counts import ReplicaCounts
 
 
+KNOWN: Mapping[int, Api] = {**API_TABLE, **SPU_OBJECT_APIS}
+"""What an SPU answers on its public port: Kafka's clients know the first of them alone, and are told of no others."""
+
+
 class BrokerMetrics:
     def __init__(self) -> None:
-        self.server = ServerMetrics(API_TABLE)
+        self.server = ServerMetrics(KNOWN)
+        self.groups = GroupCounts()
         self.produced_bytes = 0
         self.produced_batches = 0
         self.fetched_bytes = 0
@@ -46,6 +56,7 @@ class Gauges:
         size_bytes: int | None = None,
         counts: "ReplicaCounts | None" = None,
         peers: Iterable["PeerGauges"] = (),
+        groups: GroupGauges | None = None,
     ) -> None:
         self.partitions = list(partitions)
         self.unsynced_seconds_max = unsynced_seconds_max
@@ -54,6 +65,7 @@ class Gauges:
         """How much may be stored; None: as much as the disk takes."""
         self.counts = counts
         self.peers = list(peers)
+        self.groups = groups or GroupGauges()
 
 
 class PartitionGauges:
@@ -160,6 +172,7 @@ def _families(metrics: BrokerMetrics, gauges: Gauges) -> Iterator["Metric"]:
             family.add_metric([partition.topic, str(partition.partition)], getattr(partition, attribute))
         yield family
     yield from _peer_families(gauges.peers)
+    yield from group_metrics.families(metrics.groups, gauges.groups)
 
 
 def _peer_families(peers: list["PeerGauges"]) -> Iterator["Metric"]:

@@ -40,10 +40,12 @@ from .flusher import Flusher
 from .forwarding import Forwarding
 from .group_context import GroupContext
 from .group_coordination import GroupCoordination
+from .group_gauges import gauge_groups
+from .group_lag import GroupLag
 from .group_settings import SettingsOfGroups
 from .housekeeping import Housekeeping
 from .live_replicas_updater import LiveReplicasUpdater
-from .metrics import BrokerMetrics, Gauges, PartitionGauges, render
+from .metrics import KNOWN, BrokerMetrics, Gauges, PartitionGauges, render
 from .mirror_updater import MirrorUpdater
 from .parking import Parking
 from .peer_links import PeerLinks
@@ -117,7 +119,7 @@ class Spu:
     # what clients' connections call
 
     def route(self, api_key: int, api_version: int) -> Route | None:
-        api = self.apis.get(api_key)
+        api = KNOWN.get(api_key)
         if api is None or not api.serves(api_version):
             return None
         return decoder(api.request, api_version), self._handler(api_key)
@@ -202,6 +204,9 @@ class Spu:
             live_replicas = LiveReplicasUpdater(self.replicas, self._logger)
             replication = self._replication(nursery, live_replicas)
             self.groups = GroupCoordination(self.replicas, self._group_context(nursery))
+            self._group_lag = GroupLag(
+                self.id, self.groups.committed, self.replicas, self.cluster, self._network, self.wall_clock
+            )
             receiver = self._receiver(nursery, replication, live_replicas)
             sc = self._connection(receiver, [_endpoint(*each) for each in public], private)
             self.sc = sc
@@ -269,6 +274,7 @@ class Spu:
             SettingsOfGroups(self.broker_configs, self.cluster).of,
             lambda: self.broker_configs.settings.offsets_commit_timeout_ms / 1000,
             lambda: str(self.chance.uuid()),
+            self.metrics.groups,
             self.is_sure_to_lead,
             self.wall_clock,
             self.deadlines,
@@ -321,7 +327,7 @@ class Spu:
     def _accept_clients(
         self, nursery: trio.Nursery, listeners: list[tuple[Listener, ListenerSettings]]
     ) -> PublicServer:
-        server = PublicServer(self, self.apis, self.broker_configs, self.metrics.server, self._logger)
+        server = PublicServer(self, KNOWN, self.broker_configs, self.metrics.server, self._logger)
         for listener, each in listeners:
             nursery.start_soon(server.serve, listener, each)
         nursery.start_soon(server.close_idle)
@@ -363,7 +369,8 @@ class Spu:
             except OSError as error:
                 self._logger.error("failed_disk_not_noted", reason=str(error))
 
-    def _scrape(self) -> bytes:
+    async def _scrape(self) -> bytes:
+        lags = await self._group_lag.measure()
         now = trio.current_time()
         partitions = []
         oldest = now
@@ -386,7 +393,10 @@ class Spu:
         used_bytes, size_bytes = self.storage_limit.used_bytes, self.storage_limit.size_bytes
         counts = count_replicas(self.replicas)
         peers = self._peers.gauges(now)
-        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers))
+        groups = gauge_groups(
+            (group for partition in self.groups.loaded() for group in partition.coordinator.groups.values()), lags
+        )
+        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers, groups))
 
 
 def _endpoint(listener: Listener, settings: ListenerSettings) -> Endpoint:

@@ -33,7 +33,6 @@ class BrokerSettings:
     offsets_replicas: int
     offsets_segment_bytes: int
     offsets_commit_timeout_ms: int
-    offsets_retention_check_interval_ms: int
     connections_max: int
     connections_per_address_max: int
     connection_idle_ms_max: int
@@ -129,7 +128,6 @@ class BrokerConfigs:
             offsets_replicas=self.number("offsets.topic.replication.factor"),
             offsets_segment_bytes=self.number("offsets.topic.segment.bytes"),
             offsets_commit_timeout_ms=self.number("offsets.commit.timeout.ms"),
-            offsets_retention_check_interval_ms=self.number("offsets.retention.check.interval.ms"),
             connections_max=self.number("max.connections"),
             connections_per_address_max=self.number("max.connections.per.ip"),
             connection_idle_ms_max=self.number("connections.max.idle.ms"),

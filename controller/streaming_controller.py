@@ -246,7 +246,7 @@ class StreamingController:
         settings = self._settings.metrics
         return None if settings is None else await self._listen(listening, settings)
 
-    def _scrape(self) -> bytes:
+    async def _scrape(self) -> bytes:
         term = self._term
         gauges = ScGauges() if term is None else gauges_of(term.workflow.local, len(term.connections.connections()))
         return render(self.metrics, self._counts, gauges)

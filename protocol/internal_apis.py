@@ -49,6 +49,7 @@ class InternalApiKey(IntEnum):
     DESCRIBE_SEGMENTS = 11006
 
     EXPLAIN_GROUP = 12000
+    DESCRIBE_POSITIONS = 12001
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,9 @@ SC_OBJECT_APIS = table_of(
 
 SPU_OBJECT_APIS = table_of(
     _api(InternalApiKey.EXPLAIN_GROUP),
+    _api(InternalApiKey.DESCRIBE_POSITIONS),
 )
-"""What the command line asks of an SPU, on the SPU's public port, beside Kafka's APIs."""
+"""What the command line and other SPUs ask of an SPU, on the SPU's public port, beside Kafka's APIs."""
 
 PEER_APIS: Mapping[int, PeerApi] = {
     key: PeerApi(key, 0, 0)

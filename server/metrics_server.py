@@ -1,6 +1,6 @@
 """Serves `/metrics` to Prometheus, on a port of its own: a scrape never shares a queue with clients."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -15,7 +15,7 @@ SCRAPES_AT_ONCE = 8
 
 
 class MetricsServer:
-    def __init__(self, render: Callable[[], bytes], logger: FilteringBoundLogger) -> None:
+    def __init__(self, render: Callable[[], Awaitable[bytes]], logger: FilteringBoundLogger) -> None:
         self._render = render
         self._logger = logger
         self._limiter = trio.CapacityLimiter(SCRAPES_AT_ONCE)
@@ -32,21 +32,21 @@ class MetricsServer:
         try:
             with trio.move_on_after(SCRAPE_SECONDS_MAX):
                 request = await _read_head(connection)
-                await send_all(connection, self._response(request))
+                await send_all(connection, await self._response(request))
         except OSError:
             pass  # the scraper went away
         finally:
             connection.close()
             self._limiter.release_on_behalf_of(connection)
 
-    def _response(self, head: bytes) -> bytes:
+    async def _response(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or words[0] not in (b"GET", b"HEAD"):
             return _http(b"405 Method Not Allowed", b"only GET is answered here\n", b"text/plain")
         path = words[1].split(b"?", 1)[0]
         if path != b"/metrics":
             return _http(b"404 Not Found", b"metrics are at /metrics\n", b"text/plain")
-        body = self._render()
+        body = await self._render()
         response = _http(b"200 OK", body, b"text/plain; version=0.0.4; charset=utf-8")
         return response if words[0] == b"GET" else response[: -len(body)]
 

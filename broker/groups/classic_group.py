@@ -369,6 +369,7 @@ class ClassicGroup:
             return
         self._enter(ClassicState.STABLE, moment)
         self.rebalances[-1].ended_ms = moment.now_ms
+        self._ready.counts.group_rebalances += 1
         self._ready.append(self.record())
         for member in self.members:
             waiter, member.syncing = member.syncing, None

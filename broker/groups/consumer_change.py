@@ -5,6 +5,7 @@ member said is stored; the epoch rises if that, or the topics, are others than b
 targets are made; and the member goes on towards its own.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tailrace.cluster.cluster import Cluster
@@ -76,22 +77,20 @@ class ConsumerChange:
         """A static member has left for now: it keeps what it has, but for what it was to give up."""
         self._set_current(member, replace(member.current, epoch=LEFT_FOR_NOW, state=MemberState.STABLE, revoking={}))
 
-    def remove(self, member: ConsumerMember, why: str) -> None:
+    def remove(self, members: Sequence[ConsumerMember], why: str) -> None:
         """`why` follows the name: "left"."""
-        participant = member.participant
-        if self.group.rebalances:
-            self.group.rebalances[-1].on_departure(participant, why, self.moment.now)
-        for record in member_tombstones(self.group.group_id, member.member_id):
-            self.write(record)
-        self.follow_topics(changed=True, cause=f"{participant.name} {why}")
+        for member in members:
+            if self.group.rebalances:
+                self.group.rebalances[-1].on_departure(member.participant, why, self.moment.now)
+            for record in member_tombstones(self.group.group_id, member.member_id):
+                self.write(record)
+        others = f", and {len(members) - 1} more" if len(members) > 1 else ""
+        self.follow_topics(changed=True, cause=f"{members[0].participant.name} {why}{others}")
 
     def advance(self, member: ConsumerMember, owned: Partitions | None, *, changed: bool, cause: str) -> None:
         """Takes the member as far as it can go now. `changed`: it subscribes otherwise than before."""
         group = self.group
-        if changed or group.epoch == 0 or group.topics_version != self.cluster.topics_version:
-            self.follow_topics(changed=changed, cause=cause)
-        if group.epoch > group.target_epoch and self._may_assign():
-            self.assign()
+        self.refresh(changed=changed, cause=cause)
         if not changed and member.current.is_reconciled_to(group.target_epoch):
             return
         target = group.targets.get(member.member_id, NO_PARTITIONS)
@@ -109,7 +108,21 @@ class ConsumerChange:
             ),
         )
 
+    def hear(self, member: ConsumerMember) -> None:
+        """Its session begins anew."""
+        classic = member.profile.classic
+        timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.group.sessions.begin(member.member_id, self.moment.now + timeout_ms / 1000)
+
     # the group
+
+    def refresh(self, *, changed: bool = False, cause: str = "") -> None:
+        """Looks at the topics if the group or they have changed, and assigns if that is due."""
+        group = self.group
+        if changed or group.epoch == 0 or group.topics_version != self.cluster.topics_version:
+            self.follow_topics(changed=changed, cause=cause)
+        if group.epoch > group.target_epoch and group.members and self._may_assign():
+            self.assign()
 
     def follow_topics(self, *, changed: bool, cause: str) -> None:
         """The epoch rises if the group has changed, or the topics that it subscribes to."""
@@ -148,6 +161,7 @@ class ConsumerChange:
             if target != group.targets.get(member_id):
                 self.write(target_record(group.group_id, member_id, target))
         self.write(target_epoch_record(group.group_id, group.epoch, self.moment.now_ms))
+        self.ready.counts.group_rebalances += 1
         if group.rebalances:
             group.rebalances[-1].generation = group.epoch
 

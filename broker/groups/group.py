@@ -1,10 +1,12 @@
 """What the two kinds of groups have in common: what a coordinator, and whoever commits offsets, may ask of either."""
 
+from collections.abc import Iterable, Sized
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from .moment import Moment
 from .ready import Waiter
+from .rebalances import Rebalance
 from .records import GroupRecord
 
 
@@ -41,8 +43,16 @@ class Group(Protocol):
     def is_empty(self) -> bool: ...
 
     @property
+    def members(self) -> Sized:
+        """Those that are there now."""
+
+    @property
     def empty_since_ms(self) -> int | None:
         """None while it has members, or when it is not known."""
+
+    @property
+    def rebalances(self) -> Iterable[Rebalance]:
+        """The last ones, the newest at the end."""
 
     def on_deadline(self, moment: Moment) -> None: ...
 

@@ -91,6 +91,7 @@ class OffsetForgetting:
                         committed = self._committed.get(group_id, topic, partition)
                         if committed is not None and rule.is_expired(committed, now_ms):
                             self._forget(group_id, topic, partition)
+                            self._coordinator.ready.counts.expired_offsets += 1
                 yield len(partitions)
         self._committed.on_all_seen(group_id)
 

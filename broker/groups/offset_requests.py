@@ -176,6 +176,7 @@ class OffsetRequests:
             value.leader_epoch = asked.committed_leader_epoch
             value.topic_id = topic.id
         self._append(OffsetCommitKey(group_id, topic.name, asked.partition_index), value)
+        self._coordinator.ready.counts.committed_offsets += 1
         return ErrorCode.NONE
 
     # OffsetFetch

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tailrace.protocol.error_codes import KafkaError
 
+from .counts import GroupCounts
 from .records import GroupRecord
 
 
@@ -38,6 +39,8 @@ class Ready:
     answers: list[Answer] = field(default_factory=list)
     """To be given when these records, and all that was appended before them, are committed."""
     answers_at_once: list[Answer] = field(default_factory=list)
+    counts: GroupCounts = field(default_factory=GroupCounts)
+    """Of all that was ever made ready, by any coordinator here."""
 
     def __bool__(self) -> bool:
         return bool(self.records or self.answers or self.answers_at_once)

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.internal_apis import INTERNAL_KEY_MIN, InternalApiKey
 
 Handler = Callable[..., Any]
 
 
 def load(api_key: int) -> Handler:
     """The handler of an SPU's own API: `handle` of the module with the API's name."""
-    module = importlib.import_module(f"tailrace.broker.handlers.{ApiKey(api_key).name.lower()}")
+    name = InternalApiKey(api_key).name if api_key >= INTERNAL_KEY_MIN else ApiKey(api_key).name
+    module = importlib.import_module(f"tailrace.broker.handlers.{name.lower()}")
     handler: Handler = module.handle
     return handler

@@ -1,5 +1,7 @@
 """The settings of groups follow the configs, and cost nothing while those stay."""
 
+from dataclasses import fields
+
 from tailrace.broker.group_settings import SettingsOfGroups
 from tailrace.broker.groups.settings import GroupSettings
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -18,6 +20,7 @@ def test_every_setting_follows_its_config() -> None:
         "group.initial.rebalance.delay.ms": "4",
         "offset.metadata.max.bytes": "5",
         "offsets.retention.minutes": "6",
+        "offsets.retention.check.interval.ms": "11",
         "group.consumer.session.timeout.ms": "45007",
         "group.consumer.heartbeat.interval.ms": "5008",
         "group.consumer.assignment.interval.ms": "10",
@@ -25,13 +28,16 @@ def test_every_setting_follows_its_config() -> None:
         "group.consumer.assignors": "range",
         "group.consumer.migration.policy": "UPGRADE",
     }
-    assert SettingsOfGroups(BrokerConfigs(configs), Cluster()).of("g") == GroupSettings(
+    settings = SettingsOfGroups(BrokerConfigs(configs), Cluster()).of("g")
+    assert not {each.name for each in fields(settings) if getattr(settings, each.name) == each.default}
+    assert settings == GroupSettings(
         members_max=1,
         session_timeout_ms_min=2,
         session_timeout_ms_max=3,
         initial_rebalance_delay_ms=4,
         offset_metadata_bytes_max=5,
         offsets_retention_ms=360_000,
+        offsets_check_interval_ms=11,
         consumer_session_timeout_ms=45_007,
         consumer_heartbeat_interval_ms=5_008,
         consumer_assignment_interval_ms=10,

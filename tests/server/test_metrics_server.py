@@ -16,12 +16,16 @@ BODY = b"tailrace_connections 1\n" * 10_000
 """More than fits into the network at once."""
 
 
+async def _body() -> bytes:
+    return BODY
+
+
 @asynccontextmanager
 async def _serving() -> AsyncIterator[tuple[MemoryNetwork, MemoryListener]]:
     network = MemoryNetwork()
     listener = await network.listen(ADDRESS)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(MetricsServer(lambda: BODY, structlog.get_logger()).serve, listener)
+        nursery.start_soon(MetricsServer(_body, structlog.get_logger()).serve, listener)
         yield network, listener
         nursery.cancel_scope.cancel()
 

@@ -1,0 +1,140 @@
+"""Measures how far the groups coordinated here are behind, when somebody looks at the metrics; else nothing is done.
+
+The leaders of the partitions know: each is asked twice at most, how far consumers could read, and of those partitions
+that are told of, how old what comes next is. What was learnt of an offset is kept for as long as a group stands there.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import trio
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.internal.describe_positions import (
+    AskedPartition,
+    AskedTopic,
+    DescribePositionsRequest,
+    DescribePositionsResponse,
+)
+from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
+from tailrace.protocol.primitives import NO_UUID
+from tailrace.runtime.network import Network
+from tailrace.runtime.wall_clock import WallClock
+
+from .groups.lag import NOTHING_THERE, Committed, Lag, Place, farthest_behind, lags, unread
+from .groups.offsets import CommittedOffset
+from .positions import describe_positions
+from .replicas import Replicas
+from .spu_question import ask, public_address
+
+LAGS_MAX = 10_000
+"""Told of at a time: each is three series to whoever collects them."""
+FRESH_SECONDS = 2.0
+"""Several may look; nobody needs it newer."""
+ANSWER_SECONDS_MAX = 2.0
+CLIENT_ID = "tailrace-lag"
+_API = SPU_OBJECT_APIS[InternalApiKey.DESCRIBE_POSITIONS]
+
+Questions = Mapping[Place, Sequence[int]]
+"""For each partition the offsets of which the age is asked."""
+
+
+class GroupLag:
+    def __init__(
+        self,
+        here: SpuId,
+        committed: Callable[[], Iterable[Iterable[tuple[str, str, int, CommittedOffset]]]],
+        replicas: Replicas,
+        cluster: Cluster,
+        network: Network,
+        wall_clock: WallClock,
+    ) -> None:
+        """`committed`: for each coordinator here what was committed, by group, topic and partition."""
+        self._here = here
+        self._committed = committed
+        self._replicas = replicas
+        self._cluster = cluster
+        self._network = network
+        self._wall_clock = wall_clock
+        self._lock = trio.Lock()
+        self._measured_at = -FRESH_SECONDS
+        self._lags: list[Lag] = []
+        self._written_ms: dict[tuple[Place, int], int] = {}
+
+    async def measure(self) -> Sequence[Lag]:
+        """Those with the most to read, the largest first."""
+        async with self._lock:
+            if trio.current_time() - self._measured_at >= FRESH_SECONDS:
+                self._lags = await self._measure()
+                self._measured_at = trio.current_time()
+            return self._lags
+
+    async def _measure(self) -> list[Lag]:
+        committed: list[Committed] = []
+        for each in self._committed():
+            committed.extend(self._placed(each))
+            await trio.lowlevel.checkpoint()
+        ends: dict[Place, int] = {}
+        for place, (end, _) in (await self._ask({each.place: () for each in committed})).items():
+            ends[place] = end
+        behind = farthest_behind(committed, ends, LAGS_MAX)
+        self._written_ms = await self._when_written(unread(behind))
+        return lags(behind, self._written_ms, self._wall_clock.now_ms())
+
+    def _placed(self, committed: Iterable[tuple[str, str, int, CommittedOffset]]) -> Iterator[Committed]:
+        """Of the topics that there are."""
+        for group_id, topic, partition, each in committed:
+            found = self._cluster.topics.get(topic)
+            if found is not None and each.topic_id in (NO_UUID, found.id) and partition < len(found.partitions):
+                yield Committed(group_id, topic, (found.id, partition), each.offset)
+
+    async def _when_written(self, offsets: Questions) -> dict[tuple[Place, int], int]:
+        found: dict[tuple[Place, int], int] = {}
+        asked: dict[Place, list[int]] = {}
+        for place, each in ((place, each) for place, its in offsets.items() for each in its):
+            known = self._written_ms.get((place, each), NOTHING_THERE)
+            if known != NOTHING_THERE:  # there may be something by now
+                found[place, each] = known
+            else:
+                asked.setdefault(place, []).append(each)
+        for place, (_, timestamps) in (await self._ask(asked)).items():
+            found.update(((place, each), at) for each, at in zip(asked[place], timestamps, strict=False))
+        return found
+
+    # who knows
+
+    async def _ask(self, questions: Questions) -> dict[Place, tuple[int, list[int]]]:
+        """What those say who lead the partitions, and answer in time."""
+        found: dict[Place, tuple[int, list[int]]] = {}
+        by_leader: dict[SpuId, dict[TopicId, AskedTopic]] = {}
+        for (topic_id, partition), offsets in questions.items():
+            spec = self._cluster.partition(topic_id, partition)
+            if spec is not None:
+                topics = by_leader.setdefault(spec.leader, {})
+                topic = topics.setdefault(topic_id, AskedTopic(topic_id))
+                topic.partitions.append(AskedPartition(partition, list(offsets)))
+
+        async def ask_one(spu: SpuId, request: DescribePositionsRequest) -> None:
+            for topic in (await self._ask_one(spu, request)).topics:
+                for each in topic.partitions:
+                    if each.error_code == 0:
+                        found[topic.topic_id, each.partition] = each.end, each.timestamps_ms
+
+        async with trio.open_nursery() as nursery:
+            for spu, topics in by_leader.items():
+                nursery.start_soon(ask_one, spu, DescribePositionsRequest(list(topics.values())))
+        return found
+
+    async def _ask_one(self, spu: SpuId, request: DescribePositionsRequest) -> DescribePositionsResponse:
+        if spu == self._here:
+            return await describe_positions(self._replicas, request)
+        address = public_address(self._cluster, spu)
+        if address is not None:
+            with trio.move_on_after(ANSWER_SECONDS_MAX):
+                try:
+                    response: DescribePositionsResponse = await ask(self._network, address, CLIENT_ID, _API, request)
+                    return response
+                except (OSError, RemoteProtocolError):
+                    pass
+        return DescribePositionsResponse()

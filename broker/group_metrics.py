@@ -1,0 +1,46 @@
+"""The metrics of groups, as Prometheus knows metrics."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tailrace.server.metrics import counters
+
+from .group_gauges import GroupGauges
+from .groups.counts import GroupCounts
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+_COUNTERS = (
+    ("group_rebalances", "Assignments made for groups whose members or topics were others than before."),
+    ("committed_offsets", "Offsets committed by groups, one for each partition."),
+    ("expired_offsets", "Committed offsets forgotten because nobody had used them for so long."),
+    ("group_loads", "Times that the groups of a partition of the internal topic were read from its log."),
+    ("group_load_seconds", "Seconds spent in reading groups from logs."),
+)
+_LAG_GAUGES = (
+    ("committed", "tailrace_group_committed_offset", "What the group reads next of the partition."),
+    ("records", "tailrace_group_lag_records", "How many records of the partition the group has not read."),
+    ("seconds", "tailrace_group_lag_seconds", "How old the first record is that the group has not read."),
+)
+
+
+def families(counts: GroupCounts, gauges: GroupGauges) -> Iterator["Metric"]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    yield from counters(counts, _COUNTERS)
+    states = GaugeMetricFamily("tailrace_groups", "Groups coordinated here.", labels=["type", "state"])
+    for (kind, state), count in sorted(gauges.states.items()):
+        states.add_metric([kind, state], count)
+    yield states
+    members = GaugeMetricFamily("tailrace_group_members", "Members of a group.", labels=["group"])
+    for group_id, count in gauges.members:
+        members.add_metric([group_id], count)
+    yield members
+    for attribute, name, text in _LAG_GAUGES:
+        family = GaugeMetricFamily(name, text, labels=["group", "topic", "partition"])
+        for lag in gauges.lags:
+            value = getattr(lag, attribute)
+            if value is not None:
+                family.add_metric([lag.group_id, lag.topic, str(lag.partition)], value)
+        yield family
