@@ -32,7 +32,7 @@ from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTo
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tailrace.protocol.records import Record, build_batch
 from tailrace.runtime.chance import RandomChance
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import Address, receive_some
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings, SpuSettings
 
@@ -78,6 +78,16 @@ class RunningSpu:
 
     async def client(self) -> WireClient:
         return WireClient(await self.world.network.connect(ADDRESS))
+
+    async def scraped(self) -> str:
+        """What its metrics port answers, with the head."""
+        scraper = await self.world.network.connect(METRICS)
+        scraper.send([b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"])
+        text = bytearray()
+        buffer = memoryview(bytearray(65536))
+        while count := await receive_some(scraper, buffer):
+            text += buffer[:count]
+        return text.decode()
 
     async def create(
         self, name: str, partitions: int = 1, configs: Mapping[str, str | None] | None = None

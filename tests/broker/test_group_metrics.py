@@ -1,12 +1,22 @@
 from collections import Counter
 
 from prometheus_client.parser import text_string_to_metric_families
+from spus import batch, running_spu
+from trio.testing import wait_all_tasks_blocked
 
 from tailrace.broker.group_gauges import GroupGauges
 from tailrace.broker.group_metrics import families
 from tailrace.broker.groups.counts import GroupCounts
 from tailrace.broker.groups.group import GroupKind
 from tailrace.broker.groups.lag import Lag
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.server.metrics import render
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
@@ -53,3 +63,30 @@ def test_what_is_not_known_of_a_lag_is_not_told() -> None:
     assert [scraped[_plain("tailrace_group_committed_offset", **each)] for each in here] == [9, 9, 9]
     assert [scraped.get(_plain("tailrace_group_lag_records", **each)) for each in here] == [2, 2, None]
     assert [scraped.get(_plain("tailrace_group_lag_seconds", **each)) for each in here] == [1.5, None, None]
+
+
+async def test_a_commit_shows_in_the_next_scrape(autojump_clock: object) -> None:
+    async with running_spu(broker={"offsets.topic.num.partitions": "3"}) as running:
+        await running.create("t")
+        client = await running.client()
+        data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"a", b"b", b"c"))])]
+        await client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
+        await client.request(ApiKey.FIND_COORDINATOR, 1, FindCoordinatorRequest(key="g"))
+        await wait_all_tasks_blocked()
+        partition = OffsetCommitRequestPartition(0, 1, committed_metadata="")
+        request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[partition])])
+        response = await client.request(ApiKey.OFFSET_COMMIT, 9, request)
+        assert response.topics[0].partitions[0].error_code == 0
+        running.world.clock.time_ms += 2500
+        text = await running.scraped()
+        labels = '{group="g",partition="0",topic="t"}'
+        for line in (
+            'tailrace_groups{state="Empty",type="classic"} 1.0',
+            'tailrace_group_members{group="g"} 0.0',
+            f"tailrace_group_committed_offset{labels} 1.0",
+            f"tailrace_group_lag_records{labels} 2.0",
+            f"tailrace_group_lag_seconds{labels} 2.5",
+            "tailrace_committed_offsets_total 1.0",
+            "tailrace_group_loads_total 3.0",
+        ):
+            assert f"\n{line}\n" in text

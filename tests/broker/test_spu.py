@@ -4,7 +4,7 @@ import pytest
 import structlog
 import trio
 from simulation.client import WireClient
-from spus import ADDRESS, METRICS, RunningSpu, World, batch, running_spu
+from spus import ADDRESS, RunningSpu, World, batch, running_spu
 
 from tailrace.broker.spu import Spu, StartError
 from tailrace.protocol.apis import ApiKey
@@ -250,19 +250,10 @@ async def test_metrics_are_served_on_a_port_of_their_own(autojump_clock: object)
     async with running_spu() as running:
         await running.create("t", 2)
         await produce(await running.client(), batch(b"a", b"b"))
-        scraper = await running.world.network.connect(METRICS)
-        scraper.send([b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"])
-        text = b""
-        buffer = memoryview(bytearray(65536))
-        while True:
-            await scraper.wait_readable()
-            count = scraper.receive_into(buffer)
-            if count == 0:
-                break
-            text += buffer[: count or 0]
-        assert text.startswith(b"HTTP/1.1 200 OK\r\n")
-        assert b'tailrace_log_end_offset{partition="0",topic="t"} 2.0\n' in text
-        assert b'tailrace_request_seconds_count{api="produce",client="unknown",version="9"} 1.0\n' in text
+        text = await running.scraped()
+        assert text.startswith("HTTP/1.1 200 OK\r\n")
+        assert 'tailrace_log_end_offset{partition="0",topic="t"} 2.0\n' in text
+        assert 'tailrace_request_seconds_count{api="produce",client="unknown",version="9"} 1.0\n' in text
 
 
 async def test_it_listens_where_it_was_told(autojump_clock: object) -> None:
