@@ -2,7 +2,7 @@ import math
 from uuid import UUID
 
 import pytest
-from classic_groups import stable_group
+from classic_groups import GROUP, stable_group
 from committing import commit, delete, fetch
 from grouping import GroupWorld
 
@@ -139,6 +139,16 @@ def test_what_happens_to_the_group_meanwhile_counts(world: GroupWorld) -> None:
     commit(world, "g", {("payments", 0): 9})
     world.pass_time(0)
     assert fetch(world, "g") == {("payments", 0): 9}
+
+
+def test_who_joins_meanwhile_keeps_what_is_left(world: GroupWorld) -> None:
+    commit(world, GROUP, {("orders", partition): 1 for partition in range(2 * LOOKED_AT_PER_TURN)})
+    world.now_ms += 8 * DAY_SECONDS * 1000
+    world.now = world.coordinator.deadline
+    world.coordinator.on_deadline(world.moment)
+    stable_group(world, 1)
+    world.pass_time(0)
+    assert len(fetch(world, GROUP)) == LOOKED_AT_PER_TURN
 
 
 # topics that are deleted
