@@ -6,8 +6,10 @@ from typing import Any
 
 from grouping import CALLER, Asked, GroupWorld
 
-from tailrace.broker.groups.assignments import TopicPartition, listed, partitions_of
+from tailrace.broker.groups.assignments import TopicPartition, by_topic, listed, partitions_of
 from tailrace.broker.groups.consumer_group import ConsumerGroup
+from tailrace.broker.groups.embedded_protocol import partitions_named, read_assignment
+from tailrace.protocol.compile import encode_whole
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_describe import DescribedGroup
 from tailrace.protocol.messages.consumer_group_heartbeat import (
@@ -15,6 +17,14 @@ from tailrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from tailrace.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from tailrace.protocol.messages.consumer_protocol_assignment import TopicPartition as Assigned
+from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from tailrace.protocol.messages.consumer_protocol_subscription import TopicPartition as Owned
+from tailrace.protocol.messages.heartbeat import HeartbeatRequest
+from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from tailrace.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 GROUP = "g"
 REBALANCE_TIMEOUT_MS = 60_000
@@ -81,6 +91,141 @@ class Consumer:
     @property
     def numbers(self) -> list[int]:
         """Of the partitions that it has, as it knows."""
+        return sorted(partition.partition for partition in self.owned)
+
+
+@dataclass
+class ClassicConsumer:
+    """A client of the classic protocol: it takes part in rebalances until it has an assignment."""
+
+    world: GroupWorld
+    member_id: str = ""
+    topics: tuple[str, ...] = ("a",)
+    protocols: tuple[str, ...] = ("range", "cooperative-sticky")
+    instance_id: str | None = None
+    is_cooperative: bool = True
+    """It keeps what it has while it joins again."""
+    generation: int = -1
+    owned: frozenset[TopicPartition] = frozenset()
+    waiting: Asked | None = None
+    """With a JoinGroup or a SyncGroup that has no answer yet."""
+    leads: bool = False
+
+    # steps
+
+    def ask_join(self, **said: Any) -> Asked:
+        request = JoinGroupRequest(
+            GROUP, 10_000, REBALANCE_TIMEOUT_MS, self.member_id, self.instance_id, "consumer", **said
+        )
+        if not said:
+            request.protocols = [JoinGroupRequestProtocol(name, self.metadata()) for name in self.protocols]
+        return self._ask("join", request, 9)
+
+    def ask_sync(self, assignments: Iterable[SyncGroupRequestAssignment] = (), **said: Any) -> Asked:
+        fields = {"protocol_type": "consumer", "protocol_name": self.protocols[0]} | said
+        request = SyncGroupRequest(GROUP, self.generation, self.member_id, self.instance_id, **fields)
+        request.assignments = list(assignments)
+        return self._ask("sync", request, 5)
+
+    def ask_beat(self, generation: int | None = None) -> Asked:
+        return self._ask(
+            "heartbeat",
+            HeartbeatRequest(
+                GROUP, self.generation if generation is None else generation, self.member_id, self.instance_id
+            ),
+            4,
+        )
+
+    def leave(self) -> ErrorCode:
+        request = LeaveGroupRequest(GROUP, members=[MemberIdentity(self.member_id, self.instance_id)])
+        (member,) = self._ask("leave", request, 5).reply.members
+        self.owned = frozenset()
+        return ErrorCode(member.error_code)
+
+    # as a client goes on
+
+    def go_on(self) -> None:
+        """Until it has nothing to do, or has to wait for others."""
+        for _ in range(4):
+            if self.waiting is None:
+                if self.generation >= 0 and self._is_well():
+                    return
+                self.owned = self.owned if self.is_cooperative else frozenset()
+                self.waiting = self.ask_join()
+            if self.waiting.is_waiting:
+                return
+            asked, self.waiting = self.waiting, None
+            if asked.error is not None:
+                assert asked.error.code == ErrorCode.REBALANCE_IN_PROGRESS, asked.error
+                self.generation = -1
+            elif isinstance(asked.reply, JoinGroupResponse):
+                self._on_joined(asked.reply)
+            else:
+                self.owned = self._named(asked.reply.assignment)
+                return
+
+    def _is_well(self) -> bool:
+        asked = self.ask_beat()
+        if asked.error is not None:
+            assert asked.error.code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID), asked.error
+            self.owned = frozenset()
+            if asked.error.code == ErrorCode.UNKNOWN_MEMBER_ID:
+                self.member_id = ""
+            return False
+        return bool(asked.reply.error_code == ErrorCode.NONE)
+
+    def _on_joined(self, reply: JoinGroupResponse) -> None:
+        self.member_id = reply.member_id
+        if reply.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            self.waiting = self.ask_join()
+            return
+        self.generation = reply.generation_id
+        self.leads = reply.leader == reply.member_id
+        self.waiting = self.ask_sync(self._assign(reply) if self.leads else ())
+
+    def _assign(self, reply: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
+        """One after the other; a cooperative leader would be more careful."""
+        partitions = [
+            (name, number)
+            for name in sorted(self.topics)
+            for number in range(len(self.world.cluster.topics[name].partitions))
+        ]
+        members = sorted(member.member_id for member in reply.members)
+        return [
+            SyncGroupRequestAssignment(
+                member_id,
+                b"\0\1"
+                + encode_whole(
+                    ConsumerProtocolAssignment(
+                        [Assigned(name, [number]) for name, number in partitions[place :: len(members)]]
+                    ),
+                    1,
+                ),
+            )
+            for place, member_id in enumerate(members)
+        ]
+
+    def metadata(self) -> bytes:
+        owned = [
+            Owned(topic.name, numbers)
+            for topic_id, numbers in by_topic(self.owned).items()
+            if (topic := self.world.cluster.topic_by_id(topic_id)) is not None
+        ]
+        return b"\0\3" + encode_whole(ConsumerProtocolSubscription(list(self.topics), None, owned), 3)
+
+    def _named(self, assignment: bytes) -> frozenset[TopicPartition]:
+        topics = read_assignment(assignment).assigned_partitions
+        return partitions_named(topics, self.world.cluster)
+
+    def _ask(self, method: str, request: Any, version: int) -> Asked:
+        return self.world.ask(
+            lambda coordinator, moment, asked: getattr(coordinator.classic, method)(
+                request, version, CALLER, asked, moment
+            )
+        )
+
+    @property
+    def numbers(self) -> list[int]:
         return sorted(partition.partition for partition in self.owned)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.group_records.group_metadata import GroupMetadataKey
+from tailrace.protocol.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from tailrace.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tailrace.protocol.messages.join_group import JoinGroupRequest
@@ -21,6 +21,7 @@ from tailrace.protocol.messages.sync_group import SyncGroupRequest
 
 from .classic_group import ClassicGroup, ClassicState
 from .classic_joining import ClassicJoining, said
+from .consumer_group import ConsumerGroup
 from .group import Caller, Group, GroupKind
 from .moment import Moment
 from .ready import Waiter
@@ -68,6 +69,17 @@ class ClassicRequests:
         group = self._make(group_id)
         self._put(group, moment)
         return group
+
+    def take_over(self, replaced: ConsumerGroup, value: GroupMetadataValue, moment: Moment) -> None:
+        """The members of a KIP-848 group go on as a classic one: they have to join again."""
+        group_id = replaced.group_id
+        group = ClassicGroup.stored(group_id, value, self._coordinator.ready, self._settings_of(group_id))
+        group.rebalances = replaced.rebalances
+        self._coordinator.ready.append(group.record())
+        self._coordinator.on_group_replaced(group)
+        group.on_loaded(moment)
+        group.prepare("the last member that spoke the protocol of KIP-848 has gone", moment)
+        self._coordinator.touched(group)
 
     def _make(self, group_id: str) -> ClassicGroup:
         return ClassicGroup(group_id, self._coordinator.ready, self._settings_of(group_id))

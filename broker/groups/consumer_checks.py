@@ -12,6 +12,8 @@ NAMES_MEMBERS_FROM = 1
 """ConsumerGroupHeartbeat: from this version on clients choose their member ids."""
 MEMBER_BYTES_MAX = 64 << 20
 """Of a group: what its members said of themselves."""
+TEXT_BYTES_MAX = 32_000
+"""Of what stands in the keys of records, and in the records of classic groups, which hold no longer ones."""
 JOINING = 0
 """The epoch of a member that comes, or comes again with nothing."""
 
@@ -37,11 +39,17 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
             raise _invalid("TopicPartitions must be empty when (re-)joining.")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
             raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+    check_texts(request.group_id, request.member_id, request.instance_id, request.subscribed_topic_regex)
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
+
+
+def check_texts(*texts: str | None) -> None:
+    if any(text and len(text.encode()) > TEXT_BYTES_MAX for text in texts):
+        raise _invalid(f"names of more than {TEXT_BYTES_MAX} bytes cannot be stored")
 
 
 def check_room(group: ConsumerGroup, member_id: str, settings: GroupSettings) -> None:

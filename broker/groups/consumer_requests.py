@@ -27,16 +27,24 @@ from tailrace.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from tailrace.protocol.messages.heartbeat import HeartbeatRequest
+from tailrace.protocol.messages.join_group import JoinGroupRequest
+from tailrace.protocol.messages.leave_group import LeaveGroupRequest
+from tailrace.protocol.messages.sync_group import SyncGroupRequest
 
 from .assignments import Partitions, listed, partitions_of
+from .classic_group import ClassicGroup
+from .classic_speakers import ClassicSpeakers
 from .consumer_change import ConsumerChange
 from .consumer_checks import JOINING, check_epoch, check_instance, check_released, check_request, check_room
 from .consumer_description import describe_group
 from .consumer_group import ConsumerGroup
 from .consumer_member import LEFT_FOR_NOW, ConsumerMember, CurrentAssignment, MemberState, Profile
+from .conversion import downgrade, may_downgrade, upgrade
 from .group import Caller
 from .moment import Moment
 from .ready import Waiter
+from .rebalances import LATE, SILENT
 from .records import GroupRecord
 from .settings import GroupSettings
 from .subscriptions import TopicPatterns
@@ -66,6 +74,7 @@ class ConsumerRequests:
     def __init__(self, coordinator: "Coordinator") -> None:
         self._coordinator = coordinator
         self._patterns = TopicPatterns(coordinator.cluster)
+        self._speakers = ClassicSpeakers(coordinator, self)
 
     # the log
 
@@ -86,9 +95,9 @@ class ConsumerRequests:
         """Nobody knows when members were heard last, so all of them have their time again."""
         for group in self._coordinator.groups.values():
             if isinstance(group, ConsumerGroup):
-                settings = self._coordinator.settings(group.group_id)
+                change = self.change(group, moment)
                 for member in group.members.values():
-                    self._begin_session(group, member, settings, moment)
+                    change.hear(member)
                     if member.current.state is MemberState.UNREVOKED_PARTITIONS:
                         end = moment.now + max(member.profile.rebalance_timeout_ms, 0) / 1000
                         awaited = group.revocations if member.profile.classic is None else group.joins
@@ -112,14 +121,14 @@ class ConsumerRequests:
             return
         if request.subscribed_topic_regex:
             self._patterns.check(request.subscribed_topic_regex)
-        group = self._group(request.group_id, create=request.member_epoch == JOINING)
+        group, upgrading = self._find_or_make(request, settings)
         member_id = request.member_id or self._coordinator.new_id()
         owned = None if request.topic_partitions is None else partitions_of(request.topic_partitions)
         check_room(group, member_id, settings)
         replaced = self._check_member(group, member_id, request, owned)
 
-        self._put(group)
-        change = self._change(group, moment)
+        self._put(group, upgrading, moment)
+        change = self.change(group, moment)
         if replaced is not None:
             change.replace_static(replaced, member_id)
         known = group.members.get(member_id)
@@ -129,39 +138,94 @@ class ConsumerRequests:
         member = group.members[member_id]
         verb = "subscribed to other topics" if known is not None else "joined"
         change.advance(member, owned, changed=changed, cause=f"{member.participant.name} {verb}")
-        self._begin_session(group, member, settings, moment)
+        change.hear(member)
         self._coordinator.touched(group)
         self._coordinator.ready.answer(waiter, _answer(request, group, member, before, settings))
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Raises KafkaError when there is no such consumer group."""
-        group = self._coordinator.groups.get(group_id)
-        if not isinstance(group, ConsumerGroup):
-            raise _no_such_group(group_id)
+        group = self._find(group_id)
         settings = self._coordinator.settings(group_id)
         return describe_group(group, settings.consumer_assignors, self._coordinator.cluster)
+
+    # members that speak the classic protocol
+
+    def classic_join(
+        self, request: JoinGroupRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment
+    ) -> None:
+        """Answers with a JoinGroupResponse."""
+        self._speakers.join(request, api_version, caller, waiter, moment)
+
+    def classic_sync(
+        self, request: SyncGroupRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment
+    ) -> None:
+        """Answers with a SyncGroupResponse."""
+        self._speakers.sync(request, waiter, moment)
+
+    def classic_heartbeat(
+        self, request: HeartbeatRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment
+    ) -> None:
+        """Answers with a HeartbeatResponse."""
+        self._speakers.heartbeat(request, waiter, moment)
+
+    def classic_leave(
+        self, request: LeaveGroupRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment
+    ) -> None:
+        """Answers with a LeaveGroupResponse."""
+        self._speakers.leave(request, waiter, moment)
 
     # inside
 
     def _new_group(self, group_id: str) -> ConsumerGroup:
         return ConsumerGroup(group_id, self._on_overdue)
 
-    def _group(self, group_id: str, *, create: bool) -> ConsumerGroup:
+    def _find(self, group_id: str) -> ConsumerGroup:
         group = self._coordinator.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            return group
-        if create and (group is None or group.is_empty):
-            return self._new_group(group_id)
-        raise _no_such_group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise _no_such_group(group_id)
+        return group
 
-    def _put(self, group: ConsumerGroup) -> None:
-        """In the place of a classic group that is empty."""
+    def _find_or_make(
+        self, request: ConsumerGroupHeartbeatRequest, settings: GroupSettings
+    ) -> tuple[ConsumerGroup, list[GroupRecord]]:
+        """A group that is made has no effect until it is put in its place, with the records of what it was before."""
+        if request.member_epoch != JOINING:
+            return self._find(request.group_id), []
+        found = self._coordinator.groups.get(request.group_id)
+        if isinstance(found, ConsumerGroup):
+            return found, []
+        group = self._new_group(request.group_id)
+        if not isinstance(found, ClassicGroup) or found.is_empty:
+            return group, []
+        return group, upgrade(found, group, settings, self._coordinator.cluster)
+
+    def _put(self, group: ConsumerGroup, upgrading: list[GroupRecord], moment: Moment) -> None:
+        """In the place of a classic group, perhaps."""
+        ready = self._coordinator.ready
         replaced = self._coordinator.groups.get(group.group_id)
-        if replaced is not group:
-            if replaced is not None:
-                for record in replaced.tombstones():
-                    self._coordinator.ready.append(record)
-            self._coordinator.on_group_replaced(group)
+        if replaced is group:
+            return
+        if replaced is not None:
+            for waiter in replaced.waiters():
+                ready.refuse(waiter, KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group is a consumer group now"))
+            for record in (*replaced.tombstones(), *upgrading):
+                ready.append(record)
+        if isinstance(replaced, ClassicGroup):
+            group.rebalances = replaced.rebalances
+        change = self.change(group, moment)
+        for member in group.members.values():
+            change.hear(member)
+        self._coordinator.on_group_replaced(group)
+
+    def after_removal(self, group: ConsumerGroup, moment: Moment) -> None:
+        """If those who are left speak the classic protocol alone, they are a classic group again."""
+        coordinator = self._coordinator
+        if not may_downgrade(group, coordinator.settings(group.group_id)):
+            coordinator.touched(group)
+            return
+        for record in group.tombstones():
+            coordinator.ready.append(record)
+        coordinator.classic.take_over(group, downgrade(group, coordinator.cluster, moment.now_ms), moment)
 
     def _check_member(
         self,
@@ -186,41 +250,35 @@ class ConsumerRequests:
         return static
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest, waiter: Waiter, moment: Moment) -> None:
-        group = self._group(request.group_id, create=False)
+        group = self._find(request.group_id)
         if request.instance_id is None:
             member = group.member(request.member_id)
         else:
             static = group.static_member(request.instance_id)
             member = check_instance(static, request.member_id, request.instance_id)
-        change = self._change(group, moment)
+        change = self.change(group, moment)
         if request.member_epoch == LEFT_FOR_NOW:
             change.rest(member)
         else:
-            change.remove(member, "left")
-        self._coordinator.touched(group)
+            change.remove([member], "left")
+            self.after_removal(group, moment)
         reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
         self._coordinator.ready.answer(waiter, reply)
 
     def _on_overdue(self, group: ConsumerGroup, moment: Moment) -> None:
-        change = self._change(group, moment)
+        change = self.change(group, moment)
         for awaited, why in (
-            (group.sessions, "was not heard of any more"),
-            (group.revocations, "did not give up its partitions in time"),
-            (group.joins, "did not join again in time"),
-            (group.syncs, "did not ask for its assignment in time"),
+            (group.sessions, f"{SILENT} any more"),
+            (group.revocations, f"{LATE} give up its partitions in time"),
+            (group.joins, f"{LATE} join again in time"),
+            (group.syncs, f"{LATE} ask for its assignment in time"),
         ):
-            for member_id in awaited.take_ended(moment.now):
-                if member_id in group.members:
-                    change.remove(group.members[member_id], why)
+            overdue = [group.members[member_id] for member_id in awaited.take_ended(moment.now)]
+            if overdue:
+                change.remove(overdue, why)
+        self.after_removal(group, moment)
 
-    def _begin_session(
-        self, group: ConsumerGroup, member: ConsumerMember, settings: GroupSettings, moment: Moment
-    ) -> None:
-        classic = member.profile.classic
-        timeout_ms = settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
-        group.sessions.begin(member.member_id, moment.now + timeout_ms / 1000)
-
-    def _change(self, group: ConsumerGroup, moment: Moment) -> ConsumerChange:
+    def change(self, group: ConsumerGroup, moment: Moment) -> ConsumerChange:
         coordinator = self._coordinator
         settings = coordinator.settings(group.group_id)
         return ConsumerChange(group, settings, coordinator.cluster, self._patterns, coordinator.ready, moment)

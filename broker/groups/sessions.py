@@ -23,6 +23,9 @@ class Sessions:
         """When to call `take_ended`: perhaps too early, never too late."""
         return self._queue[0][0] if self._queue else math.inf
 
+    def awaits(self, member_id: str) -> bool:
+        return member_id in self._ends
+
     def begin(self, member_id: str, end: float) -> None:
         """Or goes on: a session that is there already ends then instead."""
         self._ends[member_id] = end
