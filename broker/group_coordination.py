@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
+from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .group_context import GroupContext
@@ -17,6 +18,7 @@ class GroupCoordination:
         self._context = context
         self._partitions: dict[int, GroupPartition] = {}
         replicas.role_watchers[GROUPS_TOPIC] = self._on_role
+        context.cluster.gone_watchers.append(self._on_topic_gone)
 
     # what is asked
 
@@ -76,6 +78,10 @@ class GroupCoordination:
             here.end()
         if replica.leads_recovered:
             self._load(replica)
+
+    def _on_topic_gone(self, topic: TopicSpec) -> None:
+        for partition in self._partitions.values():
+            partition.on_topic_gone(topic)
 
     def restart(self, partition: GroupPartition) -> None:
         """What is in memory may be half of what was to be: the log knows."""

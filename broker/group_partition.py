@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import trio
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey
 from tailrace.protocol.record_batch import iterate, read_header
@@ -137,6 +138,12 @@ class GroupPartition:
         if not self._context.is_sure_to_lead(self.replica):
             self.coordinator.ready.append(BARRIER)
         self.ask(waiter, call)
+
+    def on_topic_gone(self, topic: TopicSpec) -> None:
+        """There may be much to forget: it begins with the next alarm, or when all is loaded."""
+        self.coordinator.offsets.forgetting.on_topic_gone(topic.id, topic.name)
+        if self.is_loaded:
+            self._set_alarm()
 
     def on_alarm(self, alarm: "_Alarm") -> None:
         alarm.done = True

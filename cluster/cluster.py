@@ -4,7 +4,7 @@ Only the source of specs changes it, so that everything a client is told was dec
 attribute and dictionary lookups: they stand on the path of every metadata request.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from tailrace.protocol.ids import SpuId, TopicId
@@ -31,6 +31,8 @@ class Cluster:
         self.topics: Mapping[str, TopicSpec] = MappingProxyType(self._topics)
         self.group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType(self._group_configs)
         """What consumer groups set themselves, by their ids; those that set nothing are not named."""
+        self.gone_watchers: list[Callable[[TopicSpec], None]] = []
+        """Called with each topic that was here and is not any more, also when another one has its name."""
 
     # what is
 
@@ -64,7 +66,7 @@ class Cluster:
         if before is None or before.id != topic.id or len(before.partitions) != len(topic.partitions):
             self.topics_version += 1
         if before is not None and before.id != topic.id:
-            del self._topics_by_id[before.id]
+            self.remove_topic(before.id)
         self._topics[topic.name] = topic
         self._topics_by_id[topic.id] = topic
         self.version += 1
@@ -74,6 +76,8 @@ class Cluster:
         if topic is not None:
             del self._topics[topic.name]
             self.version += 1
+            for watcher in self.gone_watchers:
+                watcher(topic)
             self.topics_version += 1
 
     def put_group_configs(self, group: str, configs: Mapping[str, str]) -> None:

@@ -1,6 +1,7 @@
 """Groups on whole SPUs: coordinated where their partition is led, told what is committed, known to who comes next."""
 
 from collections.abc import Callable
+from uuid import UUID
 
 import pytest
 import trio
@@ -15,10 +16,17 @@ from tailrace.broker.groups.records import GroupRecord
 from tailrace.broker.replicas import Replica
 from tailrace.broker.spu import Spu
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
+from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
+from tailrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from tailrace.protocol.record_batch import iterate
 from tailrace.protocol.records import read_records
 
@@ -193,6 +201,30 @@ async def test_after_a_mistake_of_ours_the_log_is_asked_what_there_is(autojump_c
         (after,) = [each for each in running.spu.groups.loaded() if each.replica is before.replica]
         assert after is not before
         assert ask(running.spu, tell).reply == "told"
+
+
+@pytest.mark.parametrize("while_loading", [False, True])
+async def test_what_was_committed_for_a_topic_goes_with_it(while_loading: bool, autojump_clock: object) -> None:
+    topic = TopicSpec(UUID(int=7), "t", {}, (PartitionSpec(UUID(int=7), "t", 0, SpuId(1), Epoch(0), (), ()),))
+    request = OffsetCommitRequest(
+        "g", topics=[OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition()])]
+    )
+    async with running_spu(broker=FEW) as running:
+        spu = running.spu
+        await find(running)
+        spu.cluster.put_topic(topic)
+        assert ask(spu, lambda coordinator, moment, asked: coordinator.offsets.commit(request, 9, asked, moment)).reply
+        if while_loading:
+            replica = replica_of(spu)
+            spec = replica.spec
+            led_elsewhere(replica)
+            replica.use_spec(spec)
+            assert spu.groups.is_loading
+        spu.cluster.remove_topic(topic.id)
+        await trio.sleep(1)
+        (known,) = [each for each in spu.groups.loaded() if each.replica is replica_of(spu)]
+        assert "g" not in known.coordinator.offsets.committed
+        assert records(spu) == 2
 
 
 async def coordinator_of(cluster: ClusterOfSpus, group: str = "g") -> Spu:

@@ -47,6 +47,21 @@ def test_a_name_that_is_taken_over_leaves_no_trace_of_the_old_id() -> None:
     assert not cluster.topics
 
 
+def test_whoever_wants_to_know_is_told_of_each_topic_that_goes() -> None:
+    cluster = Cluster()
+    gone: list[TopicSpec] = []
+    cluster.gone_watchers.append(gone.append)
+    first, again, second = topic(FIRST), topic(FIRST, partitions=3), topic(SECOND)
+    for each in (first, again):
+        cluster.put_topic(each)
+    assert not gone
+    cluster.put_topic(second)
+    assert gone == [again] and cluster.topics["t"] is second
+    cluster.remove_topic(FIRST)
+    cluster.remove_topic(SECOND)
+    assert gone == [again, second]
+
+
 def test_every_change_raises_the_version_and_nothing_else_does() -> None:
     cluster = Cluster()
     versions = [cluster.version]
