@@ -22,6 +22,14 @@ from typing import Any
 
 from clients.batches import build_batch
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, TopicPartition
+from group_work import (
+    commit_one_by_one,
+    commit_pipelined,
+    first_record,
+    read_with_kafka_python,
+    read_with_librdkafka,
+    rebalance,
+)
 from raw import API_VERSIONS, PRODUCE, Connection, address_of, produce_body, produce_result, request
 
 Measured = dict[str, float]
@@ -276,6 +284,11 @@ CASES: dict[str, Callable[[str, str], Measured]] = {
     ),
     "copied-big": lambda b, t: produce(b, t, KIBIBYTE, 200_000, batch_size=1_000_000, linger_ms=20, acks="all"),
     "copied-latency": lambda b, t: one_at_a_time(b, t, 3000, "all"),
+    "join-librdkafka": lambda b, t: first_record(b, t, 10, read_with_librdkafka),
+    "join-kafka-python": lambda b, t: first_record(b, t, 10, read_with_kafka_python),
+    "commit": lambda b, t: commit_one_by_one(b, t, 2000),
+    "commit-pipelined": lambda b, t: commit_pipelined(b, t, 10_000, 100),
+    "rebalance": lambda b, t: rebalance(b, t, 100, 10),
     "failover": lambda b, t: failover(b, t, int(sys.argv[4])),
     "warm-up": lambda b, t: produce(b, t, KIBIBYTE, 300_000, batch_size=131_072, linger_ms=5, acks="all"),
 }
