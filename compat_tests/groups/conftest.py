@@ -84,20 +84,32 @@ def start_member(bootstrap: str, group: str) -> Iterator[Callable[..., Member]]:
 
 
 @pytest.fixture
-def fill(bootstrap: str) -> Fill:
-    """`fill(topic, 100, partitions=4)` sends so many records to each; it returns their values, all different."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+def make_filler() -> Callable[[str], Fill]:
+    """Of a broker's address, `fill`."""
     numbers = itertools.count()
 
-    def send(topic: str, count: int, partitions: int = 1) -> set[str]:
-        values = set()
-        for partition in range(partitions):
-            some = [f"{topic}-{partition}-{next(numbers)}" for _ in range(count)]
-            produce(producer, topic, [value.encode() for value in some], partition=partition)
-            values |= set(some)
-        return values
+    def make(bootstrap: str) -> Fill:
+        producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 0, "reconnect.backoff.max.ms": 200, "log_level": 2}
+        )
 
-    return send
+        def send(topic: str, count: int, partitions: int = 1) -> set[str]:
+            values = set()
+            for partition in range(partitions):
+                some = [f"{topic}-{partition}-{next(numbers)}" for _ in range(count)]
+                produce(producer, topic, [value.encode() for value in some], partition=partition)
+                values |= set(some)
+            return values
+
+        return send
+
+    return make
+
+
+@pytest.fixture
+def fill(bootstrap: str, make_filler: Callable[[str], Fill]) -> Fill:
+    """`fill(topic, 100, partitions=4)` sends so many records to each; it returns their values, all different."""
+    return make_filler(bootstrap)
 
 
 @pytest.fixture

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 POLL_SECONDS = 0.05
+KAFKA_PYTHON_POLL_MS = 1000
+"""When a poll ends while it rejoins for new metadata, it may forget what it is assigned. Records end a poll at once."""
 Record = tuple[str, int, int, str]
 """Topic, partition, offset, value."""
 
@@ -86,11 +88,12 @@ class KafkaPython:
             auto_offset_reset="earliest",
             enable_auto_commit=role["commit"] == "auto",
             auto_commit_interval_ms=role["auto_commit_ms"],
+            reconnect_backoff_max_ms=500,
         )
         self._consumer.subscribe(role["topics"], role["pattern"], Listener())
 
     def poll(self) -> list[Record]:
-        polled = self._consumer.poll(timeout_ms=int(POLL_SECONDS * 1000))
+        polled = self._consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS)
         return [
             (each.topic, each.partition, each.offset, each.value.decode()) for some in polled.values() for each in some
         ]

@@ -89,7 +89,7 @@ def test_a_static_member_that_restarts_disturbs_nobody(flavour, topic, places, s
     wait_until_shared([first, second], places)
     before, own = len(first.changes), second.assigned
     if flavour.client == "confluent-consumer":
-        second.leave()  # for a while, as it says: its instance id would be refused to another one until its session ends
+        second.leave()  # for a while, it says: until its session ended, its instance id would be refused to others
     else:
         second.kill()
     values = fill(topic, 20, PARTITIONS)

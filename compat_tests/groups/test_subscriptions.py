@@ -1,0 +1,80 @@
+"""What groups read changes under them: topics come, grow and go, and patterns find them."""
+
+import uuid
+
+import pytest
+from topics import topic_creator
+from waiting import wait_until
+
+from .members import ONE_OF_EACH_CLIENT, PATIENCE_SECONDS, wait_until_shared
+
+QUICK = 500
+"""Milliseconds after which a client looks for new topics and partitions."""
+
+
+@pytest.fixture
+def prefix():
+    return f"pattern-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
+def test_topics_that_match_a_pattern_are_read_as_they_come_and_go(
+    flavour, bootstrap, prefix, start_member, fill, admin
+):
+    make = topic_creator(bootstrap, prefix + "-a")
+    first = make(2)
+    topic_creator(bootstrap, "x" + prefix)(1)
+    members = [start_member(flavour, pattern=f"^{prefix}.*", metadata_ms=QUICK) for _ in range(2)]
+    places = {(first, 0), (first, 1)}
+    wait_until_shared(members, places)
+    second = make(2)
+    places |= {(second, 0), (second, 1)}
+    wait_until_shared(members, places)
+    values = fill(first, 5, 2) | fill(second, 5, 2)
+    wait_until(lambda: values <= {value for member in members for value in member.values}, what="all is read")
+    admin.delete_topics([first])
+    wait_until_shared(members, {(second, 0), (second, 1)})
+
+
+@pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
+def test_added_partitions_are_shared_too(flavour, create_topic, start_member, fill, admin):
+    topic = create_topic()
+    members = [start_member(flavour, topic, metadata_ms=QUICK)]
+    wait_until_shared(members, {(topic, 0)})
+    admin.create_partitions({topic: 4})
+    wait_until_shared(members, {(topic, partition) for partition in range(4)})
+    members.append(start_member(flavour, topic, metadata_ms=QUICK))
+    wait_until_shared(members, {(topic, partition) for partition in range(4)})
+    values = fill(topic, 5, 4)
+    wait_until(lambda: values <= {value for member in members for value in member.values}, what="all is read")
+
+
+@pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
+def test_a_deleted_topic_takes_its_offsets_along(flavour, create_topic, group, start_member, fill, admin):
+    topics = create_topic(), create_topic()
+    member = start_member(flavour, topics, metadata_ms=QUICK)
+    wait_until_shared([member], {(topic, 0) for topic in topics})
+    for topic in topics:
+        fill(topic, 5)
+    wait_until(lambda: set(member.committed.values()) == {5} and len(member.committed) == 2, PATIENCE_SECONDS)
+
+    def committed():
+        return {tuple(place): kept.offset for place, kept in admin.list_group_offsets(group)[group].items()}
+
+    assert committed() == {(topic, 0): 5 for topic in topics}
+    gone, left = topics
+    admin.delete_topics([gone])
+    wait_until(lambda: committed() == {(left, 0): 5}, PATIENCE_SECONDS, "its offsets are gone")
+    member.wait_for_values(fill(left, 5))
+
+
+@pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
+def test_members_may_read_different_topics(flavour, create_topic, start_member):
+    both, mine = create_topic(partitions=2), create_topic(partitions=2)
+    first = start_member(flavour, (both, mine))
+    wait_until_shared([first], {(topic, partition) for topic in (both, mine) for partition in range(2)})
+    second = start_member(flavour, both)
+    wait_until(lambda: second.assigned and not first.assigned & second.assigned, PATIENCE_SECONDS, "it has its share")
+    assert {topic for topic, _ in second.assigned} == {both}
+    assert {(mine, 0), (mine, 1)} <= first.assigned
+    assert first.assigned | second.assigned == {(topic, partition) for topic in (both, mine) for partition in range(2)}
