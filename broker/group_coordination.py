@@ -8,7 +8,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .group_context import GroupContext
 from .group_partition import Call, GroupPartition, not_coordinator
-from .groups.offsets import CommittedOffset
+from .groups.offsets import CommittedOffsets
 from .groups.ready import Waiter
 from .replicas import Replica, Replicas
 
@@ -44,9 +44,9 @@ class GroupCoordination:
         """The partitions whose groups are known here."""
         return (partition for partition in self._partitions.values() if partition.is_loaded)
 
-    def committed(self) -> Iterator[Iterator[tuple[str, str, int, CommittedOffset]]]:
-        """For each partition what its groups have committed, as `CommittedOffsets.all` has it."""
-        return (partition.coordinator.offsets.committed.all() for partition in list(self.loaded()))
+    def committed(self) -> list[CommittedOffsets]:
+        """For each partition what its groups have committed."""
+        return [partition.coordinator.offsets.committed for partition in self.loaded()]
 
     @property
     def is_loading(self) -> bool:

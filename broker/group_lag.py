@@ -4,11 +4,12 @@ The leaders of the partitions know: each is asked twice at most, how far consume
 that are told of, how old what comes next is. What was learnt of an offset is kept for as long as a group stands there.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import trio
 
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.describe_positions import (
@@ -22,17 +23,20 @@ from tailrace.protocol.primitives import NO_UUID
 from tailrace.runtime.network import Network
 from tailrace.runtime.wall_clock import WallClock
 
-from .groups.lag import NOTHING_THERE, Committed, Lag, Place, farthest_behind, lags, unread
-from .groups.offsets import CommittedOffset
+from .groups.lag import NOTHING_THERE, Committed, FarthestBehind, Lag, Place, lags, unread
+from .groups.offsets import CommittedOffsets
 from .positions import describe_positions
 from .replicas import Replicas
 from .spu_question import ask, public_address
+from .turns import Turns
 
 LAGS_MAX = 10_000
 """Told of at a time: each is three series to whoever collects them."""
 FRESH_SECONDS = 2.0
 """Several may look; nobody needs it newer."""
 ANSWER_SECONDS_MAX = 2.0
+ROWS_PER_TURN = 500
+"""After so many others get their turn."""
 CLIENT_ID = "tailrace-lag"
 _API = SPU_OBJECT_APIS[InternalApiKey.DESCRIBE_POSITIONS]
 
@@ -44,13 +48,13 @@ class GroupLag:
     def __init__(
         self,
         here: SpuId,
-        committed: Callable[[], Iterable[Iterable[tuple[str, str, int, CommittedOffset]]]],
+        committed: Callable[[], Sequence[CommittedOffsets]],
         replicas: Replicas,
         cluster: Cluster,
         network: Network,
         wall_clock: WallClock,
     ) -> None:
-        """`committed`: for each coordinator here what was committed, by group, topic and partition."""
+        """`committed`: for each coordinator here what its groups have committed."""
         self._here = here
         self._committed = committed
         self._replicas = replicas
@@ -71,23 +75,45 @@ class GroupLag:
             return self._lags
 
     async def _measure(self) -> list[Lag]:
-        committed: list[Committed] = []
-        for each in self._committed():
-            committed.extend(self._placed(each))
-            await trio.lowlevel.checkpoint()
         ends: dict[Place, int] = {}
-        for place, (end, _) in (await self._ask({each.place: () for each in committed})).items():
+        for place, (end, _) in (await self._ask(await self._places())).items():
             ends[place] = end
-        behind = farthest_behind(committed, ends, LAGS_MAX)
+        farthest = FarthestBehind(ends, LAGS_MAX)
+        turns = Turns(ROWS_PER_TURN)
+        for offsets, group_id in self._groups():
+            for topic, partition, committed in offsets.of_group(group_id):
+                found = self._topic(topic, partition)
+                if found is not None and committed.topic_id in (NO_UUID, found.id):
+                    farthest.add(Committed(group_id, topic, (found.id, partition), committed.offset))
+                turns.count += 1
+            await turns.take()
+        behind = farthest.found()
         self._written_ms = await self._when_written(unread(behind))
         return lags(behind, self._written_ms, self._wall_clock.now_ms())
 
-    def _placed(self, committed: Iterable[tuple[str, str, int, CommittedOffset]]) -> Iterator[Committed]:
-        """Of the topics that there are."""
-        for group_id, topic, partition, each in committed:
-            found = self._cluster.topics.get(topic)
-            if found is not None and each.topic_id in (NO_UUID, found.id) and partition < len(found.partitions):
-                yield Committed(group_id, topic, (found.id, partition), each.offset)
+    async def _places(self) -> Questions:
+        """All that something was committed of."""
+        places: dict[Place, tuple[int, ...]] = {}
+        turns = Turns(ROWS_PER_TURN)
+        for offsets, group_id in self._groups():
+            for topic in offsets.topics(group_id):
+                for partition in offsets.partitions(group_id, topic):
+                    found = self._topic(topic, partition)
+                    if found is not None:
+                        places[found.id, partition] = ()
+                    turns.count += 1
+            await turns.take()
+        return places
+
+    def _groups(self) -> Iterator[tuple[CommittedOffsets, str]]:
+        """Between any two of them everything may change."""
+        for offsets in self._committed():
+            for group_id in offsets.group_ids():
+                yield offsets, group_id
+
+    def _topic(self, name: str, partition: int) -> TopicSpec | None:
+        found = self._cluster.topics.get(name)
+        return found if found is not None and partition < len(found.partitions) else None
 
     async def _when_written(self, offsets: Questions) -> dict[tuple[Place, int], int]:
         found: dict[tuple[Place, int], int] = {}

@@ -3,9 +3,7 @@
 Only headers of batches are read, each where the index says that it lies.
 """
 
-from itertools import count, islice
-
-import trio
+from itertools import islice
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.describe_positions import (
@@ -18,6 +16,7 @@ from tailrace.storage.log import Log
 
 from .groups.lag import NOTHING_THERE
 from .replicas import Replica, Replicas
+from .turns import Turns
 
 HEADERS_MAX = 100
 """Looked at for one with records: there are never that many others in a row, but nobody says so."""
@@ -27,7 +26,7 @@ OFFSETS_PER_TURN = 50
 
 async def describe_positions(replicas: Replicas, request: DescribePositionsRequest) -> DescribePositionsResponse:
     response = DescribePositionsResponse()
-    looked_at = count()
+    turns = Turns(OFFSETS_PER_TURN)
     for topic in request.topics:
         described = DescribedTopic(topic.topic_id)
         response.topics.append(described)
@@ -35,12 +34,13 @@ async def describe_positions(replicas: Replicas, request: DescribePositionsReque
             found = DescribedPartition(asked.partition)
             described.partitions.append(found)
             try:
+                turns.count += 1
                 replica = replicas.leading(topic.topic_id, asked.partition)
                 found.end = _readable_end(replica)
                 for offset in asked.offsets:
-                    if next(looked_at) % OFFSETS_PER_TURN == 0:
-                        await trio.lowlevel.checkpoint()
                     found.timestamps_ms.append(timestamp_after(replica.log, offset, found.end))
+                    turns.count += 1
+                    await turns.take()
             except KafkaError as error:
                 _refuse(found, error.code)
             except OSError:

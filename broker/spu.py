@@ -32,7 +32,7 @@ from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_s
 from tailrace.storage.promises import Promises
 from tailrace.storage.store_incarnation import take_store_incarnation
 
-from . import handlers
+from . import group_metrics, handlers
 from .cluster_identity import ClusterIdentity
 from .copies import FetchedCopies
 from .fetch_session import FetchSessions
@@ -396,7 +396,12 @@ class Spu:
         groups = gauge_groups(
             (group for partition in self.groups.loaded() for group in partition.coordinator.groups.values()), lags
         )
-        return render(self.metrics, Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers, groups))
+        gauges = Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers, groups)
+        text = bytearray(render(self.metrics, gauges))
+        for piece in group_metrics.pieces(groups):
+            text += piece.encode()
+            await trio.lowlevel.checkpoint()
+        return bytes(text)
 
 
 def _endpoint(listener: Listener, settings: ListenerSettings) -> Endpoint:

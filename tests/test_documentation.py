@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tailrace.broker import group_metrics
+from tailrace.broker.group_gauges import GroupGauges
 from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, render
 from tailrace.broker.replica_counts import ReplicaCounts
 from tailrace.cli.main import parse
@@ -104,6 +106,7 @@ def test_described_configs_have_the_defaults_that_stand_there() -> None:
 def test_every_metric_is_described_and_no_other() -> None:
     metrics = BrokerMetrics()
     scraped = render(metrics, Gauges([PartitionGauges("t", 0, 0, 0, 0, 0, 0)], 0.0, counts=ReplicaCounts())).decode()
+    scraped += "".join(group_metrics.pieces(GroupGauges()))
     scraped += sc_metrics.render(sc_metrics.ScMetrics(API_TABLE), WorkflowCounts(), sc_metrics.ScGauges()).decode()
     exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (\w+)", scraped, re.MULTILINE)}
     described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/operations.md")))

@@ -1,7 +1,8 @@
 """How far groups are behind: what they have committed, held against how far consumers could read."""
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from tailrace.protocol.ids import TopicId
@@ -40,9 +41,39 @@ class Lag(NamedTuple):
     """The age of what the group has to read next; 0 where there is nothing, None where it is not known."""
 
 
-def farthest_behind(committed: Iterable[Committed], ends: Mapping[Place, int], count_max: int) -> list[Behind]:
-    """Those of which there is the most to read, and no more of them than can be told."""
-    return heapq.nlargest(count_max, _behind(committed, ends), key=_records)
+class FarthestBehind:
+    """Of all that were committed those with the most to read, and no more of them than can be told."""
+
+    def __init__(self, ends: Mapping[Place, int], count_max: int) -> None:
+        self._ends = ends
+        self._count_max = count_max
+        self._sequence = count()
+        self._heap: list[tuple[int, int, Committed]] = []
+        """The least one first."""
+
+    def add(self, committed: Committed) -> None:
+        end = self._ends.get(committed.place)
+        # A leader that has just taken over may not know yet that all is committed that a consumer has read.
+        records = _UNKNOWN if end is None else max(0, end - committed.offset)
+        if len(self._heap) < self._count_max:
+            heapq.heappush(self._heap, (records, next(self._sequence), committed))
+        elif records > self._heap[0][0]:
+            heapq.heapreplace(self._heap, (records, next(self._sequence), committed))
+
+    def found(self) -> list[Behind]:
+        """The farthest first."""
+        return [
+            Behind(committed, None if records == _UNKNOWN else records)
+            for records, _, committed in sorted(self._heap, key=_farthest_first)
+        ]
+
+
+_UNKNOWN = -1
+"""Told after all others."""
+
+
+def _farthest_first(entry: tuple[int, int, Committed]) -> tuple[int, int]:
+    return -entry[0], entry[1]
 
 
 def unread(behind: Iterable[Behind]) -> dict[Place, list[int]]:
@@ -67,17 +98,6 @@ def lags(behind: Sequence[Behind], written_ms: Mapping[tuple[Place, int], int], 
         )
         for committed, records in behind
     ]
-
-
-def _behind(committed: Iterable[Committed], ends: Mapping[Place, int]) -> Iterator[Behind]:
-    for each in committed:
-        end = ends.get(each.place)
-        # A leader that has just taken over may not know yet that all is committed that a consumer has read.
-        yield Behind(each, None if end is None else max(0, end - each.offset))
-
-
-def _records(behind: Behind) -> int:
-    return -1 if behind.records is None else behind.records
 
 
 def _seconds(records: int | None, written_ms: int | None, now_ms: int) -> float | None:

@@ -81,12 +81,6 @@ class CommittedOffsets:
         packed = group.topics.get(topic, {}).get(partition)
         return None if packed is None else CommittedOffset.unpack(packed)
 
-    def all(self) -> Iterator[tuple[str, str, int, CommittedOffset]]:
-        """By group, topic and partition. Nothing may be changed meanwhile."""
-        for group_id in self._groups:
-            for topic, partition, committed in self.of_group(group_id):
-                yield group_id, topic, partition, committed
-
     def of_group(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
         """Topic, partition and what was committed. Nothing may be changed meanwhile."""
         group = self._groups.get(group_id)

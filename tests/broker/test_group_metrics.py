@@ -5,7 +5,7 @@ from spus import batch, running_spu
 from trio.testing import wait_all_tasks_blocked
 
 from tailrace.broker.group_gauges import GroupGauges
-from tailrace.broker.group_metrics import families
+from tailrace.broker.group_metrics import SAMPLES_PER_PIECE, families, pieces
 from tailrace.broker.groups.counts import GroupCounts
 from tailrace.broker.groups.group import GroupKind
 from tailrace.broker.groups.lag import Lag
@@ -23,7 +23,7 @@ Sample = tuple[str, frozenset[tuple[str, str]]]
 
 
 def _scraped(counts: GroupCounts, gauges: GroupGauges) -> dict[Sample, float]:
-    text = render(lambda: families(counts, gauges)).decode()
+    text = render(lambda: families(counts, gauges)).decode() + "".join(pieces(gauges))
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
@@ -48,10 +48,10 @@ def test_what_is_counted_of_groups_is_scraped() -> None:
 
 def test_what_groups_are_is_scraped() -> None:
     states = Counter({(GroupKind.CONSUMER, "Stable"): 2, (GroupKind.CLASSIC, "Empty"): 1})
-    scraped = _scraped(GroupCounts(), GroupGauges(states, [('a "b"', 3)]))
+    scraped = _scraped(GroupCounts(), GroupGauges(states, [('a "b" \\\n', 3)]))
     assert scraped[_plain("tailrace_groups", type="consumer", state="Stable")] == 2
     assert scraped[_plain("tailrace_groups", type="classic", state="Empty")] == 1
-    assert scraped[_plain("tailrace_group_members", group='a "b"')] == 3
+    assert scraped[_plain("tailrace_group_members", group='a "b" \\\n')] == 3
 
 
 def test_what_is_not_known_of_a_lag_is_not_told() -> None:
@@ -63,6 +63,12 @@ def test_what_is_not_known_of_a_lag_is_not_told() -> None:
     assert [scraped[_plain("tailrace_group_committed_offset", **each)] for each in here] == [9, 9, 9]
     assert [scraped.get(_plain("tailrace_group_lag_records", **each)) for each in here] == [2, 2, None]
     assert [scraped.get(_plain("tailrace_group_lag_seconds", **each)) for each in here] == [1.5, None, None]
+
+
+def test_what_is_long_comes_in_pieces() -> None:
+    gauges = GroupGauges(members=[(str(number), number) for number in range(2 * SAMPLES_PER_PIECE + 1)])
+    assert max(piece.count("\n") for piece in pieces(gauges)) == SAMPLES_PER_PIECE
+    assert len(_scraped(GroupCounts(), gauges)) == len(gauges.members) + 5
 
 
 async def test_a_commit_shows_in_the_next_scrape(autojump_clock: object) -> None:
@@ -82,9 +88,9 @@ async def test_a_commit_shows_in_the_next_scrape(autojump_clock: object) -> None
         labels = '{group="g",partition="0",topic="t"}'
         for line in (
             'tailrace_groups{state="Empty",type="classic"} 1.0',
-            'tailrace_group_members{group="g"} 0.0',
-            f"tailrace_group_committed_offset{labels} 1.0",
-            f"tailrace_group_lag_records{labels} 2.0",
+            'tailrace_group_members{group="g"} 0',
+            f"tailrace_group_committed_offset{labels} 1",
+            f"tailrace_group_lag_records{labels} 2",
             f"tailrace_group_lag_seconds{labels} 2.5",
             "tailrace_committed_offsets_total 1.0",
             "tailrace_group_loads_total 3.0",

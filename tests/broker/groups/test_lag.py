@@ -1,12 +1,14 @@
 """How far groups are behind, from what they committed and how far partitions go."""
 
+from itertools import permutations
+
 from tailrace.broker.groups.lag import (
     NO_TIMESTAMP,
     NOTHING_THERE,
     Behind,
     Committed,
+    FarthestBehind,
     Lag,
-    farthest_behind,
     lags,
     unread,
 )
@@ -20,21 +22,29 @@ def committed(offset: int, group: str = "g", place: tuple[TopicId, int] = A) -> 
     return Committed(group, "a" if place is A else "b", place, offset)
 
 
+def farthest(found: list[Committed], ends: dict[tuple[TopicId, int], int], count_max: int) -> list[Behind]:
+    those = FarthestBehind(ends, count_max)
+    for each in found:
+        those.add(each)
+    return those.found()
+
+
 def test_a_group_is_behind_by_what_it_could_read() -> None:
-    behind = farthest_behind([committed(3), committed(10), committed(12)], {A: 10}, 9)
+    behind = farthest([committed(3), committed(10), committed(12)], {A: 10}, 9)
     assert [each.records for each in behind] == [7, 0, 0], "nobody is ahead"
 
 
 def test_those_farthest_behind_are_told_and_those_of_which_nothing_is_known_come_last() -> None:
     found = [committed(10, "done"), committed(1, "late"), committed(5, "unknown", B), committed(0, "latest")]
-    behind = farthest_behind(found, {A: 10}, 9)
+    behind = farthest(found, {A: 10}, 9)
     assert [(each.committed.group_id, each.records) for each in behind] == [
         ("latest", 10),
         ("late", 9),
         ("done", 0),
         ("unknown", None),
     ]
-    assert farthest_behind(found, {A: 10}, 2) == behind[:2]
+    for order in permutations(found):
+        assert farthest(list(order), {A: 10}, 2) == behind[:2]
 
 
 def test_ages_are_asked_once_for_each_offset_with_something_to_read() -> None:
