@@ -11,17 +11,14 @@ from dataclasses import replace
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
-from . import group_reset
+from . import group_explain, group_reset
 from .group_answers import CLASSIC, CONSUMER, is_not_found, no_such_group
 from .group_client import GroupClient
 from .group_commands import GroupAsk, group_command, members_text, named_topic, raise_the_first, reason_of
-from .group_facts import Group, LogEnds, Partition, Progress
+from .group_facts import Group, Partition
 from .group_tables import description, group_document, group_table, listed_document
 from .sc_commands import Command, show_documents
 from .server_connection import RefusedError, unless_refused
-
-TIMES_MAX = 500
-"""Partitions of which the age of the first unread record is looked up, which is a fetch for each."""
 
 # list
 
@@ -53,7 +50,7 @@ def _describing(wall_clock: WallClock) -> GroupAsk:
     async def describe(client: GroupClient, arguments: argparse.Namespace) -> None:
         described = await client.describe(arguments.groups)
         groups = [unless_refused(described[each]) for each in dict.fromkeys(arguments.groups)]
-        progress = await _progress_of(client, groups)
+        progress = await client.progress(groups)
         now_ms = wall_clock.now_ms()
         show_documents(
             arguments,
@@ -64,38 +61,6 @@ def _describing(wall_clock: WallClock) -> GroupAsk:
         )
 
     return describe
-
-
-async def _progress_of(client: GroupClient, groups: Sequence[Group]) -> dict[str, list[Progress]]:
-    """In every partition that somebody owns or has committed to."""
-    committed = await client.committed([each.id for each in groups])
-    progress: dict[str, dict[Partition, Progress]] = {}
-    for group in groups:
-        owners = group.owners()
-        rows = {
-            each.partition: replace(each, owner=owners.get(each.partition))
-            for each in unless_refused(committed[group.id])
-        }
-        progress[group.id] = {each: Progress(each, owner=owner) for each, owner in owners.items()} | rows
-    ends = await client.log_ends(sorted({each for rows in progress.values() for each in rows}))
-    return {
-        group_id: await _with_ages(client, [replace(row, log=_known(ends[each])) for each, row in sorted(rows.items())])
-        for group_id, rows in progress.items()
-    }
-
-
-async def _with_ages(client: GroupClient, progress: list[Progress]) -> list[Progress]:
-    unread = {
-        each.partition: max(each.committed, each.log.start)
-        for each in progress
-        if each.lag and each.committed is not None and each.log is not None
-    }
-    since = await client.timestamps(dict(list(unread.items())[:TIMES_MAX]))
-    return [replace(each, unread_since_ms=since.get(each.partition)) for each in progress]
-
-
-def _known(answer: LogEnds | RefusedError) -> LogEnds | None:
-    return answer if isinstance(answer, LogEnds) else None
 
 
 # delete
@@ -165,6 +130,7 @@ def commands(wall_clock: WallClock) -> dict[str, Command]:
         "list": group_command("list", _list_options, _list),
         "describe": group_command("describe", _describe_options, _describing(wall_clock)),
         "reset-offsets": group_command("reset-offsets", group_reset.options, group_reset.resetting(wall_clock)),
+        "explain": group_command("explain", group_explain.options, group_explain.explaining(wall_clock)),
         "delete": group_command("delete", _delete_options, _delete),
     }
 

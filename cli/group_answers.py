@@ -1,6 +1,5 @@
 """What coordinators and leaders answer, as the facts that commands show."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from tailrace.protocol.compile import decode
@@ -56,7 +55,8 @@ def consumer_group(group: ConsumerGroup, coordinator: int) -> Group:
             _assigned(each.assignment),
             _assigned(each.target_assignment),
             each.member_epoch,
-            _subscription(each.subscribed_topic_names, each.subscribed_topic_regex),
+            frozenset(each.subscribed_topic_names),
+            each.subscribed_topic_regex or "",
         )
         for each in group.members
     )
@@ -93,7 +93,7 @@ def classic_group(group: ClassicGroup, coordinator: int) -> Group | RefusedError
             each.client_host,
             each.group_instance_id,
             _owned(each.member_assignment) if are_consumers else frozenset(),
-            subscription=_subscribed(each.member_metadata) if are_consumers else "",
+            topics=_subscribed(each.member_metadata) if are_consumers else frozenset(),
         )
         for each in group.members
     )
@@ -117,13 +117,9 @@ def _owned(data: bytes) -> frozenset[Partition]:
     )
 
 
-def _subscribed(data: bytes) -> str:
+def _subscribed(data: bytes) -> frozenset[str]:
     subscription = _of_consumers(ConsumerProtocolSubscription, data)
-    return "" if subscription is None else _subscription(subscription.topics, None)
-
-
-def _subscription(topics: Iterable[str], regex: str | None) -> str:
-    return ", ".join([*sorted(topics), *([f"/{regex}/"] if regex else [])])
+    return frozenset() if subscription is None else frozenset(subscription.topics)
 
 
 def _of_consumers(cls: type[Any], data: bytes) -> Any:

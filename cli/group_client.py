@@ -4,6 +4,7 @@ A group or a partition that is refused has its refusal in its place, beside what
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -37,11 +38,13 @@ from .group_answers import (
     progress,
 )
 from .group_facts import Group, ListedGroup, LogEnds, Partition, Progress
-from .server_connection import RefusedError, refusal, unless_refused
+from .server_connection import ClosedError, RefusedError, refusal, unless_refused
 from .spu_client import PASSING, SpuClient
 
 EARLIEST = -2
 LATEST = -1
+TIMES_MAX = 500
+"""Partitions of a group of which the age of the first unread record is looked up, which is a fetch for each."""
 
 _NAMED_COMMITS_MAX = 9
 _NAMED_FETCHES_MAX = 12
@@ -105,7 +108,10 @@ class GroupClient:
 
     async def explain(self, group_id: str) -> ExplainGroupResponse | RefusedError:
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, ExplainGroupResponse | RefusedError]:
-            response = await self._spus.ask(spu_id, ExplainGroupRequest(group_id))
+            try:
+                response = await self._spus.ask(spu_id, ExplainGroupRequest(group_id))
+            except ClosedError as error:
+                return dict.fromkeys(ids, RefusedError(f"{error}; only SPUs of Tailrace explain groups"))
             return dict.fromkeys(ids, refusal(response) or response)
 
         return (await self._spus.ask_each([group_id], self._spus.coordinators, ask))[group_id]
@@ -157,6 +163,35 @@ class GroupClient:
         return await self._spus.ask_each(group_ids, self._spus.coordinators, ask)
 
     # what the leaders of the logs are asked
+
+    async def progress(self, groups: Sequence[Group]) -> dict[str, list[Progress]]:
+        """Of each group, in every partition that somebody owns or has committed to. Raises RefusedError."""
+        committed = await self.committed([each.id for each in groups])
+        rows: dict[str, dict[Partition, Progress]] = {}
+        for group in groups:
+            owners = group.owners()
+            owned = {each: Progress(each, owner=owner) for each, owner in owners.items()}
+            rows[group.id] = owned | {
+                each.partition: replace(each, owner=owners.get(each.partition))
+                for each in unless_refused(committed[group.id])
+            }
+        ends = await self.log_ends(sorted({each for of_group in rows.values() for each in of_group}))
+        logs = {each: end for each, end in ends.items() if isinstance(end, LogEnds)}
+        return {
+            group_id: await self._with_ages(
+                [replace(row, log=logs.get(each)) for each, row in sorted(of_group.items())]
+            )
+            for group_id, of_group in rows.items()
+        }
+
+    async def _with_ages(self, progress: list[Progress]) -> list[Progress]:
+        unread = {
+            each.partition: max(each.committed, each.log.start)
+            for each in progress
+            if each.lag and each.committed is not None and each.log is not None
+        }
+        since = await self.timestamps(dict(list(unread.items())[:TIMES_MAX]))
+        return [replace(each, unread_since_ms=since.get(each.partition)) for each in progress]
 
     async def partitions(self, topics: Sequence[str]) -> dict[str, list[Partition] | RefusedError]:
         """Of each topic."""

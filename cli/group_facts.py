@@ -23,7 +23,13 @@ class Member:
     target: frozenset[Partition] | None = None
     """What it shall own, where that is known: of KIP-848 groups."""
     epoch: int | None = None
-    subscription: str = ""
+    topics: frozenset[str] = frozenset()
+    pattern: str = ""
+    """What it is subscribed to, by name and by a regular expression."""
+
+    @property
+    def subscription(self) -> str:
+        return ", ".join([*sorted(self.topics), *([f"/{self.pattern}/"] if self.pattern else [])])
 
     @property
     def name(self) -> str:
@@ -32,7 +38,7 @@ class Member:
 
     @property
     def whereabouts(self) -> str:
-        return f"{self.name} ({self.client_id} at {self.host.removeprefix('/')})"
+        return whereabouts(self.name, self.client_id, self.host)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,10 @@ class Progress:
         if self.lag == 0:
             return 0.0
         return None if self.unread_since_ms is None else max(now_ms - self.unread_since_ms, 0) / 1000
+
+
+def whereabouts(name: str, client_id: str, host: str) -> str:
+    return f"{name} ({client_id} at {host.removeprefix('/')})"
 
 
 def total_lag(progress: Iterable[Progress]) -> int | None:

@@ -36,6 +36,7 @@ _COMMANDS = {
     "segment list": ("tailrace.cli.segment", "show the segments of a topic's partitions, and who holds copies"),
     "group list": ("tailrace.cli.group", "show the consumer groups"),
     "group describe": ("tailrace.cli.group", "show how far some groups have come, and who is in them"),
+    "group explain": ("tailrace.cli.group", "say why a group does what it does, and what would help"),
     "group reset-offsets": ("tailrace.cli.group", "let a group go on reading elsewhere"),
     "group delete": ("tailrace.cli.group", "forget some groups, or what they have committed to a topic"),
     "connection list": ("tailrace.cli.connection", "show the streams between SPUs and the Streaming Controller"),

@@ -30,6 +30,10 @@ class UnreachableError(Exception):
     """Nobody answers there, or not whom we meant: one sentence, with what to do about it."""
 
 
+class ClosedError(UnreachableError):
+    """It has closed the connection instead of answering, as servers do that do not know what they were asked."""
+
+
 class RefusedError(Exception):
     """The server has answered that it will not, or cannot: one sentence."""
 
@@ -49,6 +53,9 @@ class Role:
 
     def is_silent(self, address: Address, why: str) -> UnreachableError:
         return UnreachableError(f"the {self.name} at {address} does not answer: {why}. {self.what_to_do}")
+
+    def has_closed(self, address: Address) -> ClosedError:
+        return ClosedError(str(self.is_silent(address, f"it closed the connection{self.if_it_closes}")))
 
     def is_another(self, address: Address, why: object) -> UnreachableError:
         return UnreachableError(f"what answers at {address} is no {self.name}: {why}")
@@ -121,7 +128,7 @@ class ServerConnection:
         while (frame := self._frames.next_frame()) is None:
             count = await receive_some(self._connection, self._buffer)
             if count == 0:
-                raise self._role.is_silent(self.address, f"it closed the connection{self._role.if_it_closes}")
+                raise self._role.has_closed(self.address)
             self._frames.feed(self._buffer[:count])
         return frame
 

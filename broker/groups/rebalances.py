@@ -8,6 +8,8 @@ kept in memory alone: another coordinator begins without it.
 from collections import deque
 from dataclasses import dataclass, field
 
+LATE, SILENT = "did not", "was not heard of"
+"""How it is said that a member did not do its part in time, and that it sent no heartbeats."""
 REBALANCES_KEPT = 10
 DEPARTED_MAX = 1_000
 """Of one rebalance: members that come and go could otherwise fill the memory of a coordinator that waits for others."""
@@ -40,13 +42,15 @@ class Departure:
     participant: Participant
     seconds: float
     why: str
-    """A few words that follow the name: "did not come within 60 s"."""
+    """A few words that follow the name: "did not come within 60 s". It begins with LATE or SILENT where that is what
+    it was, since something else helps against either."""
 
 
 @dataclass(slots=True)
 class Rebalance:
     cause: str
-    """One sentence without a full stop, which names the member: "worker-1 joined"."""
+    """One sentence without a full stop, which names the member: "worker-1 joined". LATE or SILENT stands in it where
+    that is what the member was."""
     began: float
     """By Trio's clock."""
     began_ms: int

@@ -13,7 +13,9 @@ from tailrace.cli.group_tables import (
 
 ORDERS = [Partition("orders", number) for number in range(5)]
 LOG = LogEnds(10, 50)
-MEMBER = Member("m-1", "billing", "/10.0.0.7", "worker-1", frozenset(ORDERS[:1]), frozenset(ORDERS[:2]), 4, "orders")
+MEMBER = Member(
+    "m-1", "billing", "/10.0.0.7", "worker-1", frozenset(ORDERS[:1]), frozenset(ORDERS[:2]), 4, frozenset({"orders"})
+)
 GROUP = Group("g", "consumer", "consumer", "Reconciling", 2, "uniform", 5, 4, (MEMBER,))
 PROGRESS = [
     Progress(ORDERS[0], 20, log=LOG, unread_since_ms=1_000, owner=MEMBER),

@@ -1,0 +1,142 @@
+"""`tailrace group explain`: what a group is doing, why it rebalanced, who was late and by how much, what would help."""
+
+import argparse
+
+from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse, RebalanceParticipant
+from tailrace.runtime.wall_clock import WallClock
+
+from .group_client import GroupClient
+from .group_commands import GroupAsk
+from .group_explanation import Explanation, explanation, late_ms, name_of, took_ms, who
+from .group_facts import Group, Partition, total_lag
+from .printing import plain, time_text
+from .sc_client import Document
+from .sc_commands import show_documents
+from .server_connection import RefusedError, unless_refused
+from .tables import fields, table
+
+DEPARTURES_NAMED_MAX = 3
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("group", metavar="GROUP")
+
+
+def explaining(wall_clock: WallClock) -> GroupAsk:
+    async def explain(client: GroupClient, arguments: argparse.Namespace) -> None:
+        group_id: str = arguments.group
+        group = unless_refused((await client.describe([group_id]))[group_id])
+        told = unless_refused(await client.explain(group_id))
+        progress = (await client.progress([group]))[group_id]
+        topics = await _subscribed(client, group)
+        explained = explanation(group, told, progress, topics, wall_clock.now_ms())
+        show_documents(
+            arguments,
+            explanation_document(group, told, explained),
+            lambda: explanation_text(group, total_lag(progress), explained),
+        )
+
+    return explain
+
+
+async def _subscribed(client: GroupClient, group: Group) -> dict[str, list[Partition] | None]:
+    topics = sorted({topic for member in group.members for topic in member.topics})
+    found = await client.partitions(topics)
+    return {topic: None if isinstance(each, RefusedError) else each for topic, each in found.items()}
+
+
+def explanation_text(group: Group, lag: int | None, explained: Explanation) -> str:
+    about = fields(
+        [
+            ("Group", group.id),
+            ("Type", group.type),
+            ("State", group.state),
+            ("Assignor", group.assignor),
+            ("Epoch", group.epoch),
+            ("Members", len(group.members)),
+            ("Lag", lag),
+        ]
+    )
+    parts = [about, "\n".join(map(plain, explained.now))]
+    if explained.rebalances:
+        parts.append(_rebalance_table(explained.rebalances))
+    if explained.advice:
+        parts.append("\n".join(["What would help:", *(f"- {plain(each)}" for each in explained.advice)]))
+    return "\n\n".join(parts)
+
+
+def _rebalance_table(rebalances: list[ExplainedRebalance]) -> str:
+    return table(
+        ("BEGAN", "TOOK", "GENERATION", "BECAUSE", "CAME LAST", "LATE BY", "GONE"),
+        [
+            (
+                time_text(each.began_ms),
+                _seconds(took_ms(each)),
+                None if each.generation < 0 else each.generation,
+                each.cause,
+                who(each.arrivals[-1].participant) if each.arrivals else None,
+                _seconds(late_ms(each)),
+                _departures_text(each),
+            )
+            for each in rebalances
+        ],
+    )
+
+
+def _departures_text(rebalance: ExplainedRebalance) -> str:
+    texts = [f"{name_of(each.participant)} {each.why}" for each in rebalance.departures]
+    more = len(texts) - DEPARTURES_NAMED_MAX
+    return "; ".join(texts[:DEPARTURES_NAMED_MAX]) + (f"; {more} more" if more > 0 else "")
+
+
+def _seconds(milliseconds: int | None) -> str | None:
+    return None if milliseconds is None else f"{milliseconds / 1000:.1f} s"
+
+
+def explanation_document(group: Group, told: ExplainGroupResponse, explained: Explanation) -> Document:
+    return {
+        "group": group.id,
+        "type": group.type,
+        "state": group.state,
+        "coordinator": {
+            "spuId": group.coordinator,
+            "partition": told.partition,
+            "epoch": told.epoch,
+            "since": time_text(told.loaded_ms),
+        },
+        "now": explained.now,
+        "advice": explained.advice,
+        "rebalances": [_rebalance_document(each) for each in explained.rebalances],
+    }
+
+
+def _rebalance_document(rebalance: ExplainedRebalance) -> Document:
+    return {
+        "cause": rebalance.cause,
+        "began": time_text(rebalance.began_ms),
+        "joined": _time(rebalance.joined_ms),
+        "ended": _time(rebalance.ended_ms),
+        "generation": None if rebalance.generation < 0 else rebalance.generation,
+        "lateMs": late_ms(rebalance),
+        "awaited": [_participant_document(each) for each in rebalance.expected],
+        "arrivals": [
+            _participant_document(each.participant) | {"afterMs": each.after_ms} for each in rebalance.arrivals
+        ],
+        "departures": [
+            _participant_document(each.participant) | {"afterMs": each.after_ms, "why": each.why}
+            for each in rebalance.departures
+        ],
+    }
+
+
+def _participant_document(participant: RebalanceParticipant) -> Document:
+    return {
+        "memberId": participant.member_id,
+        "instanceId": participant.instance_id,
+        "clientId": participant.client_id,
+        "host": participant.host,
+    }
+
+
+def _time(moment_ms: int) -> str | None:
+    return None if moment_ms < 0 else time_text(moment_ms)
