@@ -7,6 +7,7 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.wall_clock import WallClock
 
 from .groups.counts import GroupCounts
@@ -32,3 +33,7 @@ class GroupContext:
     on_appended: Callable[[Replica], None]
     end_turn: Callable[[], None]
     logger: FilteringBoundLogger
+
+
+def not_coordinator() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_COORDINATOR, "this SPU does not coordinate the group any more")

@@ -1,16 +1,22 @@
-"""Which groups are coordinated here: those of the partitions of the internal topic that this SPU leads."""
+"""Which groups are coordinated here: those of the partitions of the internal topic that this SPU leads.
+
+Where there are none, the modules that know what groups are do not get loaded: most brokers start without.
+"""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
 from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
-from .group_context import GroupContext
-from .group_partition import Call, GroupPartition, not_coordinator
-from .groups.offsets import CommittedOffsets
-from .groups.ready import Waiter
+from .group_context import GroupContext, not_coordinator
 from .replicas import Replica, Replicas
+
+if TYPE_CHECKING:
+    from .group_partition import Call, GroupPartition
+    from .groups.offsets import CommittedOffsets
+    from .groups.ready import Waiter
 
 
 class GroupCoordination:
@@ -22,7 +28,7 @@ class GroupCoordination:
 
     # what is asked
 
-    def ask(self, group_id: str, waiter: Waiter, call: Call) -> None:
+    def ask(self, group_id: str, waiter: "Waiter", call: "Call") -> None:
         """Has the group's coordinator called; the waiter is answered or refused, now or later."""
         try:
             partition = self._coordinating(group_id)
@@ -31,7 +37,7 @@ class GroupCoordination:
         else:
             partition.ask(waiter, call)
 
-    def read(self, group_id: str, waiter: Waiter, call: Call) -> None:
+    def read(self, group_id: str, waiter: "Waiter", call: "Call") -> None:
         """The same for what tells what was committed, and must not be older than what another coordinator told."""
         try:
             partition = self._coordinating(group_id)
@@ -40,11 +46,11 @@ class GroupCoordination:
         else:
             partition.read(waiter, call)
 
-    def loaded(self) -> Iterator[GroupPartition]:
+    def loaded(self) -> Iterator["GroupPartition"]:
         """The partitions whose groups are known here."""
         return (partition for partition in self._partitions.values() if partition.is_loaded)
 
-    def committed(self) -> list[CommittedOffsets]:
+    def committed(self) -> list["CommittedOffsets"]:
         """For each partition what its groups have committed."""
         return [partition.coordinator.offsets.committed for partition in self.loaded()]
 
@@ -52,7 +58,7 @@ class GroupCoordination:
     def is_loading(self) -> bool:
         return any(not each.is_loaded and each.failure is None for each in self._partitions.values())
 
-    def _coordinating(self, group_id: str) -> GroupPartition:
+    def _coordinating(self, group_id: str) -> "GroupPartition":
         topic = self._context.cluster.topics.get(GROUPS_TOPIC)
         if topic is None:
             raise not_coordinator()
@@ -83,7 +89,7 @@ class GroupCoordination:
         for partition in self._partitions.values():
             partition.on_topic_gone(topic)
 
-    def restart(self, partition: GroupPartition) -> None:
+    def restart(self, partition: "GroupPartition") -> None:
         """What is in memory may be half of what was to be: the log knows."""
         if self._partitions.get(partition.replica.partition) is partition:
             del self._partitions[partition.replica.partition]
@@ -91,5 +97,7 @@ class GroupCoordination:
             self._load(partition.replica)
 
     def _load(self, replica: Replica) -> None:
+        from .group_partition import GroupPartition
+
         partition = self._partitions[replica.partition] = GroupPartition(replica, self._context, self.restart)
         self._context.nursery.start_soon(partition.load)

@@ -5,6 +5,7 @@ that are told of, how old what comes next is. What was learnt of an offset is ke
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -24,11 +25,13 @@ from tailrace.runtime.network import Network
 from tailrace.runtime.wall_clock import WallClock
 
 from .groups.lag import NOTHING_THERE, Committed, FarthestBehind, Lag, Place, lags, unread
-from .groups.offsets import CommittedOffsets
 from .positions import describe_positions
 from .replicas import Replicas
 from .spu_question import ask, public_address
 from .turns import Turns
+
+if TYPE_CHECKING:
+    from .groups.offsets import CommittedOffsets
 
 LAGS_MAX = 10_000
 """Told of at a time: each is three series to whoever collects them."""
@@ -48,7 +51,7 @@ class GroupLag:
     def __init__(
         self,
         here: SpuId,
-        committed: Callable[[], Sequence[CommittedOffsets]],
+        committed: Callable[[], Sequence["CommittedOffsets"]],
         replicas: Replicas,
         cluster: Cluster,
         network: Network,
@@ -105,7 +108,7 @@ class GroupLag:
             await turns.take()
         return places
 
-    def _groups(self) -> Iterator[tuple[CommittedOffsets, str]]:
+    def _groups(self) -> Iterator[tuple["CommittedOffsets", str]]:
         """Between any two of them everything may change."""
         for offsets in self._committed():
             for group_id in offsets.group_ids():

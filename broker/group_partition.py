@@ -16,7 +16,7 @@ from tailrace.protocol.group_records.offset_commit import OffsetCommitKey
 from tailrace.protocol.record_batch import iterate, read_header
 from tailrace.protocol.records import Record, build_batch, read_records
 
-from .group_context import GroupContext
+from .group_context import GroupContext, not_coordinator
 from .groups.coordinator import Coordinator
 from .groups.moment import Moment
 from .groups.ready import Answer, Waiter
@@ -255,7 +255,3 @@ class _Committing:
             self.done = True
             for answer in self._answers:
                 answer.waiter.refuse(error)
-
-
-def not_coordinator() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_COORDINATOR, "this SPU does not coordinate the group any more")

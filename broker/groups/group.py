@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sized
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .moment import Moment
-from .ready import Waiter
-from .rebalances import Rebalance
-from .records import GroupRecord
+
+if TYPE_CHECKING:
+    from .ready import Waiter
+    from .rebalances import Rebalance
+    from .records import GroupRecord
 
 
 class GroupKind(StrEnum):
@@ -51,7 +53,7 @@ class Group(Protocol):
         """None while it has members, or when it is not known."""
 
     @property
-    def rebalances(self) -> Iterable[Rebalance]:
+    def rebalances(self) -> Iterable["Rebalance"]:
         """The last ones, the newest at the end."""
 
     def on_deadline(self, moment: Moment) -> None: ...
@@ -70,8 +72,8 @@ class Group(Protocol):
     def subscribed_topics(self) -> frozenset[str] | None:
         """None when it cannot be known."""
 
-    def waiters(self) -> list[Waiter]:
+    def waiters(self) -> list["Waiter"]:
         """Takes out whoever is parked here: the coordinator ends, and nobody will answer them."""
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list["GroupRecord"]:
         """The records that make the group gone, without its offsets."""
