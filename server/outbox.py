@@ -46,13 +46,11 @@ class Outbox:
     def collect(self) -> bool:
         """Moves answers whose turn has come to the send queue; says whether anything is there to send."""
         line = self._line
-        if not line or line[0].parts is None:
+        parts = line[0].parts if line else None
+        if parts is None:
             return bool(self._parts)
         small: list[Buffer] = []
-        while line:
-            parts = line[0].parts
-            if parts is None:
-                break
+        while parts is not None:
             line.popleft()
             for part in parts:
                 if type(part) is bytes and len(part) <= JOINED_BYTES_MAX:
@@ -62,6 +60,7 @@ class Outbox:
                     self._parts.append(part)
                     if type(part) is not FileRange:
                         self.held_bytes += len(part)
+            parts = line[0].parts if line else None
         self._queue_joined(small)
         return bool(self._parts)
 
