@@ -49,8 +49,8 @@ TIMES_MAX = 500
 _NAMED_COMMITS_MAX = 9
 _NAMED_FETCHES_MAX = 12
 """From the next versions on topics have ids, which we would have to look up."""
-_UNREAD_BYTES_MAX = 1024 * 1024
-"""Of one batch: a larger one comes all the same, when it is the first."""
+_ONE_BATCH = 1
+"""So many bytes at most: the first batch comes all the same, and whole."""
 
 Offsets = dict[Partition, int | RefusedError]
 
@@ -110,8 +110,9 @@ class GroupClient:
         async def ask(spu_id: int, ids: Sequence[str]) -> dict[str, ExplainGroupResponse | RefusedError]:
             try:
                 response = await self._spus.ask(spu_id, ExplainGroupRequest(group_id))
-            except ClosedError as error:
-                return dict.fromkeys(ids, RefusedError(f"{error}; only SPUs of Tailrace explain groups"))
+            except ClosedError:
+                why = "its coordinator closed the connection; only SPUs of Tailrace explain groups"
+                return dict.fromkeys(ids, RefusedError(why))
             return dict.fromkeys(ids, refusal(response) or response)
 
         return (await self._spus.ask_each([group_id], self._spus.coordinators, ask))[group_id]
@@ -242,8 +243,8 @@ class GroupClient:
         return {each: None if isinstance(found, RefusedError) else found for each, found in answers.items()}
 
     async def _timestamp(self, spu_id: int, partition: Partition, offset: int) -> int | RefusedError | None:
-        wanted = FetchPartition(partition.number, fetch_offset=offset, partition_max_bytes=_UNREAD_BYTES_MAX)
-        request = FetchRequest(max_bytes=_UNREAD_BYTES_MAX, topics=[FetchTopic(partition.topic, partitions=[wanted])])
+        wanted = FetchPartition(partition.number, fetch_offset=offset, partition_max_bytes=_ONE_BATCH)
+        request = FetchRequest(max_bytes=_ONE_BATCH, topics=[FetchTopic(partition.topic, partitions=[wanted])])
         response = await self._spus.ask(spu_id, request, _NAMED_FETCHES_MAX)
         answers = [each for topic in response.responses for each in topic.partitions]
         refused = refusal(response) or next(filter(None, map(refusal, answers)), None)
