@@ -29,6 +29,8 @@ class BrokerSettings:
     """0: nothing is scrubbed."""
     scrub_interval_ms: int
     producer_expiration_ms: int
+    allows_consumer_groups: bool
+    """Whether groups may use the consumer protocol, that of KIP-848."""
     offsets_partitions: int
     offsets_replicas: int
     offsets_segment_bytes: int
@@ -124,6 +126,7 @@ class BrokerConfigs:
             scrub_bytes_per_second=self.number("scrub.max.bytes.per.second"),
             scrub_interval_ms=self.number("scrub.interval.ms"),
             producer_expiration_ms=self.number("producer.id.expiration.ms"),
+            allows_consumer_groups="consumer" in self.texts("group.coordinator.rebalance.protocols"),
             offsets_partitions=self.number("offsets.topic.num.partitions"),
             offsets_replicas=self.number("offsets.topic.replication.factor"),
             offsets_segment_bytes=self.number("offsets.topic.segment.bytes"),

@@ -9,6 +9,7 @@ from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.ready import Waiter
 from tailrace.broker.spu import Spu
+from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.compile import decode, encode_whole
 from tailrace.protocol.error_codes import KafkaError
@@ -26,6 +27,7 @@ class GroupHost:
         self.refusal: KafkaError | None = None
         """As if the group were coordinated elsewhere."""
         self.groups = self
+        self.broker_configs = BrokerConfigs({})
 
     def ask(self, group_id: str, waiter: Waiter, call: Call) -> None:
         if self.refusal is not None:

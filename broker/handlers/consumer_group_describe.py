@@ -18,7 +18,7 @@ from tailrace.protocol.messages.consumer_group_describe import (
 from tailrace.server.request_context import RequestContext
 
 from .describe_groups import GROUP_OPERATIONS
-from .group_answers import Gathering
+from .group_answers import Gathering, consumer_groups_not_allowed
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
@@ -46,4 +46,7 @@ def _describe(spu: "Spu", group_id: str, gathering: Gathering) -> None:
         coordinator.ready.answer(waiter, coordinator.consumer.describe(group_id))
 
     waiter: Waiter = gathering.part(refused)
-    spu.groups.read(group_id, waiter, call)
+    if spu.broker_configs.settings.allows_consumer_groups:
+        spu.groups.read(group_id, waiter, call)
+    else:
+        waiter.refuse(consumer_groups_not_allowed())

@@ -17,7 +17,7 @@ from tailrace.protocol.messages.consumer_group_heartbeat import (
 )
 from tailrace.server.request_context import RequestContext
 
-from .group_answers import Responding, caller_of
+from .group_answers import Responding, caller_of, consumer_groups_not_allowed
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
@@ -28,7 +28,10 @@ def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupHeartbeatR
         coordinator.consumer.heartbeat(request, context.api_version, caller_of(context), waiter, moment)
 
     waiter: Waiter = Responding(context, _refused)
-    spu.groups.ask(request.group_id, waiter, call)
+    if spu.broker_configs.settings.allows_consumer_groups:
+        spu.groups.ask(request.group_id, waiter, call)
+    else:
+        waiter.refuse(consumer_groups_not_allowed())
 
 
 def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:

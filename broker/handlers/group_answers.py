@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tailrace.broker.groups.group import Caller
-from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.server.request_context import RequestContext
 
 
@@ -94,3 +94,10 @@ class GatheredPart:
 def caller_of(context: RequestContext) -> Caller:
     host = context.client.address.rpartition(":")[0].strip("[]")
     return Caller(context.client_id or "", f"/{host}")
+
+
+def consumer_groups_not_allowed() -> KafkaError:
+    return KafkaError(
+        ErrorCode.UNSUPPORTED_VERSION,
+        "groups of the consumer protocol are not enabled here: see group.coordinator.rebalance.protocols",
+    )

@@ -4,6 +4,7 @@ from group_handlers import GroupHost, response_of
 from tailrace.broker.handlers import consumer_group_heartbeat
 from tailrace.broker.handlers.consumer_group_describe import handle
 from tailrace.broker.handlers.describe_groups import GROUP_OPERATIONS
+from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -46,3 +47,9 @@ def test_what_is_coordinated_elsewhere_is_said(host: GroupHost) -> None:
     host.refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
     (readers,) = response_of(host, handle, ConsumerGroupDescribeRequest(["readers"]), 1).groups
     assert (readers.group_id, readers.error_code) == ("readers", ErrorCode.NOT_COORDINATOR)
+
+
+def test_where_the_protocol_is_not_enabled_there_are_no_such_groups(host: GroupHost) -> None:
+    host.broker_configs = BrokerConfigs({"group.coordinator.rebalance.protocols": "classic"})
+    (readers,) = response_of(host, handle, ConsumerGroupDescribeRequest(["readers"]), 1).groups
+    assert (readers.group_id, readers.error_code) == ("readers", ErrorCode.UNSUPPORTED_VERSION)

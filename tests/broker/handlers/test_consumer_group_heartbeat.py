@@ -2,6 +2,7 @@ import pytest
 from group_handlers import GroupHost, response_of
 
 from tailrace.broker.handlers.consumer_group_heartbeat import handle
+from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -41,3 +42,10 @@ def test_errors_say_what_is_wrong() -> None:
     host.refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
     response = response_of(host, handle, joining("m"), 1)
     assert (response.error_code, response.error_message) == (ErrorCode.NOT_COORDINATOR, None)
+
+
+def test_where_the_protocol_is_not_enabled_nobody_joins() -> None:
+    host = GroupHost()
+    host.broker_configs = BrokerConfigs({"group.coordinator.rebalance.protocols": "classic"})
+    assert response_of(host, handle, joining("m"), 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert not host.world.coordinator.groups
