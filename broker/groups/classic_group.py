@@ -469,8 +469,11 @@ class ClassicGroup:
             self._complete_joining(moment)
 
     def _remove(self, member: ClassicMember, why: str, moment: Moment) -> None:
-        for waiter in self.members.remove(member):
-            self._ready.refuse(waiter, _UNKNOWN_MEMBER)
+        waiter = self.members.take_join(member)
+        if waiter is not None:  # its client is to forget the id that it had
+            self._ready.answer_at_once(waiter, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        self._refuse_sync(member, _UNKNOWN_MEMBER)
+        self.members.remove(member)
         self._sessions.stop(member.member_id)
         self._not_synced.discard(member.member_id)
         if self._is_rebalancing:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.ready import Waiter
-from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from tailrace.server.request_context import RequestContext
 
@@ -29,11 +29,11 @@ PROTOCOL_CAN_BE_NULL_FROM = 7
 
 def handle(spu: "Spu", context: RequestContext, request: JoinGroupRequest) -> None:
     def refused(error: KafkaError) -> JoinGroupResponse:
-        return JoinGroupResponse(error_code=error.code, member_id=request.member_id)
+        return response(JoinGroupResponse(error_code=error.code, member_id=request.member_id))
 
     def response(reply: JoinGroupResponse) -> JoinGroupResponse:
-        if reply.protocol_name is None and context.api_version < PROTOCOL_CAN_BE_NULL_FROM:
-            reply.protocol_name = ""
+        if reply.error_code != ErrorCode.NONE:
+            reply.protocol_name = None if context.api_version >= PROTOCOL_CAN_BE_NULL_FROM else ""
         return reply
 
     def call(coordinator: Coordinator, moment: Moment) -> None:
