@@ -32,14 +32,15 @@ test: check
 	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
 	$(BIN)/pytest compat_tests/spark
 
-# Whole clusters in a seed each: docs/reliability.md. Of one seed, FAULTS=0,3 leaves the others out, VERBOSE=1 says more.
+# Whole clusters in a seed each: docs/reliability.md. GROUPS=1 looks at consumer groups. Of one seed, FAULTS=0,3 leaves
+# the others out, VERBOSE=1 says more.
 SEEDS ?= 100
 FIRST_SEED ?= 0
 POLICY ?= all
 REPLICAS ?= 3
 simulate: install
 	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --first-seed $(FIRST_SEED) --policy $(POLICY) \
-		--replicas $(REPLICAS) $(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
+		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
 
 # The same work against Apache Kafka and this broker by turns; BENCH="--rounds 3 --only latency" runs less of it.
 bench: install

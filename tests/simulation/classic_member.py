@@ -4,6 +4,7 @@ Connections come and go and the member stays: it goes on in its generation with 
 its time, with or without a word, and may be silent for so long that the others go on without it.
 """
 
+from math import inf
 from random import Random
 from struct import Struct
 
@@ -43,7 +44,8 @@ class ClassicMember:
     ) -> None:
         self.client = GroupClient(world, name, group, chance)
         self.client.instance_id = instance_id
-        self.ends_at = trio.current_time() + lives
+        self._ends_at = trio.current_time() + lives
+        self.has_ended = False
         self.reading: GroupReading | None = None
         self.committed: dict[int, Position] = {}
         """What was acknowledged in this generation."""
@@ -72,26 +74,32 @@ class ClassicMember:
             return f"{self._name} is in generation {self.client.term}, not {newest}"
         return None
 
+    def stay(self) -> None:
+        """From now on, and awake."""
+        self._ends_at = inf
+        self._stalls = False
+
     # its life
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             self.reading = GroupReading(self._world, self._name, self._group, nursery, self._chance)
-            while not self._is_over:
+            while not self.is_over:
                 async with self.client.client.trying():
                     spu = await self.client.find()
                     async with self.client.client.connected(spu) as connected:
-                        while not self._is_over:
+                        while not self.is_over:
                             await self._go_on(connected)
                         if self._leaves and not self._is_fenced:
                             await self._leave(connected)
             self.reading.stop()
             nursery.cancel_scope.cancel()
         self.client.client.die()
+        self.has_ended = True
 
     @property
-    def _is_over(self) -> bool:
-        return self._is_fenced or trio.current_time() >= self.ends_at
+    def is_over(self) -> bool:
+        return self._is_fenced or trio.current_time() >= self._ends_at
 
     async def _go_on(self, connected: WireClient) -> None:
         try:

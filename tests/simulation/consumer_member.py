@@ -37,7 +37,8 @@ class ConsumerMember:
     ) -> None:
         self.client = GroupClient(world, name, group, chance)
         self.client.instance_id = instance_id
-        self.ends_at = trio.current_time() + lives
+        self._ends_at = trio.current_time() + lives
+        self.has_ended = False
         self.reading: GroupReading | None = None
         self.committed: dict[int, Position] = {}
         self._world = world
@@ -74,19 +75,24 @@ class ConsumerMember:
             return f"{self._name} owns {sorted(self._owned)} and reads {sorted(self.reading.partitions)}"
         return None
 
+    def stay(self) -> None:
+        """From now on, and awake."""
+        self._ends_at = inf
+        self._stalls = False
+
     # its life
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:
             self.reading = GroupReading(self._world, self._name, self._group, nursery, self._chance)
-            while not self._is_over:
+            while not self.is_over:
                 async with self.client.client.trying():
                     self._says_all = True
                     spu = await self.client.find()
                     async with self.client.client.connected(spu) as connected:
                         if self._topic_id is None:
                             self._topic_id = await self._find_topic(connected)
-                        while not self._is_over:
+                        while not self.is_over:
                             await self._go_on(connected)
                         if self._leaves and not self._is_fenced:
                             await self._leave(connected)
@@ -94,10 +100,11 @@ class ConsumerMember:
             nursery.cancel_scope.cancel()
         self._group.ownership.on_gone(self.client.member_id)
         self.client.client.die()
+        self.has_ended = True
 
     @property
-    def _is_over(self) -> bool:
-        return self._is_fenced or trio.current_time() >= self.ends_at
+    def is_over(self) -> bool:
+        return self._is_fenced or trio.current_time() >= self._ends_at
 
     async def _find_topic(self, connected: WireClient) -> UUID:
         asked = MetadataRequest([MetadataRequestTopic(name=self._group.topic)], allow_auto_topic_creation=False)

@@ -52,13 +52,16 @@ class GroupLoad:
         self._groups: dict[str, Group] = {}
         self._members: dict[str, dict[int, Member]] = {}
         """By group and place, who is there now."""
+        self._lone: list[LoneCommitter] = []
         self._is_settling = trio.Event()
 
     def start(self) -> None:
         for number, kind in enumerate(self._kinds):
             name = f"{kind}-{number}"
             if kind == LONE:
-                self._nursery.start_soon(LoneCommitter(self._world, name, self._new_group).run)
+                lone = LoneCommitter(self._world, name, self._new_group, self._is_settling)
+                self._lone.append(lone)
+                self._nursery.start_soon(lone.run)
             else:
                 self._new_group(name)
                 self._members[name] = {}
@@ -72,7 +75,7 @@ class GroupLoad:
         self._is_settling.set()
         for members in self._members.values():
             for member in members.values():
-                member.ends_at = inf
+                member.stay()
 
     @property
     def commits(self) -> int:
@@ -92,15 +95,19 @@ class GroupLoad:
         stays = chance.random() < 0.4
         async with trio.open_nursery() as nursery:
             for number in range(1000):
-                lives = inf if stays or self._is_settling.is_set() else chance.uniform(0.5, 5)
+                lives = inf if stays else chance.uniform(0.5, 5)
                 name = f"{group_id}-{place}-{number}"
                 member = KINDS[kind](
                     self._world, name, self._groups[group_id], chance, instance_id=instance_id, lives=lives
                 )
                 self._members[group_id][place] = member
+                if self._is_settling.is_set():
+                    member.stay()
                 if instance_id is not None and lives < inf and chance.random() < 0.3:
                     nursery.start_soon(member.run)
                     await self._pause(lives * chance.random())
+                    if self._is_settling.is_set() and not member.has_ended:
+                        return  # it is the last one
                 else:
                     await member.run()
                     await self._pause(chance.choice((0.0, 0.5, 2.0)) * chance.random())
@@ -134,11 +141,13 @@ class GroupLoad:
 
     def unsettled(self) -> str | None:
         """Why not everything is consumed and committed yet."""
+        if not all(lone.is_done for lone in self._lone):
+            return "somebody still commits offsets for nobody"
         ends = self._log_ends()
         for group_id, members in self._members.items():
             owners: dict[int, str] = {}
             for member in members.values():
-                reason = member.unsettled()
+                reason = "somebody has gone" if member.has_ended else member.unsettled()
                 if reason is not None:
                     return reason
                 assert member.reading is not None

@@ -29,16 +29,21 @@ OFFSET_DELETE_VERSION = 0
 
 
 class LoneCommitter:
-    def __init__(self, world: World, name: str, new_group: Callable[[str], Group]) -> None:
+    def __init__(self, world: World, name: str, new_group: Callable[[str], Group], is_settling: trio.Event) -> None:
         """`new_group` makes one for each name."""
+        self.is_done = False
+        self._is_settling = is_settling
         self._world = world
         self._name = name
         self._new_group = new_group
 
     async def run(self) -> None:
-        """Until cancelled."""
-        for number in range(1000):
+        """Until all is to come to rest."""
+        number = 0
+        while not self._is_settling.is_set():
             await _Life(self._world, self._name, self._new_group(f"{self._name}-{number}")).run()
+            number += 1
+        self.is_done = True
 
 
 class _Life:

@@ -23,7 +23,6 @@ from tailrace.storage.log_disk import LogDisk
 from tailrace.storage.producer_state import ProducerStates
 from tailrace.storage.promises import Promises, Said
 
-from .faults import CATALOGUE
 from .runner import Task
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -34,13 +33,15 @@ class PlantedBug:
     plant: Plant
     policy: str = "live"
     replicas: int = 3
-    faults: tuple[str, ...] = tuple(CATALOGUE)
-    """What goes wrong in the seeds in which it is looked for."""
+    faults: tuple[str, ...] | None = None
+    """What goes wrong in the seeds in which it is looked for; None for everything that can."""
     topic: tuple[tuple[str, str], ...] = ()
     """What the topic's configs are in these."""
+    has_groups: bool = False
+    """Whether groups are what is looked at."""
 
     def task(self, seed: int) -> Task:
-        return Task(seed, self.policy, self.replicas, kinds=self.faults, topic=self.topic)
+        return Task(seed, self.policy, self.replicas, kinds=self.faults, topic=self.topic, has_groups=self.has_groups)
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 import pytest
 from simulation.planted_bugs import PLANTED_BUGS, PlantedBug
+from simulation.planted_group_bugs import GROUP_BUGS
 from simulation.simulation import simulate
 
 SEEDS_MAX = 100
@@ -16,7 +17,7 @@ def failure_of(bug: PlantedBug) -> BaseException | None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bug", PLANTED_BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", PLANTED_BUGS + GROUP_BUGS, ids=lambda bug: bug.name)
 def test_it_is_found(bug: PlantedBug, monkeypatch: pytest.MonkeyPatch) -> None:
     bug.plant(monkeypatch)
     failure = failure_of(bug)

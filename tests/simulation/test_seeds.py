@@ -5,7 +5,8 @@ from simulation.runner import POLICIES, Task, describe
 from simulation.simulation import simulate
 
 FAST_SEEDS = range(2)
-SLOW_SEEDS = range(1000, 1100)
+SLOW_SEEDS = range(1000, 1070)
+SLOW_GROUP_SEEDS = range(1000, 1050)
 SEEDS_IN_A_CHUNK = 10
 
 
@@ -25,6 +26,18 @@ def test_a_cluster_keeps_its_promises(seed: int, policy: str) -> None:
 @pytest.mark.parametrize("seed", FAST_SEEDS)
 def test_so_do_spus_by_themselves(seed: int) -> None:
     _run(Task(seed, "live", replicas=1))
+
+
+@pytest.mark.parametrize("seed", FAST_SEEDS)
+def test_groups_keep_what_their_members_were_told(seed: int) -> None:
+    _run(Task(seed, "live", replicas=3, has_groups=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", SLOW_GROUP_SEEDS[::SEEDS_IN_A_CHUNK])
+def test_many_groups_keep_what_their_members_were_told(first: int) -> None:
+    for seed in range(first, first + SEEDS_IN_A_CHUNK):
+        _run(Task(seed, POLICIES[seed % len(POLICIES)], replicas=3, has_groups=True))
 
 
 @pytest.mark.slow
