@@ -34,7 +34,7 @@ REBALANCE_TIMEOUT_MS = 60_000
 class Consumer:
     """A client: it gives up at once what it is told to, and says so in its next heartbeat."""
 
-    world: GroupWorld
+    world: GroupWorld = field(repr=False)
     member_id: str
     topics: tuple[str, ...] | None = ("a",)
     group_id: str = GROUP
@@ -98,7 +98,7 @@ class Consumer:
 class ClassicConsumer:
     """A client of the classic protocol: it takes part in rebalances until it has an assignment."""
 
-    world: GroupWorld
+    world: GroupWorld = field(repr=False)
     member_id: str = ""
     topics: tuple[str, ...] = ("a",)
     protocols: tuple[str, ...] = ("range", "cooperative-sticky")
@@ -156,8 +156,7 @@ class ClassicConsumer:
                 return
             asked, self.waiting = self.waiting, None
             if asked.error is not None:
-                assert asked.error.code == ErrorCode.REBALANCE_IN_PROGRESS, asked.error
-                self.generation = -1
+                self._on_refused(asked.error.code)
             elif isinstance(asked.reply, JoinGroupResponse):
                 self._on_joined(asked.reply)
             else:
@@ -167,12 +166,18 @@ class ClassicConsumer:
     def _is_well(self) -> bool:
         asked = self.ask_beat()
         if asked.error is not None:
-            assert asked.error.code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID), asked.error
-            self.owned = frozenset()
-            if asked.error.code == ErrorCode.UNKNOWN_MEMBER_ID:
-                self.member_id = ""
+            self._on_refused(asked.error.code)
             return False
         return bool(asked.reply.error_code == ErrorCode.NONE)
+
+    def _on_refused(self, code: ErrorCode) -> None:
+        """It joins again: as what it was, or as somebody new."""
+        self.generation = -1
+        if code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+            assert code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+            self.owned = frozenset()
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
 
     def _on_joined(self, reply: JoinGroupResponse) -> None:
         self.member_id = reply.member_id

@@ -9,7 +9,7 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.group_records.group_metadata import GroupMetadataValue, MemberMetadata
 
-from .assignments import NO_PARTITIONS, Partitions, TopicPartition
+from .assignments import Partitions, TopicPartition
 from .classic_group import ClassicGroup
 from .classic_member import ClassicMember
 from .consumer_group import ConsumerGroup
@@ -74,7 +74,11 @@ def may_downgrade(group: ConsumerGroup, settings: GroupSettings) -> bool:
 
 
 def downgrade(group: ConsumerGroup, cluster: Cluster, now_ms: int) -> GroupMetadataValue:
-    """The classic group of the same members, who have what the last targets gave them."""
+    """The classic group of the same members, until they have joined again with what they have now.
+
+    Not with what they were to have: should the group become one of KIP-848 before that, nobody else may get what a
+    member still has.
+    """
     protocol = _protocols_of_all(group)[0]
     members = list(group.members.values())
     return GroupMetadataValue(
@@ -83,7 +87,7 @@ def downgrade(group: ConsumerGroup, cluster: Cluster, now_ms: int) -> GroupMetad
         protocol,
         members[0].member_id,
         now_ms,
-        [_stored(member, protocol, group.targets.get(member.member_id, NO_PARTITIONS), cluster) for member in members],
+        [_stored(member, protocol, cluster) for member in members],
     )
 
 
@@ -117,8 +121,8 @@ def _protocols_of_all(group: ConsumerGroup) -> list[str]:
     return []
 
 
-def _stored(member: ConsumerMember, protocol: str, target: Partitions, cluster: Cluster) -> MemberMetadata:
-    profile = member.profile
+def _stored(member: ConsumerMember, protocol: str, cluster: Cluster) -> MemberMetadata:
+    profile, current = member.profile, member.current
     assert profile.classic is not None
     metadata = dict(profile.classic.protocols)[protocol]
     return MemberMetadata(
@@ -129,7 +133,7 @@ def _stored(member: ConsumerMember, protocol: str, target: Partitions, cluster: 
         profile.rebalance_timeout_ms,
         profile.classic.session_timeout_ms,
         metadata,
-        write_assignment(target, metadata, cluster),
+        write_assignment(frozenset((*current.assigned, *current.revoking)), metadata, cluster),
     )
 
 

@@ -77,7 +77,8 @@ class Coordinator:
         due = []
         while alarms and alarms[0][0] <= moment.now:
             deadline, _, group = heapq.heappop(alarms)
-            if self._alarm_of.get(group.group_id) == deadline:  # otherwise an earlier one was set since
+            # Otherwise an earlier one was set since, or another object took the group's place.
+            if self._alarm_of.get(group.group_id) == deadline and self.groups.get(group.group_id) is group:
                 del self._alarm_of[group.group_id]
                 due.append(group)
         for group in due:

@@ -31,6 +31,14 @@ def test_groups_are_woken_in_time_each_once(world: GroupWorld) -> None:
     assert world.coordinator.deadline == math.inf
 
 
+def test_a_group_is_woken_though_the_one_before_it_wanted_to_be_woken_then(world: GroupWorld) -> None:
+    replaced, new = Sleeper("a", 110), Sleeper("a", 110)
+    put(world, replaced)
+    put(world, new)
+    world.pass_time(50)
+    assert (replaced.woken, new.woken) == ([], [110])
+
+
 def test_a_deadline_that_came_earlier_counts(world: GroupWorld) -> None:
     group = Sleeper("a", 150)
     put(world, group)
