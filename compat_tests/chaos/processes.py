@@ -33,8 +33,10 @@ SIGNS_OF_A_BUG = re.compile(r"Traceback|AssertionError|request_failed|\"level\":
 class HarmedCluster:
     ids = SPUS
 
-    def __init__(self, directory: Path, scs: int, store: str) -> None:
+    def __init__(self, directory: Path, scs: int, store: str, settings: Mapping[str, str] | None = None) -> None:
+        """`settings` are Kafka's, for brokers."""
         self._directory = directory
+        self._settings = [f"--set={name}={value}" for name, value in (settings or {}).items()]
         self._store = store
         self._public = {f"sc-{number}": f"127.0.0.1:{free_port()}" for number in range(1, scs + 1)}
         self._private = {name: f"127.0.0.1:{free_port()}" for name in self._public}
@@ -117,6 +119,10 @@ class HarmedCluster:
                 self._bring_back(fault)
             else:
                 self._harm(fault)
+
+    @property
+    def spu_targets(self) -> Mapping[str, Sequence[Harm]]:
+        return dict.fromkeys(self._clients, OF_A_PROCESS)
 
     def _harm(self, fault: Fault) -> None:
         if fault.harm in CARRIAGES:
@@ -205,7 +211,8 @@ class HarmedCluster:
         number = name.removeprefix("spu-")
         private = f"{self.links.private[int(number)]}={self.links.advertised[int(number)]}"
         ports = ("--public", self._clients[name], "--private", private)
-        return tailrace("serve", "spu", "--id", number, "--sc", ",".join(self._private.values()), *ports, *common)
+        scs = ",".join(self._private.values())
+        return tailrace("serve", "spu", "--id", number, "--sc", scs, *ports, *common, *self._settings)
 
 
 def _ends(link: str) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,7 +20,8 @@ Record = tuple[str, int, int, str]
 
 
 def say(event: str, **what: Any) -> None:
-    print(json.dumps({"event": event} | what), flush=True)
+    """`at` is by the clock that all processes of a machine have in common."""
+    print(json.dumps({"event": event, "at": time.monotonic()} | what), flush=True)
 
 
 def places(partitions: Iterable[Any]) -> list[tuple[str, int]]:
@@ -93,7 +95,12 @@ class KafkaPython:
         self._consumer.subscribe(role["topics"], role["pattern"], Listener())
 
     def poll(self) -> list[Record]:
-        polled = self._consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS)
+        from kafka.errors import RetriableError
+
+        try:
+            polled = self._consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS)
+        except RetriableError:  # a broker is away
+            return []
         return [
             (each.topic, each.partition, each.offset, each.value.decode()) for some in polled.values() for each in some
         ]
@@ -167,22 +174,28 @@ class Librdkafka:
 
 
 def run(member: KafkaPython | Librdkafka, orders: Orders, commits: bool) -> None:
-    while not orders.is_over:
-        if not orders.may_work.is_set():
-            say("resting")
-            orders.may_work.wait()
-        records = member.poll()
-        if records:
-            say("records", records=records)
-        if records and commits:
-            offsets = next_offsets(records)
-            try:
-                member.commit(offsets)
-            except Exception as error:
-                say("commit failed", text=type(error).__name__ + ": " + str(error))
-            else:
-                say("committed", offsets=[[*place, offset] for place, offset in offsets.items()])
-    member.leave()
+    try:
+        while not orders.is_over:
+            if not orders.may_work.is_set():
+                say("resting")
+                orders.may_work.wait()
+            work(member, commits)
+    finally:
+        member.leave()
+
+
+def work(member: KafkaPython | Librdkafka, commits: bool) -> None:
+    records = member.poll()
+    if records:
+        say("records", records=records)
+    if records and commits:
+        offsets = next_offsets(records)
+        try:
+            member.commit(offsets)
+        except Exception as error:
+            say("commit failed", text=type(error).__name__ + ": " + str(error))
+        else:
+            say("committed", offsets=[[*place, offset] for place, offset in offsets.items()])
 
 
 async def run_aiokafka(role: dict[str, Any], orders: Orders) -> None:

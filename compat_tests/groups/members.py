@@ -1,11 +1,12 @@
 """Members of consumer groups, each a process of its own, and what is to be true of all of a group together."""
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,8 +71,9 @@ class Member:
         records_per_poll: int = 500,
         commit: str = "each",
         auto_commit_ms: int = 300,
+        on_told: Callable[[dict[str, Any]], None] = lambda told: None,
     ) -> None:
-        """`commit` is after `each` poll, `auto` or `none`."""
+        """`commit` is after `each` poll, `auto` or `none`. `on_told` hears all that the process says."""
         role = {
             "client": flavour.client,
             "assignor": flavour.assignor,
@@ -90,6 +92,7 @@ class Member:
             "auto_commit_ms": auto_commit_ms,
         }
         self.name = name
+        self._on_told = on_told
         self.assigned: frozenset[Place] = frozenset()
         """What it believes to be its own."""
         self.changes: list[tuple[str, frozenset[Place]]] = []
@@ -125,13 +128,20 @@ class Member:
         if not self._process.stdin.closed:
             self._process.stdin.close()
         self._process.wait(PATIENCE_SECONDS)
-        self._reader.join(PATIENCE_SECONDS)
+        self._hear_the_rest()
 
     def kill(self) -> None:
         """Without a word to anybody."""
         self._process.kill()
         self._process.wait()
+        self._hear_the_rest()
+
+    def _hear_the_rest(self) -> None:
         self._reader.join(PATIENCE_SECONDS)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(OSError):  # an order that it never read
+                pipe.close()
 
     def freeze(self) -> None:
         self._process.send_signal(signal.SIGSTOP)
@@ -155,7 +165,9 @@ class Member:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self._learn(json.loads(line))
+            told = json.loads(line)
+            self._learn(told)
+            self._on_told(told)
 
     def _learn(self, told: dict[str, Any]) -> None:
         match told["event"]:

@@ -1,0 +1,66 @@
+"""Real faults while groups work: SPUs killed, stopped and frozen, their links severed, silenced and slowed, by a seed.
+
+No acknowledged commit is lost or moved back, no partition has two owners, and every record is read by each group.
+TAILRACE_CHAOS_SEED and TAILRACE_GROUPS_SECONDS run another plan, or a longer one.
+"""
+
+import os
+
+import pytest
+from chaos.group_load import GroupLoad
+from chaos.plan import plan
+from chaos.processes import HarmedCluster
+from groups.members import Flavour
+from node_cluster import Watcher
+
+SEED = int(os.environ.get("TAILRACE_CHAOS_SEED", "1"))
+SECONDS = float(os.environ.get("TAILRACE_GROUPS_SECONDS", "12"))
+PARTITIONS = 4
+UNHARMED_SECONDS = (0.5, 6.0)
+CHURN_SECONDS = 2.5
+SETTINGS = {
+    "group.max.session.timeout.ms": "60000",
+    "group.consumer.max.session.timeout.ms": "60000",
+    "group.consumer.session.timeout.ms": "60000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
+    "group.consumer.heartbeat.interval.ms": "300",
+}
+FLAVOURS = [
+    Flavour("kafka-python", "range"),
+    Flavour("confluent", "range"),
+    Flavour("confluent-consumer", "uniform"),
+]
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    cluster = HarmedCluster(tmp_path, 1, "sqlite", SETTINGS)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
+
+
+@pytest.mark.timeout(300 + 5 * SECONDS)
+def test_groups_lose_nothing_and_share_nothing_whatever_dies(cluster):
+    Watcher(cluster.bootstrap).create_topic("work", PARTITIONS, configs={"min.insync.replicas": 2})
+    faults = plan(SEED, {**cluster.spu_targets, **cluster.link_targets}, SECONDS, UNHARMED_SECONDS)
+    print(f"TAILRACE_CHAOS_SEED={SEED} TAILRACE_GROUPS_SECONDS={SECONDS:g}", *faults, sep="\n")
+
+    load = GroupLoad(cluster.bootstrap, "work", PARTITIONS, FLAVOURS, SEED, CHURN_SECONDS)
+    try:
+        load.begin()
+        cluster.carry_out(faults)
+        assert cluster.complaints == []
+        cluster.wait_until_well()
+        load.check()
+        print(load)
+    finally:
+        load.stop()
+
+    cluster.stop()
+    assert cluster.complaints == []
+    assert cluster.signs_of_bugs() == []
+    assert cluster.damage() == []
+    assert cluster.left_behind() == []
