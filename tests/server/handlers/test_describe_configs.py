@@ -136,6 +136,7 @@ async def test_every_config_of_a_group_whether_there_is_one_or_not(autojump_cloc
         told = by_name(await describe(await running.client(), GROUP, "g", include_synonyms=True))
         assert set(told) == set(GROUP_CONFIGS)
         assert not any(config.read_only for config in told.values())
+        assert told["consumer.session.timeout.ms"].config_source == ConfigSource.GROUP
         assert [(each.name, each.value, each.source) for each in told["consumer.session.timeout.ms"].synonyms] == [
             ("consumer.session.timeout.ms", "50000", ConfigSource.GROUP),
             ("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT),
