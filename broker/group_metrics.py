@@ -1,10 +1,10 @@
 """The metrics of groups, as Prometheus knows metrics."""
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from tailrace.server.metric_text import gauge, labels
 from tailrace.server.metrics import counters
 
 from .group_gauges import GroupGauges
@@ -13,8 +13,6 @@ from .groups.lag import Lag
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
-
-SAMPLES_PER_PIECE = 500
 
 _COUNTERS = (
     ("group_rebalances", "Assignments made for groups whose members or topics were others than before."),
@@ -42,30 +40,13 @@ def families(counts: GroupCounts, gauges: GroupGauges) -> Iterator["Metric"]:
 
 
 def pieces(gauges: GroupGauges) -> Iterator[str]:
-    """The text of the others, in pieces each of which is made in a moment. Prometheus' own library would take a quarter
-    of a second for as many as there may be, and nobody could do anything meanwhile."""
-    members = ((_labels(group=group_id), count) for group_id, count in gauges.members)
-    yield from _gauge("tailrace_group_members", "Members of a group.", members)
+    """The text of the others."""
+    members = ((labels(group=group_id), count) for group_id, count in gauges.members)
+    yield from gauge("tailrace_group_members", "Members of a group.", members)
     for attribute, name, text in _LAG_GAUGES:
         value_of = attrgetter(attribute)
-        yield from _gauge(name, text, ((_labels_of(lag), value_of(lag)) for lag in gauges.lags))
-
-
-def _gauge(name: str, text: str, samples: Iterable[tuple[str, float | None]]) -> Iterator[str]:
-    yield f"# HELP {name} {text}\n# TYPE {name} gauge\n"
-    rest = iter(samples)
-    while some := list(islice(rest, SAMPLES_PER_PIECE)):
-        yield "".join(f"{name}{labels} {value}\n" for labels, value in some if value is not None)
+        yield from gauge(name, text, ((_labels_of(lag), value_of(lag)) for lag in gauges.lags))
 
 
 def _labels_of(lag: Lag) -> str:
-    return _labels(group=lag.group_id, partition=lag.partition, topic=lag.topic)
-
-
-def _labels(**labels: object) -> str:
-    pairs = (f'{name}="{_escaped(str(value))}"' for name, value in labels.items())
-    return f"{{{','.join(pairs)}}}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return labels(group=lag.group_id, partition=lag.partition, topic=lag.topic)

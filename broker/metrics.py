@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tailrace.protocol.apis import API_TABLE, Api
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.server import metrics as server_metrics
+from tailrace.server.metric_text import gauge, labels
 from tailrace.server.metrics import ServerMetrics, counters
 
 from . import group_metrics
@@ -91,8 +93,20 @@ class PartitionGauges:
 
 
 def render(metrics: BrokerMetrics, gauges: Gauges) -> bytes:
-    """The text a Prometheus server scrapes."""
+    """The text a Prometheus server scrapes, but for metrics with many series."""
     return server_metrics.render(partial(_families, metrics, gauges))
+
+
+def pieces(gauges: Gauges) -> Iterator[str]:
+    """The text of those, which there may be for every partition."""
+    for attribute, name, text in _PARTITION_GAUGES:
+        value_of = attrgetter(attribute)
+        yield from gauge(name, text, ((_labels_of(each), value_of(each)) for each in gauges.partitions))
+    yield from group_metrics.pieces(gauges.groups)
+
+
+def _labels_of(gauges: PartitionGauges) -> str:
+    return labels(partition=gauges.partition, topic=gauges.topic)
 
 
 _COUNTERS = (
@@ -166,11 +180,6 @@ def _families(metrics: BrokerMetrics, gauges: Gauges) -> Iterator["Metric"]:
     )
     for attribute, name, text in _COUNT_GAUGES if gauges.counts is not None else ():
         yield GaugeMetricFamily(name, text, value=getattr(gauges.counts, attribute))
-    for attribute, name, text in _PARTITION_GAUGES:
-        family = GaugeMetricFamily(name, text, labels=["topic", "partition"])
-        for partition in gauges.partitions:
-            family.add_metric([partition.topic, str(partition.partition)], getattr(partition, attribute))
-        yield family
     yield from _peer_families(gauges.peers)
     yield from group_metrics.families(metrics.groups, gauges.groups)
 

@@ -32,7 +32,7 @@ from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_s
 from tailrace.storage.promises import Promises
 from tailrace.storage.store_incarnation import take_store_incarnation
 
-from . import group_metrics, handlers
+from . import handlers
 from .cluster_identity import ClusterIdentity
 from .copies import FetchedCopies
 from .fetch_session import FetchSessions
@@ -45,7 +45,7 @@ from .group_lag import GroupLag
 from .group_settings import SettingsOfGroups
 from .housekeeping import Housekeeping
 from .live_replicas_updater import LiveReplicasUpdater
-from .metrics import KNOWN, BrokerMetrics, Gauges, PartitionGauges, render
+from .metrics import KNOWN, BrokerMetrics, Gauges, PartitionGauges, pieces, render
 from .mirror_updater import MirrorUpdater
 from .parking import Parking
 from .peer_links import PeerLinks
@@ -398,7 +398,7 @@ class Spu:
         )
         gauges = Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers, groups)
         text = bytearray(render(self.metrics, gauges))
-        for piece in group_metrics.pieces(groups):
+        for piece in pieces(gauges):
             text += piece.encode()
             await trio.lowlevel.checkpoint()
         return bytes(text)

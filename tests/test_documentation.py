@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tailrace.broker import group_metrics
-from tailrace.broker.group_gauges import GroupGauges
-from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, render
+from tailrace.broker.metrics import BrokerMetrics, Gauges, pieces, render
 from tailrace.broker.replica_counts import ReplicaCounts
 from tailrace.cli.main import parse
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS
@@ -105,8 +103,8 @@ def test_described_configs_have_the_defaults_that_stand_there() -> None:
 
 def test_every_metric_is_described_and_no_other() -> None:
     metrics = BrokerMetrics()
-    scraped = render(metrics, Gauges([PartitionGauges("t", 0, 0, 0, 0, 0, 0)], 0.0, counts=ReplicaCounts())).decode()
-    scraped += "".join(group_metrics.pieces(GroupGauges()))
+    gauges = Gauges([], 0.0, counts=ReplicaCounts())
+    scraped = render(metrics, gauges).decode() + "".join(pieces(gauges))
     scraped += sc_metrics.render(sc_metrics.ScMetrics(API_TABLE), WorkflowCounts(), sc_metrics.ScGauges()).decode()
     exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (\w+)", scraped, re.MULTILINE)}
     described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/operations.md")))

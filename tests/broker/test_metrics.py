@@ -2,7 +2,7 @@ from math import inf
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, render
+from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, pieces, render
 from tailrace.broker.peer_gauges import PeerGauges, PeerTraffic
 from tailrace.broker.replica_counts import ReplicaCounts
 from tailrace.protocol.ids import SpuId
@@ -11,7 +11,8 @@ Sample = tuple[str, frozenset[tuple[str, str]]]
 
 
 def _scrape(metrics: BrokerMetrics, gauges: Gauges | None = None) -> dict[Sample, float]:
-    text = render(metrics, gauges or Gauges([], 0.0)).decode()
+    gauges = gauges or Gauges([], 0.0)
+    text = render(metrics, gauges).decode() + "".join(pieces(gauges))
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)

@@ -252,7 +252,7 @@ async def test_metrics_are_served_on_a_port_of_their_own(autojump_clock: object)
         await produce(await running.client(), batch(b"a", b"b"))
         text = await running.scraped()
         assert text.startswith("HTTP/1.1 200 OK\r\n")
-        assert 'tailrace_log_end_offset{partition="0",topic="t"} 2.0\n' in text
+        assert 'tailrace_log_end_offset{partition="0",topic="t"} 2\n' in text
         assert 'tailrace_request_seconds_count{api="produce",client="unknown",version="9"} 1.0\n' in text
 
 
