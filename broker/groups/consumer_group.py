@@ -5,8 +5,9 @@ records that are written now and for those that are replayed. What is counted an
 that nothing that a heartbeat needs takes longer with more members.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
@@ -108,8 +109,19 @@ class ConsumerGroup:
         self._on_overdue(self, moment)
 
     def check_commit(
-        self, member_id: str, instance_id: str | None, generation: int, api_version: int, *, transactional: bool = False
+        self,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        api_version: int,
+        *,
+        transactional: bool = False,
+        partitions: Iterable[TopicPartition] = (),
     ) -> None:
+        """A member that has not heard of its next epoch yet commits with the one before.
+
+        It may, for partitions that it has had since then: nobody else has had them.
+        """
         if generation < 0 and not self.members:
             return  # an administrator, or a client that uses the group for its offsets alone
         if transactional and generation < 0 and not member_id and instance_id is None:
@@ -120,7 +132,8 @@ class ConsumerGroup:
                 ErrorCode.UNSUPPORTED_VERSION,
                 f"OffsetCommit version {KNOWS_EPOCHS_FROM} or above must be used by members of consumer groups",
             )
-        _check_epoch(member, generation)
+        if not _has_had(member.current, generation, partitions):
+            _check_epoch(member, generation)
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         if member_id is None and epoch < 0:
@@ -273,6 +286,12 @@ def _add(counter: Counter[str], names: frozenset[str] | set[str] | tuple[str, ..
         counter[name] += change
         if not counter[name]:
             del counter[name]
+
+
+def _has_had(current: CurrentAssignment, epoch: int, partitions: Iterable[TopicPartition]) -> bool:
+    """Whether the member has all of these, at least one, and has had them since that epoch or longer."""
+    since = [current.assigned.get(each, current.revoking.get(each, math.inf)) for each in partitions]
+    return bool(since) and max(since) <= epoch <= current.epoch
 
 
 def _check_epoch(member: ConsumerMember, epoch: int) -> None:

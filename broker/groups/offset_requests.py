@@ -29,8 +29,10 @@ from tailrace.protocol.messages.offset_delete import (
 )
 from tailrace.protocol.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 
+from .assignments import TopicPartition
 from .classic_group import ClassicGroup
-from .group import GroupKind
+from .consumer_group import ConsumerGroup
+from .group import Group, GroupKind
 from .moment import Moment
 from .offset_expiry import CONSUMER_PROTOCOL, is_subscribed
 from .offset_fetching import ReplyRoom, fetch_all, fetch_asked
@@ -147,7 +149,7 @@ class OffsetRequests:
         group = self._coordinator.groups.get(request.group_id)
         if group is not None:
             try:
-                group.check_commit(request.member_id, request.group_instance_id, generation, api_version)
+                _check_member(group, request, api_version, found)
             except KafkaError as error:
                 return error.code
             if isinstance(group, ClassicGroup):
@@ -223,6 +225,21 @@ class OffsetRequests:
 def utf16_length(text: str) -> int:
     """What Kafka measures: how long the text is in Java."""
     return len(text) + sum(character > "\uffff" for character in text) if not text.isascii() else len(text)
+
+
+def _check_member(group: Group, request: OffsetCommitRequest, api_version: int, found: _Found) -> None:
+    """Raises KafkaError when this member may not commit now, or not these."""
+    said = request.member_id, request.group_instance_id, request.generation_id_or_member_epoch, api_version
+    if isinstance(group, ConsumerGroup):
+        named = (
+            TopicPartition(spec.id, each.partition_index)
+            for topic, spec in found
+            if spec is not None
+            for each in topic.partitions
+        )
+        group.check_commit(*said, partitions=named)
+    else:
+        group.check_commit(*said)
 
 
 def _has(topic: TopicSpec, partition: int) -> bool:

@@ -18,6 +18,11 @@ from tailrace.broker.groups.consumer_group import ConsumerGroup
 from tailrace.broker.groups.group import Group
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.consumer_group_heartbeat import TopicPartitions
+from tailrace.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 STATIC = 4
 """The place whose member is a static one; those at the others have another id each time they come."""
@@ -298,6 +303,31 @@ def test_who_may_commit(world: GroupWorld) -> None:
     assert refusal_of_commit(world, "old", None, 1, 9) == ErrorCode.ILLEGAL_GENERATION
     m.leave()
     old.leave()
+
+
+def test_with_an_earlier_epoch_a_member_commits_what_it_has_had_since_then(world: GroupWorld) -> None:
+    m, n = Consumer(world, "m"), Consumer(world, "n")
+    m.join()
+    world.pass_time(1.0)
+    n.join()
+    first = sorted(m.owned)
+    m.beat(says_owned=False)
+    m.beat()
+    n.beat()
+    assert (m.epoch, m.numbers, n.numbers) == (3, [0, 1], [2, 3])
+    stale = ErrorCode.STALE_MEMBER_EPOCH
+    assert refusal_of_commit(world, "m", None, 2, 9, partitions=first[:2]) is None
+    assert refusal_of_commit(world, "m", None, 2, 9, partitions=first) == stale
+    assert refusal_of_commit(world, "m", None, 2, 9, partitions=[]) == stale
+    assert refusal_of_commit(world, "m", None, 1, 9, partitions=first[:2]) == stale
+    assert refusal_of_commit(world, "m", None, 4, 9, partitions=first[:2]) == stale
+    assert refusal_of_commit(world, "n", None, 2, 9, partitions=first[2:]) == stale
+    assert refusal_of_commit(world, "m", None, 3, 9, partitions=first) is None, "the epoch it has is always right"
+    request = OffsetCommitRequest("g", 2, "m")
+    for number, code in ((0, ErrorCode.NONE), (2, stale)):
+        request.topics = [OffsetCommitRequestTopic("a", partitions=[OffsetCommitRequestPartition(number, 5)])]
+        asked = world.ask(lambda coordinator, moment, waiter: coordinator.offsets.commit(request, 9, waiter, moment))
+        assert asked.reply.topics[0].partitions[0].error_code == code
 
 
 def test_whoever_wants_may_commit_for_an_empty_group(world: GroupWorld) -> None:
