@@ -6,6 +6,8 @@ Where there are none, the modules that know what groups are do not get loaded: m
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import trio
+
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
 from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -23,6 +25,7 @@ class GroupCoordination:
     def __init__(self, replicas: Replicas, context: GroupContext) -> None:
         self._context = context
         self._partitions: dict[int, GroupPartition] = {}
+        self._one_loads = trio.Lock()
         replicas.role_watchers[GROUPS_TOPIC] = self._on_role
         context.cluster.gone_watchers.append(self._on_topic_gone)
 
@@ -100,4 +103,9 @@ class GroupCoordination:
         from .group_partition import GroupPartition
 
         partition = self._partitions[replica.partition] = GroupPartition(replica, self._context, self.restart)
-        self._context.nursery.start_soon(partition.load)
+        self._context.nursery.start_soon(self._load_alone, partition)
+
+    async def _load_alone(self, partition: "GroupPartition") -> None:
+        """One after the other, so that the first ones are there early, and what is read lies in memory once."""
+        async with self._one_loads:
+            await partition.load()

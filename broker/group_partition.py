@@ -13,8 +13,9 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey
-from tailrace.protocol.record_batch import iterate, read_header
-from tailrace.protocol.records import Record, build_batch, read_records
+from tailrace.protocol.keyed_records import keep_last
+from tailrace.protocol.record_batch import BatchHeader, iterate, read_header
+from tailrace.protocol.records import Record, build_batch, open_body
 
 from .group_context import GroupContext, not_coordinator
 from .groups.coordinator import Coordinator
@@ -23,8 +24,9 @@ from .groups.ready import Answer, Waiter
 from .groups.records import GroupRecord, decode_record, encode_record
 from .replicas import Replica
 
-LOAD_BYTES = 1 << 20
-"""Read at a time; others get their turn in between."""
+LOAD_BYTES = 1 << 18
+LOAD_RECORDS = 1000
+"""Read and replayed at a time; others get their turn in between."""
 
 BARRIER = GroupRecord(OffsetCommitKey(group="", topic="", partition=-1), None)
 """Takes back what nobody ever committed."""
@@ -57,6 +59,8 @@ class GroupPartition:
 
     async def load(self) -> None:
         """Reads the log from its beginning to its end; afterwards requests are taken."""
+        if self._is_over:
+            return
         began = trio.current_time()
         with self._loading:
             try:
@@ -90,8 +94,13 @@ class GroupPartition:
             self._logger.info("groups_unloaded", groups=len(self.coordinator.groups))
 
     async def _replay(self) -> int:
-        """How many records there were."""
+        """How many records there were.
+
+        Of each key the last one counts, as compaction has it: most are offsets that were committed again since, and
+        are not even looked into.
+        """
         log, count = self.replica.log, 0
+        last: dict[bytes, bytes | None] = {}
         offset, end = log.log_start, log.log_end
         while offset < end:
             found = log.read(offset, LOAD_BYTES, end, at_least_one=True, passes_empty=True)
@@ -101,18 +110,27 @@ class GroupPartition:
             for position, header in iterate(data):
                 offset = header.next_offset
                 if not header.is_control:
-                    for record in read_records(data[position : position + header.size]):
-                        self._replay_record(record)
-                        count += 1
+                    self._keep_last(data[position : position + header.size], header, last)
+                    count += header.record_count
             await trio.lowlevel.checkpoint()
+        for number, (key, value) in enumerate(last.items()):
+            self._replay_record(key, value)
+            if number % LOAD_RECORDS == 0:
+                await trio.lowlevel.checkpoint()
         return count
 
-    def _replay_record(self, record: Record) -> None:
+    def _keep_last(self, batch: memoryview, header: BatchHeader, last: dict[bytes, bytes | None]) -> None:
         try:
-            decoded = decode_record(record.key, record.value)
+            keep_last(open_body(batch, header), header.record_count, last)
         except KafkaError as error:
             # One group may lack something; without the others the damage would be larger.
-            self._logger.error("group_record_skipped", offset=record.offset, reason=str(error))
+            self._logger.error("group_record_skipped", offset=header.base_offset, reason=str(error))
+
+    def _replay_record(self, key: bytes, value: bytes | None) -> None:
+        try:
+            decoded = decode_record(key, value)
+        except KafkaError as error:
+            self._logger.error("group_record_skipped", key=key.hex(), reason=str(error))
             return
         if decoded is not None:
             self.coordinator.replay(decoded)

@@ -65,3 +65,45 @@ def _read_varint(body: bytes, position: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), position + 1
         shift += 7
     raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a number in a record is too long")
+
+
+def keep_last(body: bytes, count: int, kept: dict[bytes, bytes | None]) -> None:
+    """Keeps of each key the value that its last record has, where the last record stands; None for a tombstone.
+
+    For whoever reads a whole log and wants what compaction would leave of it: most records are passed over at half the
+    cost of the walk above. A record without a key counts as one with an empty key.
+    """
+    position, end_of_body = 0, len(body)
+    try:
+        for _ in range(count):
+            size, position = _read_varint(body, position)
+            end = position + size
+            position += 1  # the record's attributes
+            while body[position] >= 0x80:  # its timestamp
+                position += 1
+            position += 1
+            while body[position] >= 0x80:  # its offset
+                position += 1
+            size = body[position + 1]
+            if size < 0x80:
+                position += 2
+                size = (size >> 1) ^ -(size & 1)
+            else:
+                size, position = _read_varint(body, position + 1)
+            key = body[position : position + size] if size > 0 else b""
+            position += len(key)
+            size = body[position]
+            if size < 0x80:
+                position += 1
+                size = (size >> 1) ^ -(size & 1)
+            else:
+                size, position = _read_varint(body, position)
+            if position + max(size, 0) > end or end > end_of_body:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record's field is longer than the record")
+            kept.pop(key, None)
+            kept[key] = body[position : position + size] if size >= 0 else None
+            position = end
+    except IndexError:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record is malformed") from None
+    if position != end_of_body:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{end_of_body - position} bytes follow the last record")

@@ -7,7 +7,7 @@ means that the key is gone. What is written has the same bytes as Apache Kafka 4
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from tailrace.protocol.compile import decode, encode_whole
+from tailrace.protocol.compile import decoder, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.fields import Versions
 from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
@@ -58,22 +58,28 @@ RecordKey: TypeAlias = (
 class _Kind(NamedTuple):
     key: type[RecordKey]
     value: type[Any]
-    value_version: int = 0
-    """The one that is written; all older and newer ones that the message has are read."""
+    value_version: int
+    """The one that is written."""
+    values_read: range
+
+
+def _kind(key: type[RecordKey], value: type[Any], value_version: int = 0) -> _Kind:
+    versions = Versions.parse(value.VERSIONS)
+    return _Kind(key, value, value_version, range(versions.first, versions.last + 1))
 
 
 _KINDS = {
     kind.key.RECORD_TYPE: kind
     for kind in (
-        _Kind(OffsetCommitKey, OffsetCommitValue, 4),
-        _Kind(GroupMetadataKey, GroupMetadataValue, 3),
-        _Kind(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
-        _Kind(ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
-        _Kind(ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
-        _Kind(ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
-        _Kind(ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
-        _Kind(ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
-        _Kind(ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
+        _kind(OffsetCommitKey, OffsetCommitValue, 4),
+        _kind(GroupMetadataKey, GroupMetadataValue, 3),
+        _kind(ConsumerGroupMetadataKey, ConsumerGroupMetadataValue),
+        _kind(ConsumerGroupPartitionMetadataKey, ConsumerGroupPartitionMetadataValue),
+        _kind(ConsumerGroupMemberMetadataKey, ConsumerGroupMemberMetadataValue),
+        _kind(ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue),
+        _kind(ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue),
+        _kind(ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue),
+        _kind(ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue),
     )
 }
 
@@ -108,13 +114,14 @@ def decode_record(key: Buffer | None, value: Buffer | None) -> GroupRecord | Non
     if kind is None:
         return None
     try:
-        return GroupRecord(decode(kind.key, _KEY_VERSION, key, 2), None if value is None else _value(kind.value, value))
+        decoded, _ = decoder(kind.key, _KEY_VERSION)(memoryview(key), 2)
+        return GroupRecord(decoded, None if value is None else _value(kind, value))
     except RemoteProtocolError as error:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a record of groups cannot be read: {error}") from None
 
 
-def _value(cls: type[Any], value: Buffer) -> Any:
+def _value(kind: _Kind, value: Buffer) -> Any:
     version = int.from_bytes(value[:2])
-    if len(value) < 2 or not Versions.parse(cls.VERSIONS).holds(version):
-        raise RemoteProtocolError(f"{cls.__name__} has the versions {cls.VERSIONS}, not {version}")
-    return decode(cls, version, value, 2)
+    if len(value) < 2 or version not in kind.values_read:
+        raise RemoteProtocolError(f"{kind.value.__name__} has no version {version}")
+    return decoder(kind.value, version)(memoryview(value), 2)[0]

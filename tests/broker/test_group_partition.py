@@ -14,7 +14,7 @@ from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
-from tailrace.protocol.record_batch import read_header
+from tailrace.protocol.record_batch import HEADER_SIZE, read_header
 from tailrace.protocol.records import Record, build_batch
 
 ONE = {"offsets.topic.num.partitions": "1"}
@@ -55,7 +55,7 @@ async def replayed(world: World, monkeypatch: pytest.MonkeyPatch) -> list[tuple[
     ]
 
 
-async def test_records_come_back_in_their_order_over_all_segments(
+async def test_of_each_key_the_last_record_comes_back_in_their_order_over_all_segments(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World()
@@ -63,9 +63,10 @@ async def test_records_come_back_in_their_order_over_all_segments(
         partition = await partition_of(running)
         for offset in range(0, 40, 2):
             commit(partition, f"topic-{offset}", offset, offset + 1, metadata_bytes=32_000)
+        commit(partition, "topic-0", 99)
         assert len(partition.replica.log.segments()) > 1
-    expected = [(f"topic-{offset - offset % 2}", offset) for offset in range(40)]
-    assert await replayed(world, monkeypatch) == expected
+    expected = [(f"topic-{offset}", offset + 1) for offset in range(2, 40, 2)]
+    assert await replayed(world, monkeypatch) == [*expected, ("topic-0", 99)]
 
 
 async def test_a_record_that_cannot_be_read_costs_nobody_else(
@@ -79,6 +80,9 @@ async def test_a_record_that_cannot_be_read_costs_nobody_else(
         broken = [Record(log.log_end, 0, b"\0\1\0", b"?"), Record(log.log_end + 1, 0, b"\x7f\x7fnot ours", b"?")]
         append(partition, build_batch(broken, base_offset=log.log_end, leader_epoch=partition.epoch))
         append(partition, bridge(log.log_end, partition.epoch))
+        spoilt = build_batch([Record(log.log_end, 0, b"key", b"?")], base_offset=log.log_end)
+        spoilt[HEADER_SIZE] = 0  # a record of no bytes at all
+        append(partition, spoilt)
         commit(partition, "after", 2)
     assert await replayed(world, monkeypatch) == [("before", 1), ("after", 2)]
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.keyed_records import keyed_records
+from tailrace.protocol.keyed_records import keep_last, keyed_records
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch, decode_records, encode_records
 
@@ -53,3 +53,38 @@ def test_a_body_that_is_cut_or_continued_is_refused(cut: int) -> None:
     for damaged in (body[:-cut], body + bytes(cut)):
         with pytest.raises(KafkaError):
             list(keyed_records(damaged, 1))
+
+
+@given(batches=st.lists(RECORDS, max_size=3))
+def test_the_last_record_of_each_key_is_kept_where_it_stands(batches: list[list[Record]]) -> None:
+    kept: dict[bytes, bytes | None] = {}
+    expected: dict[bytes, bytes | None] = {}
+    for records in batches:
+        keep_last(bytes(encode_records(records, 0, 0)), len(records), kept)
+        for record in records:
+            expected.pop(record.key or b"", None)
+            expected[record.key or b""] = record.value
+    assert list(kept.items()) == list(expected.items())
+
+
+@given(data=st.binary(max_size=40), count=st.integers(0, 4))
+def test_bytes_that_are_no_records_are_not_kept(data: bytes, count: int) -> None:
+    try:
+        walked = list(keyed_records(data, count))
+    except KafkaError:
+        with pytest.raises(KafkaError) as refused:
+            keep_last(data, count, {})
+        assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
+    else:
+        kept: dict[bytes, bytes | None] = {}
+        keep_last(data, count, kept)
+        assert len(kept) <= len(walked)
+
+
+def test_large_keys_and_values_are_kept() -> None:
+    kept: dict[bytes, bytes | None] = {}
+    records = [
+        Record(number, 2**50, bytes(size), bytes(size)) for number, size in enumerate((63, 64, 8191, 8192, 70_000))
+    ]
+    keep_last(bytes(encode_records(records, 0, 0)), len(records), kept)
+    assert [(len(key), len(value or b"")) for key, value in kept.items()] == [(len(r.key or b""),) * 2 for r in records]
