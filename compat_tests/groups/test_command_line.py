@@ -1,0 +1,157 @@
+"""`tailrace group` as a process, on groups of stock clients; all but `explain` on Apache Kafka as well."""
+
+import json
+import subprocess
+
+import pytest
+from cluster import run_to_end, tailrace
+from waiting import wait_until
+
+from .members import ONE_OF_EACH_CLIENT, PATIENCE_SECONDS, wait_until_shared
+
+PARTITIONS = 3
+KAFKA_PYTHON, _, CONFLUENT, CONSUMER_PROTOCOL = ONE_OF_EACH_CLIENT
+
+
+@pytest.fixture
+def topic(create_topic):
+    return create_topic(partitions=PARTITIONS)
+
+
+@pytest.fixture
+def places(topic):
+    return {(topic, partition) for partition in range(PARTITIONS)}
+
+
+@pytest.fixture
+def run(bootstrap):
+    """The exit status of `tailrace group`, and all that it says."""
+    return lambda *words: run_to_end(tailrace("group", *words, "--bootstrap", bootstrap))
+
+
+@pytest.fixture
+def shown(bootstrap):
+    """What it prints for programs."""
+
+    def show(*words):
+        command = tailrace("group", *words, "--bootstrap", bootstrap, "--output", "json")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return show
+
+
+@pytest.fixture
+def ours(request):
+    if request.config.getoption("--broker") == "apache-kafka":
+        pytest.skip("only SPUs explain groups")
+
+
+def read_to_the_end(member, topic, fill, count=10):
+    fill(topic, count, PARTITIONS)
+    wait_until(lambda: set(member.committed.values()) == {count} and len(member.committed) == PARTITIONS)
+
+
+def values_of(topic, number, member):
+    """What the member has read of one partition, as `fill` made it."""
+    return [value for value in member.values if value.startswith(f"{topic}-{number}-")]
+
+
+@pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
+def test_a_group_is_described_as_its_members_see_it(flavour, topic, places, group, start_member, fill, shown):
+    members = [start_member(flavour, topic, name=name) for name in ("one", "two")]
+    wait_until_shared(members, places)
+    kind = "consumer" if flavour is CONSUMER_PROTOCOL else "classic"
+
+    def is_settled():
+        (described,) = shown("describe", group)
+        return described["state"] == "Stable" and len(described["members"]) == 2
+
+    wait_until(is_settled, PATIENCE_SECONDS, "the group is stable")
+    (listed,) = [each for each in shown("list", "--state", "Stable", "--type", kind) if each["group"] == group]
+    assert (listed["type"], listed["protocol"], listed["members"]) == (kind, "consumer", 2)
+    (described,) = shown("describe", group)
+    assert described["assignor"] == flavour.assignor
+    owned = {each["clientId"]: each["owns"] for each in described["members"]}
+    assert owned == {each.name: sorted(f"{topic}/{number}" for _, number in each.assigned) for each in members}
+    assert {each["host"] for each in described["members"]} == {"/127.0.0.1"}
+
+
+def test_what_a_member_has_not_read_yet_is_its_lag(topic, group, start_member, fill, shown):
+    member = start_member(KAFKA_PYTHON, topic)
+    read_to_the_end(member, topic, fill)
+    (described,) = shown("describe", group)
+    assert (described["lag"], {each["lagSeconds"] for each in described["partitions"]}) == (0, {0})
+    member.leave()
+    fill(topic, 7, PARTITIONS)
+    (described,) = shown("describe", group)
+    assert (described["state"], described["lag"], described["members"]) == ("Empty", 21, [])
+    assert [(each["committed"], each["logEnd"], each["lag"]) for each in described["partitions"]] == [(10, 17, 7)] * 3
+    assert all(0 <= each["lagSeconds"] < PATIENCE_SECONDS for each in described["partitions"])
+
+
+@pytest.mark.parametrize("flavour", [KAFKA_PYTHON, CONFLUENT, CONSUMER_PROTOCOL], ids=str)
+def test_a_group_goes_on_where_it_was_reset_to(flavour, topic, group, start_member, fill, run, shown):
+    member = start_member(flavour, topic)
+    read_to_the_end(member, topic, fill)
+    words = ("reset-offsets", group, "--topic", f"{topic}:0,1", "--shift-by", "-4")
+    status, said = run(*words, "--execute")
+    assert status == 1
+    assert f"the group {group} has members, who would commit over it: stop " in said
+    assert f"{member.name} at 127.0.0.1) first" in said
+    member.leave()
+    wait_until(lambda: shown("describe", group)[0]["state"] == "Empty", PATIENCE_SECONDS, "the member has left")
+    moves = [(each["before"], each["offset"], each["lagAfter"]) for each in shown(*words)["partitions"]]
+    assert moves == [(10, 6, 4), (10, 6, 4)]
+    status, said = run(*words, "--execute")
+    assert status == 0, said
+    successor = start_member(flavour, topic)
+    again = [value for number in "01" for value in values_of(topic, number, member)[-4:]]
+    wait_until(lambda: sorted(successor.values) == sorted(again), PATIENCE_SECONDS, "the last four are read again")
+
+
+def test_a_backup_brings_all_offsets_back(tmp_path, topic, group, start_member, fill, run, shown):
+    member = start_member(KAFKA_PYTHON, topic)
+    read_to_the_end(member, topic, fill)
+    member.leave()
+    path = tmp_path / "backup.json"
+    path.write_text(json.dumps(shown("describe", group)))
+    assert run("delete", group) == (0, f"deleted group {group}\n")
+    status, said = run("describe", group)
+    assert (status, said) == (1, f"tailrace group describe: there is no group {group}\n")
+    status, said = run("reset-offsets", group, "--from-file", str(path), "--execute")
+    assert status == 0, said
+    (described,) = shown("describe", group)
+    assert [each["committed"] for each in described["partitions"]] == [10, 10, 10]
+
+
+def test_the_first_record_of_the_last_while_is_found(topic, group, fill, shown):
+    fill(topic, 5, 1)
+    words = ("reset-offsets", group, "--topic", f"{topic}:0")
+    (move,) = shown(*words, "--by-duration", "1h")["partitions"]
+    assert (move["before"], move["offset"]) == (None, 0)
+    (move,) = shown(*words, "--to-datetime", "2100-01-01")["partitions"]
+    assert (move["offset"], move["note"]) == (5, "no record is so late")
+    (move,) = shown(*words, "--to-offset", "9")["partitions"]
+    assert (move["offset"], move["note"]) == (5, "9 lies beyond the end, 5")
+
+
+def test_who_makes_a_group_stand_still_is_named(ours, topic, places, group, start_member, run, shown):
+    quick, slow = (start_member(KAFKA_PYTHON, topic, name=name, max_poll_ms=8_000) for name in ("quick", "slow"))
+    wait_until_shared([quick, slow], places)
+    slow.rest()
+    start_member(KAFKA_PYTHON, topic, name="new", max_poll_ms=8_000)
+
+    def is_waited_for():
+        return any("It waits for slow-" in line for line in shown("explain", group)["now"])
+
+    wait_until(is_waited_for, PATIENCE_SECONDS, "the group waits for the member that does not poll")
+    assert "max.poll.interval.ms: 8 s" in " ".join(shown("explain", group)["now"])
+    wait_until(lambda: shown("explain", group)["state"] == "Stable", PATIENCE_SECONDS, "the others go on")
+    explained = shown("explain", group)
+    departures = [each for rebalance in explained["rebalances"] for each in rebalance["departures"]]
+    assert [each["clientId"] for each in departures] == ["slow"]
+    status, said = run("explain", group)
+    assert status == 0
+    assert f"because max.poll.interval.ms (8 s) passed between two polls: {slow.name}-" in said
