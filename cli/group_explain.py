@@ -5,9 +5,10 @@ import argparse
 from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse, RebalanceParticipant
 from tailrace.runtime.wall_clock import WallClock
 
+from .group_advice import Wait, advice, name_of, some, waits, who
 from .group_client import GroupClient
 from .group_commands import GroupAsk
-from .group_explanation import Explanation, explanation, late_ms, name_of, took_ms, who
+from .group_explanation import explanation
 from .group_facts import Group, Partition, total_lag
 from .printing import plain, time_text
 from .sc_client import Document
@@ -28,12 +29,11 @@ def explaining(wall_clock: WallClock) -> GroupAsk:
         group = unless_refused((await client.describe([group_id]))[group_id])
         told = unless_refused(await client.explain(group_id))
         progress = (await client.progress([group]))[group_id]
-        topics = await _subscribed(client, group)
-        explained = explanation(group, told, progress, topics, wall_clock.now_ms())
+        now = explanation(group, told, progress, await _subscribed(client, group), wall_clock.now_ms())
         show_documents(
             arguments,
-            explanation_document(group, told, explained),
-            lambda: explanation_text(group, total_lag(progress), explained),
+            explanation_document(group, told, now),
+            lambda: explanation_text(group, told, total_lag(progress), now),
         )
 
     return explain
@@ -45,7 +45,7 @@ async def _subscribed(client: GroupClient, group: Group) -> dict[str, list[Parti
     return {topic: None if isinstance(each, RefusedError) else each for topic, each in found.items()}
 
 
-def explanation_text(group: Group, lag: int | None, explained: Explanation) -> str:
+def explanation_text(group: Group, told: ExplainGroupResponse, lag: int | None, now: list[str]) -> str:
     about = fields(
         [
             ("Group", group.id),
@@ -57,30 +57,29 @@ def explanation_text(group: Group, lag: int | None, explained: Explanation) -> s
             ("Lag", lag),
         ]
     )
-    parts = [about, "\n".join(map(plain, explained.now))]
-    if explained.rebalances:
-        parts.append(_rebalance_table(explained.rebalances))
-    if explained.advice:
-        parts.append("\n".join(["What would help:", *(f"- {plain(each)}" for each in explained.advice)]))
+    parts = [about, "\n".join(map(plain, now))]
+    if told.rebalances:
+        parts.append(_rebalance_table(told))
+    if helpful := advice(group, told):
+        parts.append("\n".join(["What would help:", *(f"- {plain(each)}" for each in helpful)]))
     return "\n\n".join(parts)
 
 
-def _rebalance_table(rebalances: list[ExplainedRebalance]) -> str:
-    return table(
-        ("BEGAN", "TOOK", "GENERATION", "BECAUSE", "CAME LAST", "LATE BY", "GONE"),
-        [
-            (
-                time_text(each.began_ms),
-                _seconds(took_ms(each)),
-                None if each.generation < 0 else each.generation,
-                each.cause,
-                who(each.arrivals[-1].participant) if each.arrivals else None,
-                _seconds(late_ms(each)),
-                _departures_text(each),
-            )
-            for each in rebalances
-        ],
-    )
+def _rebalance_table(told: ExplainGroupResponse) -> str:
+    """The newest comes first."""
+    rows = [
+        (
+            time_text(each.began_ms),
+            _seconds(each.ended_ms - each.began_ms) if each.ended_ms >= 0 else None,
+            each.generation if each.generation >= 0 else None,
+            each.cause,
+            some([who(participant) for participant in wait.participants]) if wait is not None else None,
+            _seconds(wait.duration_ms) if wait is not None else None,
+            _departures_text(each),
+        )
+        for each, wait in zip(told.rebalances, waits(told), strict=True)
+    ]
+    return table(("BEGAN", "TOOK", "GENERATION", "BECAUSE", "WAITED FOR", "FOR", "GONE"), reversed(rows))
 
 
 def _departures_text(rebalance: ExplainedRebalance) -> str:
@@ -89,11 +88,11 @@ def _departures_text(rebalance: ExplainedRebalance) -> str:
     return "; ".join(texts[:DEPARTURES_NAMED_MAX]) + (f"; {more} more" if more > 0 else "")
 
 
-def _seconds(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else f"{milliseconds / 1000:.1f} s"
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds / 1000:.1f} s"
 
 
-def explanation_document(group: Group, told: ExplainGroupResponse, explained: Explanation) -> Document:
+def explanation_document(group: Group, told: ExplainGroupResponse, now: list[str]) -> Document:
     return {
         "group": group.id,
         "type": group.type,
@@ -104,21 +103,23 @@ def explanation_document(group: Group, told: ExplainGroupResponse, explained: Ex
             "epoch": told.epoch,
             "since": time_text(told.loaded_ms),
         },
-        "now": explained.now,
-        "advice": explained.advice,
-        "rebalances": [_rebalance_document(each) for each in explained.rebalances],
+        "now": now,
+        "advice": advice(group, told),
+        "rebalances": [
+            _rebalance_document(each, wait) for each, wait in zip(told.rebalances, waits(told), strict=True)
+        ][::-1],
     }
 
 
-def _rebalance_document(rebalance: ExplainedRebalance) -> Document:
+def _rebalance_document(rebalance: ExplainedRebalance, wait: Wait | None) -> Document:
     return {
         "cause": rebalance.cause,
         "began": time_text(rebalance.began_ms),
         "joined": _time(rebalance.joined_ms),
         "ended": _time(rebalance.ended_ms),
         "generation": None if rebalance.generation < 0 else rebalance.generation,
-        "lateMs": late_ms(rebalance),
-        "awaited": [_participant_document(each) for each in rebalance.expected],
+        "waitedFor": [] if wait is None else [_participant_document(each) for each in wait.participants],
+        "waitedMs": None if wait is None else wait.duration_ms,
         "arrivals": [
             _participant_document(each.participant) | {"afterMs": each.after_ms} for each in rebalance.arrivals
         ],

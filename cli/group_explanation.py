@@ -1,50 +1,23 @@
-"""Why a group does what it does, in sentences: what it is doing now, what its last rebalances were, what would help.
+"""What a group is doing at this moment, in sentences: whom it waits for, what nobody owns, what is unread."""
 
-It says what the coordinator has seen and what follows from that; the words LATE and SILENT, by which the coordinator
-tells what was wrong with a member, decide what is advised.
-"""
+from collections.abc import Mapping, Sequence
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-
-from tailrace.broker.groups.rebalances import LATE, SILENT
 from tailrace.cluster.coordinators import GROUPS_TOPIC
-from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse, RebalanceParticipant
+from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse
 
-from .group_answers import CLASSIC, CONSUMER
-from .group_facts import Group, Partition, Progress, total_lag, whereabouts
+from .group_advice import NAMED_MAX, some, who
+from .group_facts import Group, Partition, Progress, total_lag
 from .group_tables import partitions_text
 from .printing import duration_text
-
-NAMED_MAX = 5
-LATE_MS = 5_000
-"""Up to three seconds are nobody's fault: consumers hear of a rebalance with a heartbeat, which they send so often."""
-COMINGS_AND_GOINGS = 3
-"""Of the last rebalances: as many as this are worth an advice."""
-EAGER = frozenset({"range", "roundrobin", "sticky"})
-"""Assignors of clients that give up everything in each rebalance."""
-
 
 Topics = Mapping[str, Sequence[Partition] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    now: list[str]
-    rebalances: list[ExplainedRebalance]
-    """The newest first."""
-    advice: list[str]
-
-
 def explanation(
     group: Group, told: ExplainGroupResponse, progress: Sequence[Progress], topics: Topics, now_ms: int
-) -> Explanation:
+) -> list[str]:
     """`topics` are those that members subscribe to by name, None where there is none; `now_ms` is our own clock."""
-    now = [*_doing(group, told), *_owning(group, topics), *_lagging(progress, now_ms), _coordinator(group, told)]
-    return Explanation(now, told.rebalances[::-1], _advice(group, told))
-
-
-# now
+    return [*_doing(group, told), *_owning(group, topics), *_lagging(progress, now_ms), _coordinator(group, told)]
 
 
 def _doing(group: Group, told: ExplainGroupResponse) -> list[str]:
@@ -74,11 +47,9 @@ def _waiting_for_joins(told: ExplainGroupResponse, last: ExplainedRebalance | No
         return [began, "It waits a little for more members to come (group.initial.rebalance.delay.ms)."]
     limit_ms = max((each.rebalance_timeout_ms for each in told.members), default=0)
     left_ms = max(last.began_ms + limit_ms - told.now_ms, 0)
-    return [
-        began,
-        f"It waits for {_named(last.expected)} to join again, for {duration_text(left_ms / 1000)} more at most "
-        f"(max.poll.interval.ms: {_seconds(limit_ms)}).",
-    ]
+    awaited, left = some([who(each) for each in last.expected]), duration_text(left_ms / 1000)
+    limit = f"max.poll.interval.ms: {limit_ms / 1000:g} s"
+    return [began, f"It waits for {awaited} to join again, for {left} more at most ({limit})."]
 
 
 def _reconciling(group: Group, last: ExplainedRebalance | None, told: ExplainGroupResponse) -> list[str]:
@@ -115,7 +86,7 @@ def _owning(group: Group, topics: Topics) -> list[str]:
         lines.append(f"Nobody owns {partitions_text(unowned)}, though members are subscribed to it.")
     idle = [each.whereabouts for each in group.members if not each.owned]
     if idle and owned:
-        lines.append(f"{_some(idle)} {'owns' if len(idle) == 1 else 'own'} nothing: all partitions have other owners.")
+        lines.append(f"{some(idle)} {'owns' if len(idle) == 1 else 'own'} nothing: all partitions have other owners.")
     return lines
 
 
@@ -139,94 +110,6 @@ def _coordinator(group: Group, told: ExplainGroupResponse) -> str:
     )
 
 
-# what would help
-
-
-def _advice(group: Group, told: ExplainGroupResponse) -> list[str]:
-    rebalances = told.rebalances
-    lines = []
-    too_late = _departed(rebalances, lambda why: why.startswith(LATE))
-    if too_late:
-        lines.append(
-            f"Removed, because max.poll.interval.ms{_limit(told)} passed between two polls: {_some(too_late)}. Do less "
-            "between polls (max.poll.records), or raise max.poll.interval.ms."
-        )
-    slow = _late_ones(rebalances)
-    if slow:
-        lines.append(
-            f"All others stood still and waited for {_some(slow)}. Who comes late polls too rarely: do "
-            "less between polls (max.poll.records)."
-        )
-    if any(SILENT in each.cause for each in rebalances) or _departed(rebalances, lambda why: why.startswith(SILENT)):
-        lines.append(
-            "Members that were not heard of have died or stood still: see their logs, and what else their machine "
-            "does. If such pauses are normal there, raise session.timeout.ms (for KIP-848 groups "
-            "group.consumer.session.timeout.ms)."
-        )
-    moving = [each for each in rebalances if _is_coming_or_going(each)]
-    if len(moving) >= COMINGS_AND_GOINGS and any(each.instance_id is None for each in group.members):
-        lines.append(
-            f"{len(moving)} of the last {len(rebalances)} rebalances began because a member came or left: with a "
-            "group.instance.id a restart within session.timeout.ms begins none."
-        )
-    if group.type == CLASSIC and group.assignor in EAGER and len(rebalances) >= COMINGS_AND_GOINGS:
-        lines.append(
-            f"With the assignor {group.assignor} all members give up everything in each rebalance: with "
-            f"cooperative-sticky, or group.protocol={CONSUMER}, they give up only what moves."
-        )
-    return lines
-
-
-def late_ms(rebalance: ExplainedRebalance) -> int | None:
-    """For how long all others waited for the last one alone; None when fewer than two came."""
-    if len(rebalance.arrivals) < 2:
-        return None
-    return rebalance.arrivals[-1].after_ms - rebalance.arrivals[-2].after_ms
-
-
-def took_ms(rebalance: ExplainedRebalance) -> int | None:
-    """None while it goes on, and when it was never finished."""
-    return None if rebalance.ended_ms < 0 else rebalance.ended_ms - rebalance.began_ms
-
-
-def who(participant: RebalanceParticipant) -> str:
-    return whereabouts(name_of(participant), participant.client_id, participant.host)
-
-
-def name_of(participant: RebalanceParticipant) -> str:
-    return participant.instance_id or participant.member_id
-
-
-def _late_ones(rebalances: Iterable[ExplainedRebalance]) -> list[str]:
-    """With by how much, and how often."""
-    times: dict[str, list[int]] = {}
-    for each in rebalances:
-        late = late_ms(each)
-        if late is not None and late >= LATE_MS:
-            times.setdefault(who(each.arrivals[-1].participant), []).append(late)
-    return [
-        f"{name} {f'{len(found)} times, for up to' if len(found) > 1 else 'for'} {max(found) / 1000:.1f} s"
-        for name, found in times.items()
-    ]
-
-
-def _departed(rebalances: Iterable[ExplainedRebalance], was: Callable[[str], bool]) -> list[str]:
-    return list(
-        dict.fromkeys(
-            who(departure.participant) for each in rebalances for departure in each.departures if was(departure.why)
-        )
-    )
-
-
-def _is_coming_or_going(rebalance: ExplainedRebalance) -> bool:
-    return rebalance.cause.partition(", saying")[0].endswith((" joined", " left"))
-
-
-def _limit(told: ExplainGroupResponse) -> str:
-    limit_ms = max((each.rebalance_timeout_ms for each in told.members), default=-1)
-    return "" if limit_ms < 0 else f" ({_seconds(limit_ms)})"
-
-
 # words
 
 
@@ -236,16 +119,3 @@ def _because(rebalance: ExplainedRebalance | None) -> str:
 
 def _ago(moment_ms: int, told: ExplainGroupResponse) -> str:
     return duration_text(max(told.now_ms - moment_ms, 0) / 1000)
-
-
-def _seconds(milliseconds: int) -> str:
-    return f"{milliseconds / 1000:g} s"
-
-
-def _named(participants: Sequence[RebalanceParticipant]) -> str:
-    return _some([who(each) for each in participants])
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - NAMED_MAX
-    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
