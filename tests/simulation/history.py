@@ -132,7 +132,9 @@ class PartitionHistory:
             is_there = value in present or self._may_be_gone(value, offset, newest)
             self._check(is_there, f"{value!r} was acknowledged, and is lost")
         self._check_producers(log)
-        self._check_gapless(sorted(final))
+        self._check_gapless(
+            sorted(offset for offset, value in final.items() if not self._may_be_gone(value, offset, newest))
+        )
 
     def _check_producers(self, log: Sequence[Read]) -> None:
         newest: dict[str, int] = {}
@@ -150,6 +152,7 @@ class PartitionHistory:
             newest[producer] = number
 
     def _check_gapless(self, offsets: Sequence[int]) -> None:
+        """`offsets` are those of records that nobody may have been without."""
         for name, reader in self._readers.items():
             if reader.offsets:
                 start = max(reader.start, self.deleted_end)

@@ -121,3 +121,15 @@ def test_what_somebody_asked_to_delete_may_be_gone_and_no_more() -> None:
     history().check_final([Read(0, b"a"), Read(1, b"b"), Read(2, b"c")])
     with pytest.raises(HistoryError, match="b'b' was at offset 1; in the end there is None"):
         history().check_final([Read(2, b"c")])
+
+
+def test_a_reader_may_be_without_what_a_later_record_supersedes() -> None:
+    history = PartitionHistory(0)
+    log = [Read(0, b"a"), Read(1, b"b"), Read(2, b"c")]
+    for number, (key, each) in enumerate(zip((b"k", b"l", b"k"), log, strict=True)):
+        history.on_sent(each.value, Sent("p", number, True, key))
+    history.on_read("one", log[1:])
+    history.check_final(log)  # another replica was compacted less
+    history.on_read("two", [log[0], log[2]])
+    with pytest.raises(HistoryError, match=r"two was not given \[1\]"):
+        history.check_final(log)
