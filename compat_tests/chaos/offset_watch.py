@@ -54,17 +54,22 @@ class OffsetWatch:
         answered = committed(connection, group)
         if answered is None:
             return
-        for place, offset in (floor | {place: max(known[place], floor.get(place, 0)) for place in known}).items():
-            if answered.get(place, -1) < offset:
-                self.contradictions.append(
-                    f"{address} answers that {group} has committed {answered.get(place, -1)} of {place};"
-                    f" {floor.get(place)} was acknowledged and {known.get(place)} was answered before it was asked"
-                )
         with self._lock:
+            self.contradictions += [f"{address} of {group}: {each}" for each in fallen(answered, floor, known)]
             self.answers[group] += 1
             newest = self.newest[group]
             for place, offset in answered.items():
                 newest[place] = max(offset, newest.get(place, 0))
+
+
+def fallen(answered: Offsets, acknowledged: Offsets, known: Offsets) -> list[str]:
+    """Where the answer is behind what was acknowledged, or answered by others, before anybody asked."""
+    return [
+        f"{answered.get(place, -1)} is committed of {place}; it was {before[place]} before"
+        for before in (acknowledged, known)
+        for place in before
+        if answered.get(place, -1) < before[place]
+    ]
 
 
 def committed(connection: Connection, group: str) -> Offsets | None:

@@ -60,6 +60,11 @@ class HarmedCluster:
         return {f"link-{one}-{other}": OF_A_LINK for one, other in self.links.pairs}
 
     @property
+    def isolation_targets(self) -> Mapping[str, Sequence[Harm]]:
+        """An SPU that clients and the SC reach, and no other SPU."""
+        return {f"isolation-{spu}": OF_A_LINK for spu in SPUS}
+
+    @property
     def sc(self) -> str:
         """As `--sc` takes it."""
         return ",".join(self._public.values())
@@ -126,7 +131,7 @@ class HarmedCluster:
 
     def _harm(self, fault: Fault) -> None:
         if fault.harm in CARRIAGES:
-            self.links.set(*_ends(fault.target), CARRIAGES[fault.harm])
+            self._carry(fault.target, CARRIAGES[fault.harm])
             return
         server = self._servers[fault.target]
         if not server.is_running:
@@ -138,7 +143,7 @@ class HarmedCluster:
 
     def _bring_back(self, fault: Fault) -> None:
         if fault.harm in CARRIAGES:
-            self.links.set(*_ends(fault.target), WELL)
+            self._carry(fault.target, WELL)
             return
         if fault.harm is Harm.FREEZE:
             self._servers[fault.target].signal(signal.SIGCONT)
@@ -147,6 +152,13 @@ class HarmedCluster:
             # Not asked again: a signal kills a process that is about to end.
             self._note_end(fault.target, self._servers[fault.target].wait())
         self.launch(fault.target)
+
+    def _carry(self, target: str, carriage: Carriage) -> None:
+        kind, *spus = target.split("-")
+        if kind == "isolation":
+            self.links.isolate(int(spus[0]), carriage)
+        else:
+            self.links.set(int(spus[0]), int(spus[1]), carriage)
 
     def _stop(self, name: str) -> None:
         self._note_end(name, self._servers[name].stop())
@@ -213,11 +225,6 @@ class HarmedCluster:
         ports = ("--public", self._clients[name], "--private", private)
         scs = ",".join(self._private.values())
         return tailrace("serve", "spu", "--id", number, "--sc", scs, *ports, *common, *self._settings)
-
-
-def _ends(link: str) -> tuple[int, int]:
-    _, one, other = link.split("-")
-    return int(one), int(other)
 
 
 def _steps(faults: Iterable[Fault]) -> Iterator[tuple[float, bool, Fault]]:

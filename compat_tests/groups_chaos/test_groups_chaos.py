@@ -16,7 +16,7 @@ from node_cluster import Watcher
 SEED = int(os.environ.get("TAILRACE_CHAOS_SEED", "1"))
 SECONDS = float(os.environ.get("TAILRACE_GROUPS_SECONDS", "12"))
 PARTITIONS = 4
-UNHARMED_SECONDS = (0.5, 6.0)
+UNHARMED_SECONDS = (0.5, 8.0)
 CHURN_SECONDS = 2.5
 SETTINGS = {
     "group.max.session.timeout.ms": "60000",
@@ -45,7 +45,8 @@ def cluster(tmp_path):
 @pytest.mark.timeout(300 + 5 * SECONDS)
 def test_groups_lose_nothing_and_share_nothing_whatever_dies(cluster):
     Watcher(cluster.bootstrap).create_topic("work", PARTITIONS, configs={"min.insync.replicas": 2})
-    faults = plan(SEED, {**cluster.spu_targets, **cluster.link_targets}, SECONDS, UNHARMED_SECONDS)
+    targets = {**cluster.spu_targets, **cluster.link_targets, **cluster.isolation_targets}
+    faults = plan(SEED, targets, SECONDS, UNHARMED_SECONDS)
     print(f"TAILRACE_CHAOS_SEED={SEED} TAILRACE_GROUPS_SECONDS={SECONDS:g}", *faults, sep="\n")
 
     load = GroupLoad(cluster.bootstrap, "work", PARTITIONS, FLAVOURS, SEED, CHURN_SECONDS)
