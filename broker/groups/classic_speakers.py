@@ -67,13 +67,9 @@ class ClassicSpeakers:
             change.replace_static(static, member_id)
         known = group.members.get(member_id)
         profile = _profile(known.profile if known else Profile(), request, protocols, subscription, caller)
-        changed = change.say(member_id, profile)
-        member = group.members[member_id]
         owned = partitions_named(subscription.owned, self._coordinator.cluster)
-        verb = "subscribed to other topics" if known is not None else "joined"
-        change.advance(member, owned, changed=changed, cause=f"{member.participant.name} {verb}")
+        member = change.hear(member_id, profile, owned)
         group.joins.stop(member_id)
-        change.hear(member)
         group.syncs.begin(member_id, moment.now + profile.rebalance_timeout_ms / 1000)
         self._requests.after_removal(group, moment)
         if self._coordinator.groups[group.group_id] is not group:
@@ -102,7 +98,7 @@ class ClassicSpeakers:
                 ErrorCode.REBALANCE_IN_PROGRESS, "there is another assignment: the member has to join again"
             )
         group.syncs.stop(member.member_id)
-        self._requests.change(group, moment).hear(member)
+        self._requests.change(group, moment).begin_session(member)
         self._coordinator.touched(group)
         assigned = frozenset(member.current.assigned)
         reply = SyncGroupResponse(
@@ -118,7 +114,7 @@ class ClassicSpeakers:
         _check_generation(member, request.generation_id)
         change = self._requests.change(group, moment)
         change.refresh()
-        change.hear(member)
+        change.begin_session(member)
         error = ErrorCode.NONE
         if _should_join(group, member):
             self._await_join(group, member, moment)

@@ -54,13 +54,28 @@ class ConsumerChange:
 
     # members
 
-    def say(self, member_id: str, profile: Profile) -> bool:
-        """Stores what a member, perhaps a new one, says of itself. Whether it subscribes otherwise than before."""
-        member = self.group.members.get(member_id)
-        before = member.profile if member is not None else Profile()
-        if member is None or profile != before:
-            self.write(profile_record(self.group.group_id, member_id, profile))
-        return not profile.subscribes_as(before)
+    def hear(self, member_id: str, profile: Profile, owned: Partitions | None) -> ConsumerMember:
+        """A member, perhaps a new one, says this of itself, and that it has these partitions: what comes of it."""
+        group = self.group
+        known = group.members.get(member_id)
+        before = known.profile if known is not None else Profile()
+        if known is None or profile != before:
+            self.write(profile_record(group.group_id, member_id, profile))
+        member = group.members[member_id]
+        changed = not profile.subscribes_as(before)
+        cause = None
+        if changed:
+            cause = member.participant.name + (" joined" if known is None else " subscribed to other topics")
+        self.refresh(cause)
+        if changed or not member.current.is_reconciled_to(group.target_epoch):
+            self._reconcile(member, owned)
+        self.begin_session(member)
+        return member
+
+    def begin_session(self, member: ConsumerMember) -> None:
+        classic = member.profile.classic
+        timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        self.group.sessions.begin(member.member_id, self.moment.now + timeout_ms / 1000)
 
     def replace_static(self, old: ConsumerMember, member_id: str) -> None:
         """The instance has come back under another member id: it has what it had, and its old id is nobody's."""
@@ -85,47 +100,20 @@ class ConsumerChange:
             for record in member_tombstones(self.group.group_id, member.member_id):
                 self.write(record)
         others = f", and {len(members) - 1} more" if len(members) > 1 else ""
-        self.follow_topics(changed=True, cause=f"{members[0].participant.name} {why}{others}")
-
-    def advance(self, member: ConsumerMember, owned: Partitions | None, *, changed: bool, cause: str) -> None:
-        """Takes the member as far as it can go now. `changed`: it subscribes otherwise than before."""
-        group = self.group
-        self.refresh(changed=changed, cause=cause)
-        if not changed and member.current.is_reconciled_to(group.target_epoch):
-            return
-        target = group.targets.get(member.member_id, NO_PARTITIONS)
-        if group.epoch > group.target_epoch:  # made for another subscription, perhaps
-            topics = self._topic_ids(member.profile)
-            target = frozenset(partition for partition in target if partition.topic_id in topics)
-        self._set_current(
-            member,
-            reconcile(
-                member.current,
-                target=target,
-                target_epoch=group.target_epoch,
-                owned=owned,
-                is_free=lambda partition: group.is_free_for(member.member_id, partition),
-            ),
-        )
-
-    def hear(self, member: ConsumerMember) -> None:
-        """Its session begins anew."""
-        classic = member.profile.classic
-        timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
-        self.group.sessions.begin(member.member_id, self.moment.now + timeout_ms / 1000)
+        self.follow_topics(f"{members[0].participant.name} {why}{others}")
 
     # the group
 
-    def refresh(self, *, changed: bool = False, cause: str = "") -> None:
-        """Looks at the topics if the group or they have changed, and assigns if that is due."""
+    def refresh(self, cause: str | None = None) -> None:
+        """Looks at the topics if they, or by this cause the group, have changed, and assigns if that is due."""
         group = self.group
-        if changed or group.epoch == 0 or group.topics_version != self.cluster.topics_version:
-            self.follow_topics(changed=changed, cause=cause)
+        if cause is not None or group.epoch == 0 or group.topics_version != self.cluster.topics_version:
+            self.follow_topics(cause)
         if group.epoch > group.target_epoch and group.members and self._may_assign():
             self.assign()
 
-    def follow_topics(self, *, changed: bool, cause: str) -> None:
-        """The epoch rises if the group has changed, or the topics that it subscribes to."""
+    def follow_topics(self, cause: str | None) -> None:
+        """The epoch rises if there is a cause, or the topics are others than before."""
         group = self.group
         group.topics_version = self.cluster.topics_version
         for pattern in group.patterns_subscribed:
@@ -136,11 +124,13 @@ class ConsumerChange:
         for pattern in group.patterns.keys() - group.patterns_subscribed.keys():
             self.write(pattern_tombstone(group.group_id, pattern))
         metadata_hash = fingerprint(self._topics(group.subscribed_topics()))
-        if not changed and metadata_hash != group.metadata_hash:
-            changed, cause = True, "the topics it subscribes to have changed"
-        if changed or not group.epoch:
-            self.write(epoch_record(group.group_id, max(group.epoch, FIRST_EPOCH) + changed, metadata_hash))
+        if cause is None and metadata_hash != group.metadata_hash:
+            cause = "the topics it subscribes to have changed"
+        if cause is not None:
+            self.write(epoch_record(group.group_id, max(group.epoch, FIRST_EPOCH) + 1, metadata_hash))
             self._begin_rebalance(cause)
+        elif group.epoch == 0:
+            self.write(epoch_record(group.group_id, FIRST_EPOCH, metadata_hash))
 
     def assign(self) -> None:
         """Makes the targets for the epoch that the group has now."""
@@ -178,6 +168,21 @@ class ConsumerChange:
 
     # one member
 
+    def _reconcile(self, member: ConsumerMember, owned: Partitions | None) -> None:
+        group = self.group
+        target = group.targets.get(member.member_id, NO_PARTITIONS)
+        if group.epoch > group.target_epoch:  # made for another subscription, perhaps
+            topics = self._topic_ids(member.profile)
+            target = frozenset(partition for partition in target if partition.topic_id in topics)
+        current = reconcile(
+            member.current,
+            target=target,
+            target_epoch=group.target_epoch,
+            owned=owned,
+            is_free=lambda partition: group.is_free_for(member.member_id, partition),
+        )
+        self._set_current(member, current)
+
     def _set_current(self, member: ConsumerMember, current: CurrentAssignment) -> None:
         group = self.group
         if current == member.current:
@@ -195,11 +200,9 @@ class ConsumerChange:
 
     def _begin_rebalance(self, cause: str) -> None:
         """Or goes on with the one for which there are no targets yet: the next targets are for all its causes."""
-        expected = {member.member_id: member.participant for member in self.group.members.values()}
         rebalances = self.group.rebalances
-        if rebalances and rebalances[-1].generation is None:
-            rebalances[-1].expected = expected
-        else:
+        if not rebalances or rebalances[-1].generation is not None:
+            expected = {member.member_id: member.participant for member in self.group.members.values()}
             rebalances.append(Rebalance(cause, self.moment.now, self.moment.now_ms, expected))
 
     def _on_arrival(self, member: ConsumerMember) -> None:

@@ -21,6 +21,8 @@ _PROFILE_OVERHEAD = 500
 _NAME_OVERHEAD = 60
 """About what members, and names, take in memory beside their characters."""
 
+_NOTHING_SAID = (None, None, None, None, -1)
+
 
 class MemberState(IntEnum):
     """Of its way to the target. The numbers are those of the records."""
@@ -77,6 +79,12 @@ class Profile:
         """What the request leaves out is as it was."""
         names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
         timeout_ms = request.rebalance_timeout_ms
+        if (
+            (names, pattern, request.server_assignor, request.rack_id, timeout_ms) == _NOTHING_SAID
+            and (request.instance_id, caller.client_id, caller.host) == (self.instance_id, self.client_id, self.host)
+            and self.classic is None
+        ):
+            return self  # as with nearly every heartbeat
         return replace(
             self,
             client_id=caller.client_id,

@@ -97,7 +97,7 @@ class ConsumerRequests:
             if isinstance(group, ConsumerGroup):
                 change = self.change(group, moment)
                 for member in group.members.values():
-                    change.hear(member)
+                    change.begin_session(member)
                     if member.current.state is MemberState.UNREVOKED_PARTITIONS:
                         end = moment.now + max(member.profile.rebalance_timeout_ms, 0) / 1000
                         awaited = group.revocations if member.profile.classic is None else group.joins
@@ -134,11 +134,7 @@ class ConsumerRequests:
         known = group.members.get(member_id)
         before = known.current if known is not None else CurrentAssignment()
         profile = (known.profile if known is not None else Profile()).after_heartbeat(request, caller)
-        changed = change.say(member_id, profile)
-        member = group.members[member_id]
-        verb = "subscribed to other topics" if known is not None else "joined"
-        change.advance(member, owned, changed=changed, cause=f"{member.participant.name} {verb}")
-        change.hear(member)
+        member = change.hear(member_id, profile, owned)
         self._coordinator.touched(group)
         self._coordinator.ready.answer(waiter, _answer(request, group, member, before, settings))
 
@@ -214,7 +210,7 @@ class ConsumerRequests:
             group.rebalances = replaced.rebalances
         change = self.change(group, moment)
         for member in group.members.values():
-            change.hear(member)
+            change.begin_session(member)
         self._coordinator.on_group_replaced(group)
 
     def after_removal(self, group: ConsumerGroup, moment: Moment) -> None:

@@ -1,0 +1,166 @@
+"""What a change of a KIP-848 group writes: no more than is different afterwards, in an order that can be replayed."""
+
+from collections import Counter
+
+import pytest
+from consumer_stories import GROUP, Consumer, group_in, settle
+from grouping import GroupWorld
+
+MEMBER = "ConsumerGroupMemberMetadataKey"
+EPOCH = "ConsumerGroupMetadataKey"
+PATTERN = "ConsumerGroupRegularExpressionKey"
+TARGET = "ConsumerGroupTargetAssignmentMemberKey"
+TARGET_EPOCH = "ConsumerGroupTargetAssignmentMetadataKey"
+CURRENT = "ConsumerGroupCurrentMemberAssignmentKey"
+
+
+class Log:
+    """What was written since one looked last."""
+
+    def __init__(self, world: GroupWorld) -> None:
+        self._world = world
+        self._seen = 0
+
+    def news(self) -> list[str]:
+        records = self._world.log[self._seen :]
+        self._seen = len(self._world.log)
+        return [("" if record.value else "-") + type(record.key).__name__ for record in records]
+
+
+@pytest.fixture
+def world() -> GroupWorld:
+    world = GroupWorld()
+    world.put_topic("a", 4)
+    return world
+
+
+@pytest.fixture
+def log(world: GroupWorld) -> Log:
+    return Log(world)
+
+
+def test_joining_and_leaving(world: GroupWorld, log: Log) -> None:
+    m, n = Consumer(world, "m"), Consumer(world, "n")
+    m.join()
+    assert log.news() == [MEMBER, EPOCH, TARGET, TARGET_EPOCH, CURRENT]
+    n.join()
+    assert log.news() == [MEMBER, EPOCH, CURRENT], "the next assignment has to wait"
+    world.pass_time(1.0)
+    n.beat()
+    assert log.news() == [TARGET, TARGET, TARGET_EPOCH, CURRENT]
+    m.beat(says_owned=False)
+    assert log.news() == [CURRENT]
+    m.beat()
+    n.beat()
+    assert log.news() == [CURRENT, CURRENT]
+    m.leave()
+    assert log.news() == ["-" + CURRENT, "-" + TARGET, "-" + MEMBER, EPOCH]
+
+
+def test_targets_that_stay_are_not_written_again(world: GroupWorld, log: Log) -> None:
+    members = [Consumer(world, f"m{number}") for number in range(4)]
+    for member in members:
+        member.join()
+    world.pass_time(1.0)
+    settle(members)
+    log.news()
+    world.put_topic("a", 5)
+    world.pass_time(1.0)
+    settle(members)
+    assert Counter(log.news()) == {EPOCH: 1, TARGET: 1, TARGET_EPOCH: 1, CURRENT: 4}
+
+
+def test_patterns_are_written_when_they_mean_other_topics(world: GroupWorld, log: Log) -> None:
+    m = Consumer(world, "m", None, extra={"subscribed_topic_regex": "a.*"})
+    m.join()
+    assert log.news() == [MEMBER, PATTERN, EPOCH, TARGET, TARGET_EPOCH, CURRENT]
+    world.put_topic("b", 1)
+    m.beat()
+    assert log.news() == []
+    world.put_topic("aa", 1)
+    m.beat()
+    assert log.news() == [PATTERN, EPOCH, TARGET, TARGET_EPOCH, CURRENT]
+    m.leave()
+    assert log.news() == ["-" + CURRENT, "-" + TARGET, "-" + MEMBER, "-" + PATTERN, EPOCH]
+
+
+def test_another_name_for_the_same_client_is_no_rebalance(world: GroupWorld, log: Log) -> None:
+    m = Consumer(world, "m")
+    m.join()
+    log.news()
+    m.beat(rack_id="r")
+    assert log.news() == [MEMBER]
+    m.beat(server_assignor="range")
+    assert log.news() == [MEMBER], "as Apache Kafka has it: it counts for the next assignment"
+
+
+def test_a_group_of_one_waits_for_no_other_assignment(world: GroupWorld) -> None:
+    m = Consumer(world, "m")
+    m.join()
+    m.leave()
+    n = Consumer(world, "n")
+    n.join()
+    assert n.numbers == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("interval_ms", [0, 5_000])
+def test_how_long_the_next_assignment_has_to_wait_can_be_set(world: GroupWorld, interval_ms: int) -> None:
+    world.use(consumer_assignment_interval_ms=interval_ms)
+    m, n = Consumer(world, "m"), Consumer(world, "n")
+    m.join()
+    n.join()
+    assert (group_in(world).target_epoch == 3) == (interval_ms == 0)
+    world.pass_time(4.9)
+    n.beat()
+    assert (group_in(world).target_epoch == 3) == (interval_ms == 0)
+    world.pass_time(0.1)
+    n.beat()
+    assert group_in(world).target_epoch == 3
+
+
+def test_an_assignment_is_not_waited_for_when_the_wall_clock_goes_back(world: GroupWorld) -> None:
+    m, n = Consumer(world, "m"), Consumer(world, "n")
+    m.join()
+    world.now_ms -= 3_600_000
+    n.join()
+    assert group_in(world).target_epoch == 3
+
+
+def test_an_assignor_that_is_not_configured_any_more_is_not_used(world: GroupWorld) -> None:
+    m, n = (Consumer(world, name, extra={"server_assignor": "range"}) for name in "mn")
+    m.join()
+    world.use(consumer_assignors=("uniform",))
+    n.extra = {}
+    n.join()
+    world.pass_time(1.0)
+    settle([m, n])
+    assert world.coordinator.consumer.describe(GROUP).assignor_name == "uniform"
+
+
+def test_members_that_come_while_one_assignment_is_waited_for_are_one_rebalance(world: GroupWorld) -> None:
+    members = [Consumer(world, f"m{number}") for number in range(3)]
+    for member in members:
+        member.join()
+    assert [each.cause for each in group_in(world).rebalances] == ["m0 joined", "m1 joined"]
+    world.pass_time(1.0)
+    settle(members)
+    rebalance = group_in(world).rebalances[-1]
+    assert (rebalance.generation, list(rebalance.arrivals)) == (4, ["m0", "m1", "m2"])
+    assert not rebalance.expected
+    assert rebalance.ended_ms is not None
+
+
+def test_who_does_not_come_is_remembered(world: GroupWorld) -> None:
+    m, n = Consumer(world, "m"), Consumer(world, "n")
+    m.join()
+    world.pass_time(1.0)
+    n.join()
+    for _ in range(10):
+        world.pass_time(4.6)
+        n.beat()
+    second, third = list(group_in(world).rebalances)[1:]
+    assert list(second.expected) == ["n"], "it never got what m had"
+    assert [(each.participant.member_id, each.why, each.seconds) for each in second.departed] == [
+        ("m", "was not heard of any more", 44.0)
+    ]
+    assert third.cause == "m was not heard of any more"
