@@ -40,15 +40,6 @@ class GroupCoordination:
         else:
             partition.ask(waiter, call)
 
-    def read(self, group_id: str, waiter: "Waiter", call: "Call") -> None:
-        """The same for what tells what was committed, and must not be older than what another coordinator told."""
-        try:
-            partition = self._coordinating(group_id)
-        except KafkaError as error:
-            waiter.refuse(error)
-        else:
-            partition.read(waiter, call)
-
     def loaded(self) -> Iterator["GroupPartition"]:
         """The partitions whose groups are known here."""
         return (partition for partition in self._partitions.values() if partition.is_loaded)

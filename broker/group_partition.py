@@ -20,7 +20,7 @@ from tailrace.protocol.records import Record, build_batch, open_body
 from .group_context import GroupContext, not_coordinator
 from .groups.coordinator import Coordinator
 from .groups.moment import Moment
-from .groups.ready import Answer, Waiter
+from .groups.ready import Answer, Ready, Waiter
 from .groups.records import GroupRecord, decode_record, encode_record
 from .replicas import Replica
 
@@ -142,20 +142,11 @@ class GroupPartition:
         try:
             call(self.coordinator, self._moment())
         except KafkaError as error:
-            waiter.refuse(error)
+            self.coordinator.ready.refuse(waiter, error)
         except Exception:
             self._restart(self)
             raise
         self._carry_out()
-
-    def read(self, waiter: Waiter, call: Call) -> None:
-        """The same for what tells of the past: others may have gone on with it, unless it is sure that this one leads.
-
-        Then a record is appended that says nothing. Once it is committed there was no other leader before.
-        """
-        if not self._context.is_sure_to_lead(self.replica):
-            self.coordinator.ready.append(BARRIER)
-        self.ask(waiter, call)
 
     def on_topic_gone(self, topic: TopicSpec) -> None:
         """There may be much to forget: it begins with the next alarm, or when all is loaded."""
@@ -183,6 +174,8 @@ class GroupPartition:
 
     def _carry_out(self) -> None:
         ready = self.coordinator.ready.take()
+        if not self._context.is_sure_to_lead(self.replica):
+            _confirm(ready)
         for answer in ready.answers_at_once:
             answer.give()
         if ready.records and not self._append(ready.records):
@@ -229,6 +222,15 @@ class GroupPartition:
 
     def _moment(self) -> Moment:
         return Moment(trio.current_time(), self._context.wall_clock.now_ms())
+
+
+def _confirm(ready: Ready) -> None:
+    """Others may coordinate the groups by now, and know better: nothing is answered, not even that a member is still
+    one, before a record is committed that was appended after it was asked. Then there was no other leader before."""
+    ready.answers += ready.answers_at_once
+    ready.answers_at_once = []
+    if ready.answers and not ready.records:
+        ready.append(BARRIER)
 
 
 class _Alarm:

@@ -37,8 +37,6 @@ class GroupHost:
         if asked.error is not None:
             waiter.refuse(asked.error)
 
-    read = ask
-
 
 def responses_of(host: GroupHost, handle: Callable[..., None], request: Any, version: int) -> list[Any]:
     """Has the request handled in this version. The list has the response as the client reads it, when it is there."""

@@ -47,6 +47,6 @@ def _describe(spu: "Spu", group_id: str, gathering: Gathering) -> None:
 
     waiter: Waiter = gathering.part(refused)
     if spu.broker_configs.settings.allows_consumer_groups:
-        spu.groups.read(group_id, waiter, call)
+        spu.groups.ask(group_id, waiter, call)
     else:
         waiter.refuse(consumer_groups_not_allowed())

@@ -44,4 +44,4 @@ def _describe(spu: "Spu", context: RequestContext, group_id: str, gathering: Gat
         coordinator.ready.answer(waiter, coordinator.classic.describe(group_id, context.api_version))
 
     waiter: Waiter = gathering.part(refused)
-    spu.groups.read(group_id, waiter, call)
+    spu.groups.ask(group_id, waiter, call)

@@ -59,7 +59,7 @@ def _fetch(
     def call(coordinator: Coordinator, moment: Moment) -> None:
         coordinator.offsets.fetch(group, context.api_version, room, waiter)
 
-    spu.groups.read(group.group_id, waiter, call)
+    spu.groups.ask(group.group_id, waiter, call)
 
 
 def _refused(group: OffsetFetchRequestGroup) -> Callable[[KafkaError], OffsetFetchResponseGroup]:

@@ -18,7 +18,7 @@ from tailrace.broker.spu import Spu
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -44,12 +44,9 @@ def commit(offset: int, group: str = "g") -> Callable[[Coordinator, Moment, Aske
     return call
 
 
-def ask(
-    spu: Spu, call: Callable[[Coordinator, Moment, Asked], None], group: str = "g", *, reads: bool = False
-) -> Asked:
+def ask(spu: Spu, call: Callable[[Coordinator, Moment, Asked], None], group: str = "g") -> Asked:
     asked = Asked()
-    how = spu.groups.read if reads else spu.groups.ask
-    how(group, asked, lambda coordinator, moment: call(coordinator, moment, asked))
+    spu.groups.ask(group, asked, lambda coordinator, moment: call(coordinator, moment, asked))
     spu.end_turn()
     return asked
 
@@ -172,18 +169,29 @@ async def test_who_follows_a_killed_coordinator_has_all_its_records(autojump_clo
         assert records(following) == 5
 
 
-async def test_without_a_lease_nothing_is_told_of_the_past_before_the_followers_agree(autojump_clock: object) -> None:
+def tell_at_once(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+    coordinator.ready.answer_at_once(asked, "told")
+
+
+def refuse(coordinator: Coordinator, moment: Moment, asked: Asked) -> None:
+    raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+@pytest.mark.parametrize("call", [tell, tell_at_once, refuse])
+async def test_without_a_lease_nothing_is_told_before_the_followers_agree(
+    autojump_clock: object, call: Callable[[Coordinator, Moment, Asked], None]
+) -> None:
     async with cluster_of(1, 2) as cluster:
         spu = await coordinator_of(cluster)
         await trio.sleep(1)
-        assert ask(spu, tell, reads=True).reply == "told"
+        assert not ask(spu, call).is_waiting
         assert records(spu) == 0
         await cluster.kill_sc()
         await trio.sleep(5)
-        asked = ask(spu, tell, reads=True)
+        asked = ask(spu, call)
         assert asked.is_waiting
         await trio.sleep(1)
-        assert asked.reply == "told"
+        assert not asked.is_waiting
         assert records(spu) == 1
 
 
