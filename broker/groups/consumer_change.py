@@ -99,6 +99,7 @@ class ConsumerChange:
                 self.group.rebalances[-1].on_departure(member.participant, why, self.moment.now)
             for record in member_tombstones(self.group.group_id, member.member_id):
                 self.write(record)
+        self.group.emptied_ms = self.moment.now_ms
         others = f", and {len(members) - 1} more" if len(members) > 1 else ""
         self.follow_topics(f"{members[0].participant.name} {why}{others}")
 

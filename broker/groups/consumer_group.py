@@ -47,8 +47,6 @@ KNOWS_EPOCHS_FROM = 9
 class ConsumerGroup:
     kind = GroupKind.CONSUMER
     protocol_type = "consumer"
-    empty_since_ms: int | None = None
-    """Kafka does not remember it: offsets of these groups expire by when they were committed."""
 
     def __init__(self, group_id: str, on_overdue: Callable[["ConsumerGroup", Moment], None]) -> None:
         self.group_id = group_id
@@ -85,6 +83,8 @@ class ConsumerGroup:
         self.syncs = Sessions()
         """Until when members that speak the classic protocol have to join again, and to ask what they got."""
         self.rebalances = no_rebalances()
+        self.emptied_ms: int | None = None
+        """When the last member went, as far as this coordinator knows: no record says it."""
         self._on_overdue = on_overdue
 
     # what a coordinator asks of any group
@@ -100,6 +100,10 @@ class ConsumerGroup:
     @property
     def is_empty(self) -> bool:
         return not self.members
+
+    @property
+    def empty_since_ms(self) -> int | None:
+        return None if self.members else self.emptied_ms
 
     @property
     def deadline(self) -> float:

@@ -266,7 +266,7 @@ def check_counts(group: ConsumerGroup) -> None:
     assert group.owners == owners
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("seed", range(50))
 def test_whatever_happens_in_whatever_order(seed: int) -> None:
     Story(seed).go()
 
@@ -364,3 +364,15 @@ def test_what_a_group_subscribes_to(world: GroupWorld) -> None:
     Consumer(world, "m", ("a", "later")).join()
     Consumer(world, "n", None, extra={"subscribed_topic_regex": "b"}).join()
     assert group_in(world).subscribed_topics() == {"a", "b", "later"}
+
+
+def test_since_when_a_group_is_empty(world: GroupWorld) -> None:
+    m = Consumer(world, "m")
+    m.join()
+    assert group_in(world).empty_since_ms is None
+    m.leave()
+    left_ms = world.now_ms
+    world.pass_time(9.0)
+    assert group_in(world).empty_since_ms == left_ms
+    world.restart()
+    assert group_in(world).empty_since_ms is None, "another coordinator does not know"
