@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from tailrace.broker.group_coordination import GroupCoordination
+from tailrace.broker import group_partition
 from tailrace.broker.group_partition import GroupPartition, _Committing
 from tailrace.broker.groups.classic_group import ClassicGroup
 from tailrace.broker.groups.classic_requests import ClassicRequests
 from tailrace.broker.groups.consumer_group import ConsumerGroup
 from tailrace.broker.groups.coordinator import Coordinator
+from tailrace.broker.groups.ready import Ready
 from tailrace.broker.replicas import Replica
 
 from .planted_bugs import PlantedBug
@@ -27,7 +28,7 @@ def answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_fetches_from_memory_when_deposed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(GroupPartition, "read", GroupPartition.ask)
+    patch.setattr(group_partition, "_confirm", lambda ready: None)
 
 
 def says_that_all_is_well_when_deposed(patch: pytest.MonkeyPatch) -> None:
@@ -38,42 +39,19 @@ def loads_before_recovery_has_ended(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replica, "leads_recovered", property(lambda self: self.is_leader))
 
 
-def loads_what_is_known_to_be_committed(patch: pytest.MonkeyPatch) -> None:
-    """The new leader may not know yet that the last records are."""
-
-    async def load(self: GroupPartition) -> None:
-        log = self.replica.log
-        self.replica.log = _EndsAt(log, self.replica.high_watermark)  # type: ignore[assignment]
-        try:
-            await original(self)
-        finally:
-            self.replica.log = log
-
-    original = GroupPartition.load
-    patch.setattr(GroupPartition, "load", load)
-
-
-class _EndsAt:
-    def __init__(self, log: Any, end: int) -> None:
-        self._log = log
-        self.log_end = end
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
-
-
 def goes_on_with_what_it_knew(patch: pytest.MonkeyPatch) -> None:
     """A coordinator that comes back to lead has what it had then, and not what others did since."""
 
-    def load(self: GroupCoordination, replica: Replica) -> None:
-        original(self, replica)
-        partition = self._partitions[replica.partition]
-        known = kept.setdefault((id(self), replica.partition), partition.coordinator)
-        partition.coordinator = known
+    async def replay(self: GroupPartition) -> int:
+        known = kept.setdefault(self.replica, self.coordinator)
+        if known is self.coordinator:
+            return await original(self)
+        self.coordinator = known
+        return 0
 
-    kept: dict[Any, Coordinator] = {}
-    original = GroupCoordination._load
-    patch.setattr(GroupCoordination, "_load", load)
+    kept: dict[Replica, Coordinator] = {}
+    original = GroupPartition._replay
+    patch.setattr(GroupPartition, "_replay", replay)
 
 
 def takes_no_notice_of_tombstones(patch: pytest.MonkeyPatch) -> None:
@@ -90,14 +68,21 @@ def takes_no_notice_of_tombstones(patch: pytest.MonkeyPatch) -> None:
 
 def tells_assignments_before_they_are_stored(patch: pytest.MonkeyPatch) -> None:
     def assign(self: ClassicGroup, *arguments: Any) -> None:
-        answer, self._ready.answer = self._ready.answer, self._ready.answer_at_once  # type: ignore[method-assign]
-        try:
-            original(self, *arguments)
-        finally:
-            self._ready.answer = answer  # type: ignore[method-assign]
+        ready, self._ready = self._ready, _AtOnce(self._ready)  # type: ignore[assignment]
+        original(self, *arguments)
+        self._ready = ready
 
     original = ClassicGroup._assign
     patch.setattr(ClassicGroup, "_assign", assign)
+
+
+class _AtOnce:
+    def __init__(self, ready: Ready) -> None:
+        self._ready = ready
+        self.answer = ready.answer_at_once
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ready, name)
 
 
 def stores_no_assignments(patch: pytest.MonkeyPatch) -> None:
@@ -140,22 +125,20 @@ def takes_commits_of_members_that_are_gone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "check_commit", lambda self, *arguments, **more: None)
 
 
-GROUP_BUGS = tuple(
-    PlantedBug(plant, has_groups=True)
-    for plant in (
-        answers_before_it_is_committed,
-        answers_fetches_from_memory_when_deposed,
-        says_that_all_is_well_when_deposed,
-        loads_before_recovery_has_ended,
-        loads_what_is_known_to_be_committed,
-        goes_on_with_what_it_knew,
-        takes_no_notice_of_tombstones,
-        tells_assignments_before_they_are_stored,
-        stores_no_assignments,
-        begins_with_the_first_generation_after_a_load,
-        keeps_members_whose_session_has_ended,
-        takes_commits_of_earlier_generations,
-        gives_what_another_has_not_given_up,
-        takes_commits_of_members_that_are_gone,
-    )
+DEPOSING = ("cut_coordinator_off", "cut_coordinator_from_followers")
+
+GROUP_BUGS = (
+    PlantedBug(answers_before_it_is_committed, has_groups=True),
+    PlantedBug(answers_fetches_from_memory_when_deposed, faults=DEPOSING, has_groups=True),
+    PlantedBug(says_that_all_is_well_when_deposed, faults=DEPOSING, has_groups=True),
+    PlantedBug(loads_before_recovery_has_ended, has_groups=True),
+    PlantedBug(goes_on_with_what_it_knew, has_groups=True),
+    PlantedBug(takes_no_notice_of_tombstones, has_groups=True),
+    PlantedBug(tells_assignments_before_they_are_stored, has_groups=True),
+    PlantedBug(stores_no_assignments, has_groups=True),
+    PlantedBug(begins_with_the_first_generation_after_a_load, has_groups=True),
+    PlantedBug(keeps_members_whose_session_has_ended, has_groups=True),
+    PlantedBug(takes_commits_of_earlier_generations, has_groups=True),
+    PlantedBug(gives_what_another_has_not_given_up, has_groups=True),
+    PlantedBug(takes_commits_of_members_that_are_gone, has_groups=True),
 )
