@@ -1,0 +1,94 @@
+"""Offsets that say themselves when they expire, which old clients do: they go then, unless a member needs them."""
+
+import uuid
+
+import pytest
+from cluster import Tailrace
+from peer.apache_kafka import ApacheKafka
+from raw import connect
+from raw_groups import NONE, Member, await_coordinator
+from raw_offsets import Committed, Fetched, commit, fetch
+from topics import topic_creator
+from waiting import wait_until
+
+SETTINGS = {"offsets.retention.check.interval.ms": "200", "offsets.retention.minutes": "1"}
+SAYS_RETENTION = 4
+CHECKS_SECONDS_MAX = 20
+
+
+@pytest.fixture(scope="module")
+def bootstrap(request, tmp_path_factory):
+    """Of a broker that looks often for what has had its time."""
+    kind = ApacheKafka if request.config.getoption("--broker") == "apache-kafka" else Tailrace
+    broker = kind(tmp_path_factory.mktemp("broker"), settings=SETTINGS)
+    broker.start()
+    try:
+        yield broker.bootstrap
+    finally:
+        broker.stop()
+
+
+@pytest.fixture
+def connection(bootstrap):
+    with connect(bootstrap) as opened:
+        yield opened
+
+
+@pytest.fixture
+def group(bootstrap):
+    name = f"group-{uuid.uuid4()}"
+    await_coordinator(bootstrap, name)
+    return name
+
+
+@pytest.fixture
+def create_topic(request, bootstrap):
+    return topic_creator(bootstrap, request.node.name)
+
+
+def commit_for(connection, group, topic, milliseconds, **who):
+    errors = commit(connection, SAYS_RETENTION, group, {(topic, 0): Committed(5)}, retention_ms=milliseconds, **who)
+    assert errors == {(topic, 0): NONE}
+
+
+def wait_until_left(connection, group, *topics):
+    expected = {(topic, 0): Fetched(5) for topic in topics}
+    wait_until(lambda: fetch(connection, 9, group, None).offsets == expected, seconds=CHECKS_SECONDS_MAX)
+
+
+def test_an_offset_goes_and_its_group_with_the_last(connection, create_topic, group):
+    soon, later = create_topic(), create_topic()
+    commit_for(connection, group, later, 3_000)
+    commit_for(connection, group, soon, 1)
+    wait_until_left(connection, group, later)
+    assert Member(connection, group).describe().state == "Empty"
+    wait_until_left(connection, group)
+    wait_until(lambda: Member(connection, group).describe().state == "Dead", seconds=CHECKS_SECONDS_MAX)
+
+
+def test_members_keep_the_offsets_of_what_they_read(connection, bootstrap, create_topic, group):
+    read, other = create_topic(), create_topic()
+    metadata = bytes(2) + (1).to_bytes(4) + len(read).to_bytes(2) + read.encode() + b"\xff\xff\xff\xff"
+    with connect(bootstrap) as own:
+        member = Member(own, group, protocols=[("range", metadata)])
+        member.join()
+        member.sync({member.member_id: b"all of it"})
+        who = {"generation": member.generation, "member_id": member.member_id}
+        commit_for(connection, group, read, 1, **who)
+        commit_for(connection, group, other, 1, **who)
+        wait_until_left(connection, group, read)
+        assert member.heartbeat() == NONE
+        member.leave()
+    wait_until_left(connection, group)
+
+
+def test_a_group_without_members_and_offsets_goes(connection, bootstrap, create_topic, group):
+    with connect(bootstrap) as own:
+        member = Member(own, group, protocol_type="connect")
+        member.join()
+        member.sync({member.member_id: b"all of it"})
+        commit_for(connection, group, create_topic(), 1, generation=member.generation, member_id=member.member_id)
+        assert member.describe().state == "Stable"
+        member.leave()
+    wait_until(lambda: Member(connection, group).describe().state == "Dead", seconds=CHECKS_SECONDS_MAX)
+    assert fetch(connection, 9, group, None).offsets == {}
