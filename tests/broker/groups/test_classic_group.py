@@ -63,6 +63,30 @@ def test_members_wait_for_the_leaders_assignment(world: GroupWorld) -> None:
     assert last_rebalance(world).cause == f"{leader.member_id} was not heard of for 10 s, its session timeout"
 
 
+def test_who_waited_long_for_its_assignment_has_a_whole_session_from_then(world: GroupWorld) -> None:
+    leader, follower = stable_group(world, 2)
+    leader.ask_to_join()
+    follower.ask_to_join()
+    assert leader.joined_reply and follower.joined_reply
+    follower.sync()
+    keep_alive(world, [leader], SESSION_SECONDS * 2)
+    leader.sync({leader.member_id: b"1", follower.member_id: b"2"})
+    keep_alive(world, [leader], SESSION_SECONDS - 0.1)
+    assert group_of(world).state == "Stable"
+    keep_alive(world, [leader], 0.2)
+    assert last_rebalance(world).cause.startswith(f"{follower.member_id} was not heard of")
+
+
+def test_nobody_but_the_leader_assigns(world: GroupWorld) -> None:
+    leader, follower = stable_group(world, 2)
+    leader.ask_to_join()
+    follower.ask_to_join()
+    assert leader.joined_reply and follower.joined_reply
+    assert follower.sync({follower.member_id: b"all for me"}).is_waiting
+    leader.sync({leader.member_id: b"all"})
+    assert follower.assignment == b""
+
+
 def test_no_assignment_is_answered_before_it_is_in_the_log(world: GroupWorld) -> None:
     leader, follower = stable_group(world, 2)
     coordinator = world.coordinator

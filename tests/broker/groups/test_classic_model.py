@@ -243,5 +243,7 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
 
 TestClassicGroups = ClassicGroupMachine.TestCase
-TestClassicGroups.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestClassicGroups.settings = settings(
+    max_examples=80, stateful_step_count=40, deadline=None, report_multiple_bugs=False
+)
 pytestmark = pytest.mark.timeout(120)
