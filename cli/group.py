@@ -48,8 +48,7 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 
 def _describing(wall_clock: WallClock) -> GroupAsk:
     async def describe(client: GroupClient, arguments: argparse.Namespace) -> None:
-        described = await client.describe(arguments.groups)
-        groups = [unless_refused(described[each]) for each in dict.fromkeys(arguments.groups)]
+        groups = [unless_refused(each) for each in (await client.describe(arguments.groups)).values()]
         progress = await client.progress(groups)
         now_ms = wall_clock.now_ms()
         show_documents(

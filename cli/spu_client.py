@@ -101,10 +101,12 @@ class SpuClient:
     async def ask_each(
         self, keys: Iterable[Key], place: "Place[Key]", ask: "Ask[Key, Answer]"
     ) -> dict[Key, Answer | RefusedError]:
-        """What the SPUs answer that have the keys, all of them at once; where the answer is that they are not ready, or
-        have them no more, they are looked for and asked again for a while. Raises UnreachableError."""
-        answers: dict[Key, Answer | RefusedError | UnreachableError] = {}
-        waiting = list(keys)
+        """What the SPUs that have the keys answer, in the order of these; all are asked at once. Who is not ready, or has
+        a key no more, is looked for and asked again for a while. Raises UnreachableError."""
+        wanted = list(dict.fromkeys(keys))
+        unanswered = RefusedError("who was asked has not answered that")
+        answers: dict[Key, Answer | RefusedError | UnreachableError] = dict.fromkeys(wanted, unanswered)
+        waiting = wanted
         pause = PAUSE_SECONDS_MIN
         patient_until = trio.current_time() + PATIENCE_SECONDS
         while waiting:
@@ -115,7 +117,8 @@ class SpuClient:
             await trio.sleep(pause)
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
         found: dict[Key, Answer | RefusedError] = {}
-        for key, answer in answers.items():
+        for key in wanted:
+            answer = answers[key]
             if isinstance(answer, UnreachableError):
                 raise answer
             found[key] = answer

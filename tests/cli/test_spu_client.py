@@ -71,6 +71,20 @@ async def test_a_coordinator_that_is_loading_is_asked_again(autojump_clock: trio
         client.close()
 
 
+async def test_answers_come_in_the_order_of_what_was_asked() -> None:
+    async with scripted_brokers(_nothing) as cluster:
+        client = _client(cluster)
+
+        async def ask(spu_id: int, keys: Sequence[str]) -> dict[str, str]:
+            return {key: key.upper() for key in reversed(keys) if key != "b"}
+
+        answers = await client.ask_each(("c", "b", "a", "c"), client.coordinators, ask)
+        assert list(answers) == ["c", "b", "a"]
+        assert (answers["a"], answers["c"]) == ("A", "C")
+        assert str(answers["b"]) == "who was asked has not answered that"
+        client.close()
+
+
 async def test_a_group_that_has_moved_is_followed(autojump_clock: trio.testing.MockClock) -> None:
     async with scripted_brokers(_nothing, 1, 2) as cluster:
         client = _client(cluster)
