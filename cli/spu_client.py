@@ -101,8 +101,8 @@ class SpuClient:
     async def ask_each(
         self, keys: Iterable[Key], place: "Place[Key]", ask: "Ask[Key, Answer]"
     ) -> dict[Key, Answer | RefusedError]:
-        """What the SPUs that have the keys answer, in the order of these; all are asked at once. Who is not ready, or has
-        a key no more, is looked for and asked again for a while. Raises UnreachableError."""
+        """What the SPUs that have the keys answer, in the order of these; all are asked at once. Where one is not ready
+        or has a key no more, it is looked for and asked again for a while. Raises UnreachableError."""
         wanted = list(dict.fromkeys(keys))
         unanswered = RefusedError("who was asked has not answered that")
         answers: dict[Key, Answer | RefusedError | UnreachableError] = dict.fromkeys(wanted, unanswered)
