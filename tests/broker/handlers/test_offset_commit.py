@@ -1,6 +1,9 @@
+from random import Random
+
 import pytest
 from committing import fetch
 from group_handlers import GroupHost, response_of
+from message_samples import sample
 
 from tailrace.broker.handlers.offset_commit import handle
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -42,3 +45,18 @@ def test_a_refusal_is_told_of_each_partition(host: GroupHost, version: int) -> N
     (topic,) = response_of(host, handle, request(host, version), version).topics
     errors = [(each.partition_index, each.error_code) for each in topic.partitions]
     assert errors == [(index, ErrorCode.NOT_COORDINATOR) for index in (0, 2, 1)]
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_anything_that_can_be_said_is_answered(host: GroupHost, version: int) -> None:
+    random = Random(version)
+    for number in range(50):
+        asked = sample(OffsetCommitRequest, version, random)
+        asked.generation_id_or_member_epoch = random.choice((-1, asked.generation_id_or_member_epoch))
+        for topic in asked.topics:
+            host.world.put_topic(topic.name or f"topic-{number}", 2, topic.topic_id.int or None)
+        response_of(host, handle, asked, version)
+    assert host.world.log
+    before = list(host.world.coordinator.offsets.committed.group_ids())
+    host.world.restart()
+    assert host.world.coordinator.offsets.committed.group_ids() == before

@@ -1,6 +1,9 @@
+from random import Random
+
 import pytest
 from committing import commit, fetch
 from group_handlers import GroupHost, response_of
+from message_samples import sample
 
 from tailrace.broker.handlers.offset_delete import handle
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -37,3 +40,11 @@ def test_a_refusal_names_no_partition(host: GroupHost) -> None:
     host.refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
     response = response_of(host, handle, request(), 0)
     assert (response.error_code, response.topics) == (ErrorCode.NOT_COORDINATOR, [])
+
+
+@pytest.mark.parametrize("version", range(1))
+def test_anything_that_can_be_said_is_answered(host: GroupHost, version: int) -> None:
+    random = Random(version)
+    for _ in range(50):
+        response_of(host, handle, sample(OffsetDeleteRequest, version, random), version)
+    host.world.restart()

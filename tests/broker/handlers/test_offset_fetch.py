@@ -1,6 +1,9 @@
+from random import Random
+
 import pytest
 from committing import commit
 from group_handlers import GroupHost, response_of
+from message_samples import sample
 
 from tailrace.broker.handlers import offset_fetch
 from tailrace.broker.handlers.offset_fetch import handle
@@ -98,3 +101,11 @@ def test_what_one_request_may_ask_for_is_bounded(host: GroupHost, monkeypatch: p
     response = response_of(host, offset_fetch.handle, OffsetFetchRequest(groups=groups), 9)
     errors = [group.error_code for group in response.groups]
     assert errors[0] == 0 and errors[-1] == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", range(1, 11))
+def test_anything_that_can_be_said_is_answered(host: GroupHost, version: int) -> None:
+    random = Random(version)
+    for _ in range(50):
+        response_of(host, offset_fetch.handle, sample(OffsetFetchRequest, version, random), version)
+    host.world.restart()
