@@ -95,11 +95,11 @@ class KafkaPython:
         self._consumer.subscribe(role["topics"], role["pattern"], Listener())
 
     def poll(self) -> list[Record]:
-        from kafka.errors import RetriableError
+        from kafka.errors import RetriableError, UnknownBrokerIdError
 
         try:
             polled = self._consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS)
-        except RetriableError:  # a broker is away
+        except (RetriableError, UnknownBrokerIdError):  # a broker is away
             return []
         return [
             (each.topic, each.partition, each.offset, each.value.decode()) for some in polled.values() for each in some

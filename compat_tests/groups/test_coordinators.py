@@ -1,0 +1,129 @@
+"""A coordinator goes away while its groups work: another one knows all that was committed, and the members go on."""
+
+import re
+import uuid
+from collections import ChainMap
+
+import pytest
+from chaos.offset_watch import OffsetWatch
+from chaos.records import RunningProducer
+from node_cluster import Watcher
+from peer.apache_kafka_cluster import ApacheKafkaCluster
+from spu_cluster import SeparateCluster
+from waiting import wait_until
+
+from .members import ONE_OF_EACH_CLIENT, Member, wait_until_shared
+
+OFFSETS_TOPIC, OFFSETS_PARTITIONS = "__consumer_offsets", 50
+PARTITIONS = 3
+MEMBERS = 2
+PATIENCE_SECONDS = 60
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def nodes(request, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("nodes")
+    is_original = request.config.getoption("--broker") == "apache-kafka"
+    made = ApacheKafkaCluster(directory) if is_original else SeparateCluster(directory)
+    try:
+        made.start()
+        yield made
+        made.stop()
+    finally:
+        made.kill()
+
+
+@pytest.fixture
+def watcher(nodes):
+    return Watcher(nodes.bootstrap)
+
+
+@pytest.fixture
+def topic(request, watcher):
+    name = f"{re.sub('[^a-z0-9]+', '-', request.node.name)[:60]}-{uuid.uuid4().hex[:8]}"
+    watcher.create_topic(name, PARTITIONS)
+    return name
+
+
+def partition_of(group):
+    """Where what the group commits is kept: by Java's hash of its name."""
+    number = 0
+    for character in group.encode("utf-16-be")[1::2]:
+        number = (31 * number + character) & 0xFFFFFFFF
+    return (number & 0x7FFFFFFF if number != 1 << 31 else 0) % OFFSETS_PARTITIONS
+
+
+class WorkingGroup:
+    def __init__(self, flavour, bootstrap, topic, name):
+        self.name = name
+        self.places = [(topic, partition) for partition in range(PARTITIONS)]
+        self.members = [
+            Member(flavour, bootstrap, name, [topic], f"{flavour}-{number}", session_ms=20_000, metadata_ms=1000)
+            for number in range(MEMBERS)
+        ]
+
+    def committed(self):
+        """All that was acknowledged, to whichever member."""
+        told = [dict(member.committed) for member in self.members]
+        return {place: max(each.get(place, 0) for each in told) for place in self.places if place in ChainMap(*told)}
+
+    def wait_for_more(self):
+        before = self.committed()
+
+        def has_gone_on():
+            now = self.committed()
+            return all(now.get(place, 0) > before.get(place, 0) for place in self.places)
+
+        wait_until(has_gone_on, PATIENCE_SECONDS, f"{self.name} commits more of each partition")
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
+def test_groups_go_on_when_their_coordinator_is_gone(nodes, watcher, topic, is_killed):
+    places = [(topic, partition) for partition in range(PARTITIONS)]
+    producer = RunningProducer("producer", nodes.bootstrap, places)
+    groups, watch = [], None
+    try:
+        # Whoever looks for the first coordinator has the topic made.
+        warming = Member(ONE_OF_EACH_CLIENT[2], nodes.bootstrap, "warming", [topic])
+        groups.append(warming)
+        wait_until_shared([warming], places, PATIENCE_SECONDS)
+        victim = watcher.leader(OFFSETS_TOPIC)
+        names = names_coordinated_by(victim, watcher)
+        working = []
+        for flavour in ONE_OF_EACH_CLIENT:
+            working.append(WorkingGroup(flavour, nodes.bootstrap, topic, next(names)))
+            groups += working[-1].members
+        for group in working:
+            wait_until_shared(group.members, places, PATIENCE_SECONDS)
+            group.wait_for_more()
+        watch = OffsetWatch(nodes.bootstrap.split(","), {group.name: group.committed for group in working})
+        nodes.kill_node(victim) if is_killed else nodes.stop_node(victim)
+        for group in working:
+            group.wait_for_more()
+            assert watcher.leader(OFFSETS_TOPIC, partition_of(group.name)) != victim
+        nodes.start_node(victim)
+        producer.wait_for_more(20)
+        producer.stop()
+        ends = {place: max(offset for offset, _ in log) + 1 for place, log in producer.sent().acknowledged.items()}
+        for group in working:
+            wait_until(lambda group=group: group.committed() == ends, PATIENCE_SECONDS, f"{group.name} commits all")
+            wait_until(lambda group=group: watch.newest[group.name] == ends, PATIENCE_SECONDS, "and it can be seen")
+        watch.stop()
+        assert not watch.contradictions, watch.contradictions[:10]
+        sent = {value.decode() for log in producer.sent().acknowledged.values() for _, value in log}
+        for group in working:
+            assert sent <= {value for member in group.members for value in member.values}
+    finally:
+        producer.stop()
+        if watch is not None:
+            watch.stop()
+        for member in groups:
+            member.kill()
+
+
+def names_coordinated_by(node, watcher):
+    while True:
+        name = f"group-{uuid.uuid4().hex[:8]}"
+        if watcher.leader(OFFSETS_TOPIC, partition_of(name)) == node:
+            yield name
