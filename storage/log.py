@@ -51,6 +51,7 @@ class Log:
         "_maker",
         "_segments",
         "_snapshots",
+        "_stamped_end",
         "config",
         "epochs",
         "log_end",
@@ -95,6 +96,8 @@ class Log:
         """What is known of idempotent producers; the broker asks before it appends."""
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions
+        self._stamped_end = opened.manifest.stamped_end
+        """Up to where recovery has stamped batches."""
         self.log_start = opened.log_start
         self.log_end = opened.open_segment.end
         """Exclusive: the offset that comes next."""
@@ -296,6 +299,7 @@ class Log:
             epochs=list(self.epochs),
             sealed={segment.base: segment.facts for segment in self._segments.sealed if segment.is_synced},
             closed=closed,
+            stamped_end=self._stamped_end,
             flushed_end=self._disk.synced_end,
             compactions=self._compactions,
         )
@@ -312,6 +316,7 @@ class Log:
             if base >= end or base >= self.log_end:
                 return
             touched = self._segments.between(base, end)
+            self._stamped_end = max(self._stamped_end, min(end, self.log_end))
             await self._disown(touched, base)
             self._disk.is_changed = True
             try:
@@ -323,7 +328,8 @@ class Log:
                 raise
 
     async def _disown(self, segments: Sequence[Segment], base: int) -> None:
-        """Before a byte changes the manifest stops to speak of these segments, and of those that follow them."""
+        """Before a byte changes the manifest stops to speak of these segments, and of those that follow them; and it
+        says which epochs there are, which the batches will not tell any more."""
         names_closed = self._disk.closed is not None and base < self._disk.closed.end
         followers = [segment for segment in self._segments.sealed if segment.base >= segments[0].base]
         was_named = any(segment.is_synced for segment in followers)
@@ -331,6 +337,9 @@ class Log:
             segment.is_synced = False
         if was_named or names_closed:
             await self._disk.replace_manifest(self._manifest_content(), self._segments.open)
+        else:
+            # A process that is killed leaves this behind. After a power failure without it, epochs seem to end early.
+            self._disk.note([*map(manifest.epoch_line, self.epochs), manifest.stamped_line(self._stamped_end)])
 
     # growing shorter
 
@@ -501,7 +510,9 @@ class Log:
             ):
                 await self._truncate_fully(min(to_offset, self.log_start))
                 return
-            self.epochs.cut_end(first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset)
+            end = first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset
+            self.epochs.cut_end(end)
+            self._stamped_end = min(self._stamped_end, end)
             await self._cut(kept, synced_end=min(self._disk.synced_end, first.base))
             try:
                 for segment in reversed(gone):
@@ -527,6 +538,7 @@ class Log:
         gone: list[Segment] = [*self._segments.sealed, self._segments.open]
         self.log_start = new_start
         self.epochs = LeaderEpochs()
+        self._stamped_end = 0
         await self._cut(0, synced_end=new_start)
         for segment in reversed(gone):
             segment.close()

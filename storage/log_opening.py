@@ -11,7 +11,7 @@ from .index_entries import IndexEntries
 from .layout import CLEANED_SUFFIX, Kind, file_name, parse_file_name
 from .leader_epochs import EpochMark, LeaderEpochs
 from .log_config import LogConfig
-from .manifest import Manifest, SegmentFacts, start_line
+from .manifest import Manifest, SegmentFacts, stamped_line, start_line
 from .manifest_file import ManifestFile
 from .open_files import LazyFile, OpenFiles
 from .open_segment import OpenSegment
@@ -155,6 +155,11 @@ class Opening:
         if open_segment is None:
             open_segment = maker.new_segment(self._end if self._end is not None else self.log_start)
         self.open_segment = open_segment
+        if self.manifest.stamped_end > open_segment.end:
+            # What is appended there from now on has no other stamp than its own.
+            self.manifest.stamped_end = open_segment.end
+            manifest_file.append([stamped_line(open_segment.end)])
+            manifest_file.sync_now()
         self.epochs = self._leader_epochs()
         self.producers = self._producer_states()
         self._remove_orphans()
@@ -255,7 +260,7 @@ class Opening:
         # Step 6.
         self._report.was_clean = False
         segment, recovered = self._maker.recovered_segment(base, size, trusted_end=self.flushed_end)
-        self._marks += recovered.marks
+        self._marks += [mark for mark in recovered.marks if mark.is_bridge or mark.start >= self.manifest.stamped_end]
         self._report.indexes_rebuilt += 1
         if recovered.cut_reason is None:
             return segment, False

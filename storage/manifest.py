@@ -56,6 +56,8 @@ class Manifest:
     """By base offset."""
     closed: SegmentFacts | None = None
     """The open segment when the log was last closed cleanly."""
+    stamped_end: int = 0
+    """Below this recovery has stamped leader epochs: not the batches, but `epochs` and bridges say what began there."""
     flushed_end: int = 0
     """Everything below was on the disk at some time: damage there is not the trace of a crash."""
     compactions: list[Compacted] = field(default_factory=list)
@@ -68,6 +70,8 @@ def encode(manifest: Manifest) -> bytes:
     lines += [epoch_line(start) for start in manifest.epochs]
     lines += [sealed_line(facts) for _, facts in sorted(manifest.sealed.items())]
     lines += [compacted_line(compacted) for compacted in manifest.compactions]
+    if manifest.stamped_end:
+        lines.append(stamped_line(manifest.stamped_end))
     lines.append(flushed_line(manifest.flushed_end))
     if manifest.closed is not None:
         lines.append(closed_line(manifest.closed))
@@ -84,6 +88,10 @@ def start_line(log_start: int) -> bytes:
 
 def epoch_line(start: EpochStart) -> bytes:
     return _line("epoch", {"epoch": start.epoch, "start": start.start})
+
+
+def stamped_line(end: int) -> bytes:
+    return _line("stamped", {"offset": end})
 
 
 def sealed_line(facts: SegmentFacts) -> bytes:
@@ -153,6 +161,8 @@ def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:
         manifest.sealed[fact["base"]] = _facts(fact)
     elif kind == "closed":
         manifest.closed = _facts(fact)
+    elif kind == "stamped":
+        manifest.stamped_end = fact["offset"]
     elif kind == "flushed":
         manifest.flushed_end = fact["offset"]
     elif kind == "compacted":

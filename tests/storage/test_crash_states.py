@@ -28,10 +28,14 @@ class Expectation:
     start_max: int = 0
     appended: dict[int, list[bytes]] = field(default_factory=dict)
     """Every batch that was ever appended at a base offset; only the last of them is valid when it was synced."""
+    births: dict[int, int] = field(default_factory=dict)
+    """The leader epoch of each batch as it was appended: that is what consumers go by."""
     stamps: dict[int, list[int]] = field(default_factory=dict)
     """The leader epochs that it may carry; once all is synced, that is the last of them."""
 
-    def check(self, files: SimulatedFiles, *, clean: bool = False, verifies: bool = True) -> Log:
+    def check(
+        self, files: SimulatedFiles, *, clean: bool = False, verifies: bool = True, knows_epochs: bool = False
+    ) -> Log:
         log = Log.open(files, DIRECTORY, CONFIG, clean=clean)
         assert self.start_min <= log.log_start <= self.start_max
         assert log.log_end >= self.synced_end
@@ -57,6 +61,8 @@ class Expectation:
         for before, after in pairwise(log.segments()):
             assert before.end == after.base
         files.on_operation = lambda: None
+        if knows_epochs:
+            self.check_epochs(log)
         assert [start.epoch for start in log.epochs] == sorted({start.epoch for start in log.epochs})
         if verifies:
             for finding in ReplicaVerification(files, DIRECTORY).findings():
@@ -65,6 +71,13 @@ class Expectation:
         batch = make_batch(log.log_end, epoch=log.epochs.latest + 1)
         log.append(batch, header_of(batch))
         return log
+
+    def check_epochs(self, log: Log) -> None:
+        """No consumer is told that what it has read was cut."""
+        found = [header.base_offset for header, _ in log.headers(log.log_start, log.log_end)]
+        for epoch in {self.births[base] for base in found}:
+            later = (base for base in found if self.births[base] > epoch)
+            assert log.epoch_end(epoch)[1] >= min(later, default=log.log_end)
 
 
 def without_epoch(batch: bytes) -> bytes:
@@ -99,7 +112,7 @@ class Workload:
         """The next process finds everything, also what the disk does not have yet, and the machine stops soon after."""
         after = self.files.after_kill()
         after.on_operation = lambda: self.crash_again(after)
-        self.expected.check(after, verifies=False)
+        self.expected.check(after, verifies=False, knows_epochs=True)
 
     def crash_again(self, files: SimulatedFiles) -> None:
         recovering, files.on_operation = files.on_operation, lambda: None
@@ -138,6 +151,7 @@ class Workload:
         base = log.log_end
         self.expected.appended.setdefault(base, []).append(without_epoch(bytes(batch)))
         self.expected.stamps.setdefault(base, []).append(header_of(batch).leader_epoch)
+        self.expected.births[base] = header_of(batch).leader_epoch
         log.append(batch, header_of(batch))
         self.ends.append(log.log_end)
 
