@@ -53,9 +53,10 @@ class ClassicMember:
         self._name = name
         self._group = group
         self._chance = chance
+        self._assigned: frozenset[int] = frozenset()
         self._is_fenced = False
         self._leaves = chance.random() < 0.5
-        self._stalls = chance.random() < 0.3
+        self._stalls = chance.random() < 0.4
 
     @property
     def key(self) -> str:
@@ -111,9 +112,11 @@ class ClassicMember:
             await self._on_refused(refused.code, connected)
 
     async def _on_refused(self, code: ErrorCode, connected: WireClient) -> None:
-        if code is ErrorCode.REBALANCE_IN_PROGRESS and self.is_member and self._chance.random() < 0.7:
-            await self._commit_the_last(connected)
-        self._give_up()
+        try:
+            if code is ErrorCode.REBALANCE_IN_PROGRESS and self.is_member and self._chance.random() < 0.7:
+                await self._commit_the_last(connected)
+        finally:
+            self._give_up()
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
             self.client.member_id = ""
         self._is_fenced = code is ErrorCode.FENCED_INSTANCE_ID
@@ -190,7 +193,7 @@ class ClassicMember:
         now = trio.current_time()
         self._group.generations.on_assigned(self.key, joined.generation_id, partitions, began, now)
         self.client.term = joined.generation_id
-        await self._begin_reading(connected, partitions)
+        self._assigned = partitions
 
     def _plan(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         """Shares of one size, and other ones each time."""
@@ -207,18 +210,20 @@ class ClassicMember:
             for (_, member_id), share in zip(members, shares, strict=True)
         ]
 
-    async def _begin_reading(self, connected: WireClient, partitions: frozenset[int]) -> None:
-        assert self.reading is not None
-        if partitions:
-            for partition, position in (await self.client.fetch(connected, partitions)).items():
-                self.reading.start(partition, position)
-
     # being one
+
+    async def _begin_reading(self, connected: WireClient) -> None:
+        assert self.reading is not None
+        unread = self._assigned - self.reading.partitions
+        if unread:
+            for partition, position in (await self.client.fetch(connected, unread)).items():
+                self.reading.start(partition, position)
 
     async def _work(self, connected: WireClient) -> None:
         assert self.reading is not None
+        await self._begin_reading(connected)
         await trio.sleep(self._group.timeouts.heartbeat_seconds * self._chance.uniform(0.5, 1))
-        if self._stalls and self._chance.random() < 0.05:
+        if self._stalls and self._chance.random() < 0.1:
             await trio.sleep(self._group.timeouts.session_seconds * self._chance.uniform(0.2, 2))
         elif self._chance.random() < 0.7:
             request = HeartbeatRequest(

@@ -49,7 +49,7 @@ class ConsumerMember:
         self._owned: set[int] = set()
         self._is_fenced = False
         self._leaves = chance.random() < 0.5
-        self._stalls = chance.random() < 0.3
+        self._stalls = chance.random() < 0.4
         self._says_all = True
         """The next heartbeat repeats what the coordinator may not have heard."""
         self._answered_at = inf
@@ -222,7 +222,7 @@ class ConsumerMember:
     async def _pause(self) -> None:
         timeouts = self._group.timeouts
         await trio.sleep(timeouts.heartbeat_seconds * self._chance.uniform(0.5, 1))
-        if self._stalls and self._chance.random() < 0.05:
+        if self._stalls and self._chance.random() < 0.1:
             await trio.sleep(timeouts.session_seconds * self._chance.uniform(0.2, 2))
 
     async def _commit(self, connected: WireClient) -> None:

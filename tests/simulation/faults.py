@@ -218,9 +218,12 @@ async def freeze(context: FaultContext, fault: Fault) -> None:
 async def partition_from_clients(context: FaultContext, fault: Fault) -> None:
     """The machines reach each other, and no client reaches one of them."""
     _, machine = context.spu(fault)
-    clients = sorted({end for pair in context.world.internet.links for end in pair} - set(context.world.hosts))
-    pairs = [pair for client in clients for pair in ((client, machine.host), (machine.host, client))]
-    await block(context, pairs, fault)
+    await block_between(context, machine.host, clients_of(context), fault)
+
+
+def clients_of(context: FaultContext) -> list[str]:
+    """Of the hosts, those that have been heard of so far."""
+    return sorted({end for pair in context.world.internet.links for end in pair} - set(context.world.hosts))
 
 
 async def block_between(context: FaultContext, host: str, others: Sequence[str], fault: Fault) -> None:

@@ -14,6 +14,7 @@ from .faults import (
     Fault,
     FaultContext,
     block_between,
+    clients_of,
     freeze,
     kill_spu,
     kill_spu_in_a_write,
@@ -52,7 +53,7 @@ async def freeze_coordinator(context: FaultContext, fault: Fault) -> None:
 
 
 async def cut_coordinator_off(context: FaultContext, fault: Fault) -> None:
-    """From everybody but clients: it is deposed, and is the last to hear of it."""
+    """From everybody but some clients: it is deposed, and is the last to hear of it."""
     await _at_a_moment(context, fault, _cut_off)
 
 
@@ -63,7 +64,10 @@ async def cut_coordinator_from_followers(context: FaultContext, fault: Fault) ->
 
 async def _cut_off(context: FaultContext, fault: Fault) -> None:
     _, machine = context.spu(fault)
+    chance = Random(fault.seed)
+    share = chance.choice((0.0, 0.5, 0.9))
     others = [host for host in context.world.hosts if host != machine.host]
+    others += [client for client in clients_of(context) if chance.random() < share]
     await block_between(context, machine.host, others, fault)
 
 

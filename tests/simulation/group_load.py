@@ -89,7 +89,7 @@ class GroupLoad:
     # members
 
     async def _occupy(self, group_id: str, kind: str, place: int) -> None:
-        """One after the other; of a static member's instance sometimes two at a time."""
+        """One after the other, until none follows; of a static member's instance sometimes two at a time."""
         chance = random_of(self._world.seed, group_id, place)
         instance_id = f"{group_id}-instance-{place}" if chance.random() < 0.3 else None
         stays = chance.random() < 0.4
@@ -110,6 +110,9 @@ class GroupLoad:
                         return  # it is the last one
                 else:
                     await member.run()
+                    if place > 0 and chance.random() < 0.2:
+                        del self._members[group_id][place]
+                        return
                     await self._pause(chance.choice((0.0, 0.5, 2.0)) * chance.random())
 
     async def _pause(self, seconds: float) -> None:

@@ -27,7 +27,7 @@ def answers_before_it_is_committed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupPartition, "_answer_when_committed", answer)
 
 
-def answers_fetches_from_memory_when_deposed(patch: pytest.MonkeyPatch) -> None:
+def answers_from_memory_when_deposed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(group_partition, "_confirm", lambda ready: None)
 
 
@@ -129,7 +129,7 @@ DEPOSING = ("cut_coordinator_off", "cut_coordinator_from_followers")
 
 GROUP_BUGS = (
     PlantedBug(answers_before_it_is_committed, has_groups=True),
-    PlantedBug(answers_fetches_from_memory_when_deposed, faults=DEPOSING, has_groups=True),
+    PlantedBug(answers_from_memory_when_deposed, faults=DEPOSING, has_groups=True),
     PlantedBug(says_that_all_is_well_when_deposed, faults=DEPOSING, has_groups=True),
     PlantedBug(loads_before_recovery_has_ended, has_groups=True),
     PlantedBug(goes_on_with_what_it_knew, has_groups=True),
