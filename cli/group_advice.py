@@ -30,7 +30,13 @@ class Wait:
     """For whom all others waited in the end, and for how long."""
 
     participants: Sequence[RebalanceParticipant]
+    count: int
+    """How many there are, of whom these are some."""
     duration_ms: int
+
+    @property
+    def names(self) -> str:
+        return some([who(each) for each in self.participants], self.count)
 
 
 def waits(told: ExplainGroupResponse) -> list[Wait | None]:
@@ -45,10 +51,10 @@ def _wait_in(rebalance: ExplainedRebalance, end_ms: int) -> Wait | None:
     moments += [(each.after_ms, each.participant) for each in rebalance.departures]
     latest = max((after_ms for after_ms, _ in moments), default=0)
     if rebalance.expected and rebalance.joined_ms < 0 and rebalance.ended_ms < 0:
-        return Wait(rebalance.expected, max(end_ms - rebalance.began_ms - latest, 0))
+        return Wait(rebalance.expected, rebalance.expected_count, max(end_ms - rebalance.began_ms - latest, 0))
     last = [participant for after_ms, participant in moments if after_ms == latest]
     earlier = [after_ms for after_ms, _ in moments if after_ms < latest]
-    return Wait(last, latest - max(earlier)) if earlier else None
+    return Wait(last, len(last), latest - max(earlier)) if earlier else None
 
 
 def advice(group: Group, told: ExplainGroupResponse) -> list[str]:
@@ -119,8 +125,7 @@ def _is_coming_or_going(rebalance: ExplainedRebalance) -> bool:
 
 
 def _limit(told: ExplainGroupResponse) -> str:
-    limit_ms = max((each.rebalance_timeout_ms for each in told.members), default=-1)
-    return "" if limit_ms < 0 else f" ({limit_ms / 1000:g} s)"
+    return "" if told.rebalance_timeout_ms < 0 else f" ({told.rebalance_timeout_ms / 1000:g} s)"
 
 
 # words
@@ -134,6 +139,7 @@ def name_of(participant: RebalanceParticipant) -> str:
     return participant.instance_id or participant.member_id
 
 
-def some(names: Sequence[str]) -> str:
-    more = len(names) - NAMED_MAX
+def some(names: Sequence[str], count: int | None = None) -> str:
+    """`count`: of how many these are the first."""
+    more = (len(names) if count is None else count) - min(len(names), NAMED_MAX)
     return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

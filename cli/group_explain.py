@@ -5,7 +5,7 @@ import argparse
 from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse, RebalanceParticipant
 from tailrace.runtime.wall_clock import WallClock
 
-from .group_advice import Wait, advice, name_of, some, waits, who
+from .group_advice import Wait, advice, name_of, waits
 from .group_client import GroupClient
 from .group_commands import GroupAsk
 from .group_explanation import explanation
@@ -73,7 +73,7 @@ def _rebalance_table(told: ExplainGroupResponse) -> str:
             _seconds(each.ended_ms - each.began_ms) if each.ended_ms >= 0 else None,
             each.generation if each.generation >= 0 else None,
             each.cause,
-            some([who(participant) for participant in wait.participants]) if wait is not None else None,
+            wait.names if wait is not None else None,
             _seconds(wait.duration_ms) if wait is not None else None,
             _departures_text(each),
         )
@@ -84,7 +84,7 @@ def _rebalance_table(told: ExplainGroupResponse) -> str:
 
 def _departures_text(rebalance: ExplainedRebalance) -> str:
     texts = [f"{name_of(each.participant)} {each.why}" for each in rebalance.departures]
-    more = len(texts) - DEPARTURES_NAMED_MAX
+    more = rebalance.departure_count - DEPARTURES_NAMED_MAX
     return "; ".join(texts[:DEPARTURES_NAMED_MAX]) + (f"; {more} more" if more > 0 else "")
 
 
@@ -119,10 +119,13 @@ def _rebalance_document(rebalance: ExplainedRebalance, wait: Wait | None) -> Doc
         "ended": _time(rebalance.ended_ms),
         "generation": None if rebalance.generation < 0 else rebalance.generation,
         "waitedFor": [] if wait is None else [_participant_document(each) for each in wait.participants],
+        "waitedForCount": 0 if wait is None else wait.count,
         "waitedMs": None if wait is None else wait.duration_ms,
+        "arrivalCount": rebalance.arrival_count,
         "arrivals": [
             _participant_document(each.participant) | {"afterMs": each.after_ms} for each in rebalance.arrivals
         ],
+        "departureCount": rebalance.departure_count,
         "departures": [
             _participant_document(each.participant) | {"afterMs": each.after_ms, "why": each.why}
             for each in rebalance.departures

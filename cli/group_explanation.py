@@ -45,9 +45,9 @@ def _waiting_for_joins(told: ExplainGroupResponse, last: ExplainedRebalance | No
     began = f"It rebalances, for {_ago(last.began_ms, told)}{_because(last)}."
     if not last.expected:
         return [began, "It waits a little for more members to come (group.initial.rebalance.delay.ms)."]
-    limit_ms = max((each.rebalance_timeout_ms for each in told.members), default=0)
+    limit_ms = max(told.rebalance_timeout_ms, 0)
     left_ms = max(last.began_ms + limit_ms - told.now_ms, 0)
-    awaited, left = some([who(each) for each in last.expected]), duration_text(left_ms / 1000)
+    awaited, left = some([who(each) for each in last.expected], last.expected_count), duration_text(left_ms / 1000)
     limit = f"max.poll.interval.ms: {limit_ms / 1000:g} s"
     return [began, f"It waits for {awaited} to join again, for {left} more at most ({limit})."]
 

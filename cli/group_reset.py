@@ -29,6 +29,7 @@ from .group_resets import (
     to_offset,
 )
 from .group_tables import move_table, reset_document
+from .printing import plain
 from .sc_commands import UsageError, show_documents, text_of_file
 from .server_connection import Answer, RefusedError, unless_refused
 
@@ -82,7 +83,7 @@ def resetting(wall_clock: WallClock) -> GroupAsk:
         show_documents(
             arguments,
             reset_document(group_id, moves, executed=arguments.execute),
-            lambda: "\n".join([move_table(moves), *notes]),
+            lambda: "\n".join([move_table(moves), *map(plain, notes)]),
         )
 
     return reset

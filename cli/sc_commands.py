@@ -20,7 +20,7 @@ from tailrace.runtime.network import Address, Network, TcpNetwork
 from tailrace.runtime.settings import SettingsError, parse_address
 
 from .documents import DocumentError, read_documents
-from .printing import for_encoding
+from .printing import for_encoding, plain
 from .sc_client import Document, ScClient
 from .server_connection import RefusedError, UnreachableError
 
@@ -78,7 +78,7 @@ class Command:
 
     def _fail(self, error: Exception, status: int) -> int:
         sys.stdout.flush()
-        print(for_encoding(f"tailrace {self.name}: {error}", sys.stderr.encoding), file=sys.stderr)
+        print(for_encoding(plain(f"tailrace {self.name}: {error}"), sys.stderr.encoding), file=sys.stderr)
         return status
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from tailrace.cli.group_facts import Group, Member, Partition
 from tailrace.protocol.internal.explain_group import (
-    ExplainedMember,
     ExplainedRebalance,
     ExplainGroupResponse,
     RebalanceArrival,
@@ -36,8 +35,11 @@ def rebalance(
         ended_ms,
         ended_ms,
         7,
+        len(expected),
         [participant(name) for name in expected],
+        len(arrivals or {}),
         [RebalanceArrival(participant(name), after_ms) for name, after_ms in (arrivals or {}).items()],
+        len(departures or {}),
         [RebalanceDeparture(participant(name), departed_ms, why) for name, why in (departures or {}).items()],
     )
 
@@ -48,7 +50,8 @@ def told(*rebalances: ExplainedRebalance, timeout_ms: int = 300_000) -> ExplainG
         partition=12,
         epoch=3,
         loaded_ms=NOW_MS - 7_200_000,
-        members=[ExplainedMember("a-id", 45_000, timeout_ms)],
+        session_timeout_ms=45_000,
+        rebalance_timeout_ms=timeout_ms,
         rebalances=list(rebalances),
     )
 

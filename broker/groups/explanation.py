@@ -1,7 +1,8 @@
 """A group as it is explained to people: what its last rebalances were, and for how long it waits for whom."""
 
+from itertools import islice
+
 from tailrace.protocol.internal.explain_group import (
-    ExplainedMember,
     ExplainedRebalance,
     ExplainGroupResponse,
     RebalanceArrival,
@@ -15,37 +16,35 @@ from .group import Group
 from .rebalances import Participant, Rebalance
 from .settings import GroupSettings
 
+PARTICIPANTS_MAX = 200
+"""Of each kind in one rebalance: nobody reads more, and to tell of ten thousand would hold up everybody else."""
 _UNKNOWN = -1
 
 
 def explain_group(group: Group, settings: GroupSettings, now_ms: int) -> ExplainGroupResponse:
     """Without what is to be said of the coordinator itself."""
+    timeouts = _timeouts(group, settings)
     return ExplainGroupResponse(
         now_ms=now_ms,
         group_type=group.kind,
         state=group.state,
-        members=_members(group, settings),
+        session_timeout_ms=max((session_ms for session_ms, _ in timeouts), default=_UNKNOWN),
+        rebalance_timeout_ms=max((rebalance_ms for _, rebalance_ms in timeouts), default=_UNKNOWN),
         rebalances=[_rebalance(each) for each in group.rebalances],
     )
 
 
-def _members(group: Group, settings: GroupSettings) -> list[ExplainedMember]:
+def _timeouts(group: Group, settings: GroupSettings) -> list[tuple[int, int]]:
+    """Of each member: how long it may be silent, and how long it may take to do its part in a rebalance."""
     match group:
         case ClassicGroup():
-            return [
-                ExplainedMember(each.member_id, each.session_timeout_ms, each.rebalance_timeout_ms)
-                for each in group.members
-            ]
+            return [(each.session_timeout_ms, each.rebalance_timeout_ms) for each in group.members]
         case ConsumerGroup():
+            profiles = [each.profile for each in group.members.values()]
+            silent_ms = settings.consumer_session_timeout_ms
             return [
-                ExplainedMember(
-                    each.member_id,
-                    settings.consumer_session_timeout_ms
-                    if each.profile.classic is None
-                    else each.profile.classic.session_timeout_ms,
-                    each.profile.rebalance_timeout_ms,
-                )
-                for each in group.members.values()
+                (silent_ms if each.classic is None else each.classic.session_timeout_ms, each.rebalance_timeout_ms)
+                for each in profiles
             ]
     return []
 
@@ -57,11 +56,17 @@ def _rebalance(rebalance: Rebalance) -> ExplainedRebalance:
         _known(rebalance.joined_ms),
         _known(rebalance.ended_ms),
         _known(rebalance.generation),
-        [_participant(each) for each in rebalance.expected.values()],
-        [RebalanceArrival(_participant(each.participant), _ms(each.seconds)) for each in rebalance.arrivals.values()],
+        len(rebalance.expected),
+        [_participant(each) for each in islice(rebalance.expected.values(), PARTICIPANTS_MAX)],
+        len(rebalance.arrivals),
+        [
+            RebalanceArrival(_participant(each.participant), _ms(each.seconds))
+            for each in islice(reversed(rebalance.arrivals.values()), PARTICIPANTS_MAX)
+        ][::-1],
+        len(rebalance.departed),
         [
             RebalanceDeparture(_participant(each.participant), _ms(each.seconds), each.why)
-            for each in rebalance.departed
+            for each in rebalance.departed[-PARTICIPANTS_MAX:]
         ],
     )
 

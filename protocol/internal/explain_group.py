@@ -21,21 +21,6 @@ class ExplainGroupRequest:
 
 
 @dataclass(slots=True)
-class ExplainedMember:
-    """Inside ExplainGroupResponse."""
-
-    member_id: str = ""
-    session_timeout_ms: int = 0
-    rebalance_timeout_ms: int = 0
-
-    FIELDS: ClassVar[tuple[Field, ...]] = (
-        Field("member_id", "string", "0+"),
-        Field("session_timeout_ms", "int32", "0+"),
-        Field("rebalance_timeout_ms", "int32", "0+"),
-    )
-
-
-@dataclass(slots=True)
 class RebalanceParticipant:
     """Inside ExplainGroupResponse."""
 
@@ -89,8 +74,11 @@ class ExplainedRebalance:
     joined_ms: int = -1
     ended_ms: int = -1
     generation: int = -1
+    expected_count: int = 0
     expected: list[RebalanceParticipant] = field(default_factory=list)
+    arrival_count: int = 0
     arrivals: list[RebalanceArrival] = field(default_factory=list)
+    departure_count: int = 0
     departures: list[RebalanceDeparture] = field(default_factory=list)
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
@@ -99,8 +87,11 @@ class ExplainedRebalance:
         Field("joined_ms", "int64", "0+"),
         Field("ended_ms", "int64", "0+"),
         Field("generation", "int32", "0+"),
+        Field("expected_count", "int32", "0+"),
         Field("expected", RebalanceParticipant, "0+", array=True),
+        Field("arrival_count", "int32", "0+"),
         Field("arrivals", RebalanceArrival, "0+", array=True),
+        Field("departure_count", "int32", "0+"),
         Field("departures", RebalanceDeparture, "0+", array=True),
     )
 
@@ -117,7 +108,8 @@ class ExplainGroupResponse:
     loaded_ms: int = 0
     group_type: str = ""
     state: str = ""
-    members: list[ExplainedMember] = field(default_factory=list)
+    session_timeout_ms: int = -1
+    rebalance_timeout_ms: int = -1
     rebalances: list[ExplainedRebalance] = field(default_factory=list)
 
     API_KEY: ClassVar[int] = 12000
@@ -132,6 +124,7 @@ class ExplainGroupResponse:
         Field("loaded_ms", "int64", "0+"),
         Field("group_type", "string", "0+"),
         Field("state", "string", "0+"),
-        Field("members", ExplainedMember, "0+", array=True),
+        Field("session_timeout_ms", "int32", "0+"),
+        Field("rebalance_timeout_ms", "int32", "0+"),
         Field("rebalances", ExplainedRebalance, "0+", array=True),
     )

@@ -14,14 +14,14 @@ def _advice(*rebalances: ExplainedRebalance, subject: Group = STABLE) -> list[st
 
 def test_all_waited_for_who_came_last() -> None:
     slow = rebalance(arrivals={"a": 0, "b": 100, "slow": 12_400})
-    assert waits(told(slow)) == [Wait([participant("slow")], 12_300)]
+    assert waits(told(slow)) == [Wait([participant("slow")], 1, 12_300)]
 
 
 def test_or_for_who_was_removed_in_the_end() -> None:
     stuck = rebalance(
         arrivals={"a": 300}, departures={"slow": "left", "slower": "did not join within 8.0 s"}, departed_ms=8_000
     )
-    assert waits(told(stuck)) == [Wait([participant("slow"), participant("slower")], 7_700)]
+    assert waits(told(stuck)) == [Wait([participant("slow"), participant("slower")], 2, 7_700)]
 
 
 def test_who_is_alone_is_not_waited_for() -> None:
@@ -33,8 +33,8 @@ def test_a_rebalance_that_goes_on_waits_until_now() -> None:
     later = rebalance(arrivals={"b": 0}, expected=["a"], seconds_ago=20, took_seconds=None)
     assert waits(told(awaited, later)) == [
         # The next one has begun meanwhile.
-        Wait([participant("a"), participant("d")], 39_600),
-        Wait([participant("a")], 20_000),
+        Wait([participant("a"), participant("d")], 2, 39_600),
+        Wait([participant("a")], 1, 20_000),
     ]
 
 

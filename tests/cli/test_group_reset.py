@@ -90,6 +90,18 @@ async def test_a_group_with_members_is_left_alone(autojump_clock: object, capsys
         assert await _committed(spu, "billing", capsys) == {0: 0}
 
 
+async def test_what_a_client_calls_itself_moves_no_cursor(autojump_clock: object, capsys: Capture) -> None:
+    async with grouped_spu() as spu:
+        await _with_ten_records(spu)
+        await spu.member("billing", "\x1b[2Jworker", "orders", [0])
+        words = ("billing", "--topic", "orders", "--to-earliest")
+        assert await spu.tailrace("reset-offsets", *words) == 0
+        assert await spu.tailrace("reset-offsets", *words, "--execute") == 1
+        said = capsys.readouterr()
+        assert "stop \\x1b[2Jworker (" in said.out and "stop \\x1b[2Jworker (" in said.err
+        assert "\x1b" not in said.out + said.err
+
+
 async def test_a_new_group_begins_where_it_is_told(autojump_clock: object, capsys: Capture) -> None:
     async with grouped_spu() as spu:
         await _with_ten_records(spu)

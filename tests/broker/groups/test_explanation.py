@@ -1,11 +1,10 @@
 import pytest
-from classic_groups import GROUP, Client, assign, stable_group
+from classic_groups import GROUP, Client, assign, group_of, stable_group
 from grouping import CALLER, GroupWorld
 
-from tailrace.broker.groups.explanation import explain_group
+from tailrace.broker.groups.explanation import PARTICIPANTS_MAX, explain_group
 from tailrace.broker.groups.rebalances import LATE, SILENT
 from tailrace.protocol.internal.explain_group import (
-    ExplainedMember,
     ExplainGroupResponse,
     RebalanceArrival,
     RebalanceParticipant,
@@ -39,7 +38,7 @@ def test_who_was_late_and_by_how_much(world: GroupWorld) -> None:
     assign([first, second])
     explained = _explained(world)
     assert (explained.group_type, explained.state, explained.now_ms) == ("classic", "Stable", began_ms + 4_500)
-    assert explained.members == [ExplainedMember(each.member_id, 10_000, 60_000) for each in (first, second)]
+    assert (explained.session_timeout_ms, explained.rebalance_timeout_ms) == (10_000, 60_000)
     before, last = explained.rebalances
     assert before.generation == 1
     assert last.cause == f"{second.member_id} joined"
@@ -81,8 +80,26 @@ def test_a_group_of_the_new_protocol_is_explained_alike(world: GroupWorld) -> No
     world.ask(lambda coordinator, moment, asked: coordinator.consumer.heartbeat(request, 1, CALLER, asked, moment))
     explained = _explained(world)
     assert (explained.group_type, explained.state) == ("consumer", "Stable")
-    assert explained.members == [ExplainedMember("m-1", world.settings.consumer_session_timeout_ms, 90_000)]
+    assert explained.session_timeout_ms == world.settings.consumer_session_timeout_ms
+    assert explained.rebalance_timeout_ms == 90_000
     (only,) = explained.rebalances
     assert only.cause == "m-1 joined"
     assert [each.participant.member_id for each in only.arrivals] == ["m-1"]
     assert only.ended_ms == world.now_ms
+
+
+def test_of_very_many_members_some_are_told_and_all_are_counted(world: GroupWorld) -> None:
+    (first,) = stable_group(world, 1)
+    count = PARTICIPANTS_MAX + 50
+    for _ in range(count):
+        Client(world).join()
+    (_, last) = _explained(world).rebalances
+    assert (last.arrival_count, len(last.arrivals)) == (count, PARTICIPANTS_MAX)
+    assert (last.expected_count, last.expected) == (1, [_participant(first)])
+    members = list(group_of(world).members)
+    assert last.arrivals[-1].participant.member_id == members[-1].member_id
+    first.join()
+    for _ in range(3):
+        Client(world).join()
+    (*_, newest) = _explained(world).rebalances
+    assert (newest.expected_count, len(newest.expected)) == (count + 1, PARTICIPANTS_MAX)
