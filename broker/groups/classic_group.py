@@ -192,10 +192,15 @@ class ClassicGroup:
 
     def replace(self, old: ClassicMember, new: ClassicMember, waiter: Waiter, moment: Moment) -> None:
         """A static member has come back with a new id, and has what it had; its old id is fenced."""
-        fenced = KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"the instance {old.instance_id} is another member now")
         led = self.members.leader_id == old.member_id
-        for fenced_waiter in self.members.remove(old):
-            self._ready.refuse(fenced_waiter, fenced)
+        fenced = self.members.take_join(old)
+        if fenced is not None:
+            reply = JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=old.member_id)
+            self._ready.answer_at_once(fenced, reply)
+        self._refuse_sync(
+            old, KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"the instance {old.instance_id} is another member now")
+        )
+        self.members.remove(old)
         self._sessions.stop(old.member_id)
         self._not_synced.discard(old.member_id)
         if self._is_rebalancing:
@@ -271,7 +276,7 @@ class ClassicGroup:
         self._begin_rebalance(cause, moment)
         if self._is_first:
             self._wait_for_more(moment)
-        elif self._all_came:
+        elif self._all_came or not self.members:  # whoever is pending may join the empty group
             self._complete_joining(moment)
         else:
             self._join_deadline = moment.now + self.members.rebalance_timeout_ms / 1000

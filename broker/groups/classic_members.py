@@ -76,15 +76,14 @@ class ClassicMembers:
             self._by_instance[member.instance_id] = member.member_id
         self._count(member, 1)
 
-    def remove(self, member: ClassicMember) -> list[Waiter]:
-        """Returns the requests that it waited with: somebody else must answer them."""
+    def remove(self, member: ClassicMember) -> None:
+        """Whose requests have been answered."""
         del self._by_id[member.member_id]
         if member.instance_id is not None:
             del self._by_instance[member.instance_id]
         self._count(member, -1)
         if self.leader_id == member.member_id:
             self.leader_id = next(iter(self._by_id), None)
-        return member.take_waiters()
 
     def update(
         self, member: ClassicMember, protocols: dict[str, bytes], rebalance_timeout_ms: int, session_timeout_ms: int

@@ -170,6 +170,16 @@ def test_who_leaves_before_it_joined_is_not_waited_for(world: GroupWorld) -> Non
     assert first.joined_reply.generation_id == 2
 
 
+def test_a_group_without_members_waits_for_nobody(world: GroupWorld) -> None:
+    (first,) = stable_group(world, 1)
+    second = Client(world)
+    second.member_id = second.ask_to_join().reply.member_id
+    first.leave()
+    assert group_of(world).state == "Empty"
+    second.ask_to_join()
+    assert second.joined_reply.generation_id == 3
+
+
 def test_who_leaves_before_it_joined_disturbs_nobody(world: GroupWorld) -> None:
     (first,) = stable_group(world, 1)
     second = Client(world)
