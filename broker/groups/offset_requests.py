@@ -156,7 +156,8 @@ class OffsetRequests:
                 group.hear_of_commit(request.member_id, moment)
         elif generation >= 0:
             return ErrorCode.GROUP_ID_NOT_FOUND if api_version >= SAYS_NOT_FOUND_FROM else ErrorCode.ILLEGAL_GENERATION
-        if _bytes_of(request) > COMMIT_BYTES_MAX:
+        metadata_max = self._coordinator.settings(request.group_id).offset_metadata_bytes_max
+        if _bytes_of(request, metadata_max) > COMMIT_BYTES_MAX:
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         return ErrorCode.NONE
 
@@ -164,7 +165,7 @@ class OffsetRequests:
         self, group_id: str, topic: TopicSpec, asked: OffsetCommitRequestPartition, expires_ms: int, moment: Moment
     ) -> ErrorCode:
         metadata = asked.committed_metadata or ""
-        if utf16_length(metadata) > self._coordinator.settings(group_id).offset_metadata_bytes_max:
+        if is_longer(metadata, self._coordinator.settings(group_id).offset_metadata_bytes_max):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         if group_id not in self._coordinator.groups:
             self._coordinator.classic.new_group(group_id, moment)
@@ -222,9 +223,11 @@ class OffsetRequests:
         self._coordinator.ready.answer(waiter, response)
 
 
-def utf16_length(text: str) -> int:
-    """What Kafka measures: how long the text is in Java."""
-    return len(text) + sum(character > "\uffff" for character in text) if not text.isascii() else len(text)
+def is_longer(text: str, length_max: int) -> bool:
+    """As Kafka measures it: in Java, where some characters count twice."""
+    if text.isascii() or len(text) > length_max:
+        return len(text) > length_max
+    return len(text) + sum(character > "\uffff" for character in text) > length_max
 
 
 def _check_member(group: Group, request: OffsetCommitRequest, api_version: int, found: _Found) -> None:
@@ -246,11 +249,13 @@ def _has(topic: TopicSpec, partition: int) -> bool:
     return 0 <= partition < len(topic.partitions)
 
 
-def _bytes_of(request: OffsetCommitRequest) -> int:
+def _bytes_of(request: OffsetCommitRequest, metadata_max: int) -> int:
+    """Metadata that is too long will be refused by itself."""
     size = 0
     for topic in request.topics:
         size += len(topic.partitions) * (_RECORD_BYTES + len(request.group_id) + len(topic.name))
-        size += sum(len(each.committed_metadata or "") for each in topic.partitions)
+        lengths = (len(each.committed_metadata or "") for each in topic.partitions)
+        size += sum(length for length in lengths if length <= metadata_max)
     return size
 
 

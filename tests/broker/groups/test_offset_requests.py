@@ -7,7 +7,7 @@ from grouping import Asked, GroupWorld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tailrace.broker.groups.offset_requests import COMMIT_BYTES_MAX, utf16_length
+from tailrace.broker.groups.offset_requests import COMMIT_BYTES_MAX, is_longer
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -173,9 +173,9 @@ def test_metadata_has_a_bound_that_counts_as_java_does(world: GroupWorld) -> Non
     assert fetch(world, "g") == {("orders", 0): 1}
 
 
-@given(st.text())
-def test_the_length_of_a_text_in_java(text: str) -> None:
-    assert utf16_length(text) == len(text.encode("utf-16-le")) // 2
+@given(st.text(), st.integers(0, 40))
+def test_the_length_of_a_text_in_java(text: str, length_max: int) -> None:
+    assert is_longer(text, length_max) == (len(text.encode("utf-16-le")) // 2 > length_max)
 
 
 def test_a_commit_that_is_too_large_for_a_batch_is_refused(world: GroupWorld) -> None:
@@ -184,6 +184,11 @@ def test_a_commit_that_is_too_large_for_a_batch_is_refused(world: GroupWorld) ->
     asked = world.ask(lambda coordinator, moment, waiter: coordinator.offsets.commit(request, 9, waiter, moment))
     assert {each.error_code for each in asked.reply.topics[0].partitions} == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
     assert not world.log
+
+
+def test_metadata_of_any_length_is_refused_as_metadata(world: GroupWorld) -> None:
+    errors = commit(world, "g", {("orders", 0): 1}, metadata="é" * COMMIT_BYTES_MAX)
+    assert errors == {("orders", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
 
 
 # clients that say how long their offsets are to be kept
