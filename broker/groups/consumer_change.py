@@ -78,15 +78,13 @@ class ConsumerChange:
         self.group.sessions.begin(member.member_id, self.moment.now + timeout_ms / 1000)
 
     def replace_static(self, old: ConsumerMember, member_id: str) -> None:
-        """The instance has come back under another member id: it has what it had, and its old id is nobody's."""
+        """The instance has come back under another member id, with nothing yet; what was to be its own is so again."""
         group_id = self.group.group_id
         target = self.group.targets.get(old.member_id, NO_PARTITIONS)
-        current = replace(old.current, epoch=0, previous_epoch=0)
         for record in member_tombstones(group_id, old.member_id):
             self.write(record)
         self.write(profile_record(group_id, member_id, old.profile))
         self.write(target_record(group_id, member_id, target))
-        self.write(current_record(group_id, member_id, current))
 
     def rest(self, member: ConsumerMember) -> None:
         """A static member has left for now: it keeps what it has, but for what it was to give up."""

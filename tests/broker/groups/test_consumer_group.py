@@ -9,12 +9,15 @@ from random import Random
 from typing import Any
 
 import pytest
+from assigning import partitions
 from consumer_stories import GROUP, REBALANCE_TIMEOUT_MS, ClassicConsumer, Consumer, group_in
 from grouping import GroupWorld
 
 from tailrace.broker.groups.assignments import TopicPartition, listed, partitions_of
 from tailrace.broker.groups.classic_group import ClassicGroup
 from tailrace.broker.groups.consumer_group import ConsumerGroup
+from tailrace.broker.groups.consumer_member import CurrentAssignment
+from tailrace.broker.groups.consumer_records import current_record
 from tailrace.broker.groups.group import Group
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.consumer_group_heartbeat import TopicPartitions
@@ -269,6 +272,16 @@ def check_counts(group: ConsumerGroup) -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_whatever_happens_in_whatever_order(seed: int) -> None:
     Story(seed).go()
+
+
+def test_records_of_members_that_have_the_same_leave_it_to_the_last_one() -> None:
+    """No log of ours says so, but one that was damaged could."""
+    group = ConsumerGroup("g", lambda group, moment: None)
+    (partition,) = partitions("a0")
+    for member_id in "mn":
+        group.apply(current_record("g", member_id, CurrentAssignment(5, assigned={partition: 5})))
+    group.apply(current_record("g", "m", CurrentAssignment(6)))
+    assert group.owners == {partition: "n"}
 
 
 @pytest.fixture

@@ -170,6 +170,21 @@ def test_other_topics_are_another_assignment(world: GroupWorld, consumer: Any) -
     assert (response.member_epoch, m.numbers) == (3, [0, 1, 2, 3])
 
 
+def test_what_a_member_does_not_subscribe_to_any_more_it_gives_up_before_there_is_another_assignment(
+    world: GroupWorld, consumer: Any
+) -> None:
+    m, n = consumer("m", ("a", "b")), consumer("n", ("a", "b"))
+    m.join()
+    n.join()
+    world.pass_time(1.0)
+    settle([m, n])
+    assert n.numbers == [0, 1, 2, 3, 5]
+    m.beat(subscribed_topic_names=["a", "b", "c"])
+    n.beat(subscribed_topic_names=["b"])
+    assert describe(world).group_state == "Assigning"
+    assert n.numbers == [0, 1, 2, 3], "the one of the other topic it gives up"
+
+
 def test_topics_that_come_grow_and_go_are_followed(world: GroupWorld, consumer: Any) -> None:
     m = consumer("m", ("a", "later"))
     m.join()
@@ -292,7 +307,7 @@ def test_a_static_member_that_left_for_now_finds_what_it_had(world: GroupWorld, 
     assert again.join().member_epoch == 3
     assert again.owned == had
     assert group_in(world).epoch == 3
-    assert len(world.log) == written + 7, "the old member goes, the new one comes, and it has its epoch"
+    assert len(world.log) == written + 6, "the old member goes, the new one comes, and it has its epoch"
     assert m.error(member_epoch=3) == ErrorCode.FENCED_INSTANCE_ID
 
 

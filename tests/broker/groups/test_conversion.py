@@ -182,3 +182,53 @@ def test_an_empty_group_is_of_the_kind_of_whoever_comes_first(world: GroupWorld)
     assert kind_of(world) == "classic"
     world.restart()
     assert kind_of(world) == "classic"
+
+
+def test_a_member_whose_session_ends_was_the_last_of_the_new_protocol(world: GroupWorld) -> None:
+    old = classic_group(world, 2)
+    new = Consumer(world, "new")
+    new.join()
+    settle_all([*old, new])
+    new.beat()
+    for _ in range(9):
+        for consumer in old:
+            consumer.go_on()
+        world.pass_time(4.9)
+    assert kind_of(world) == "consumer"
+    world.pass_time(1.0)
+    assert kind_of(world) == "classic"
+    settle_all(old)
+
+
+def test_what_a_member_has_not_given_up_stays_its_own_through_both_kinds(world: GroupWorld) -> None:
+    (old,) = classic_group(world)
+    new = Consumer(world, "new")
+    new.join()
+    old.ask_beat()
+    assert len(old.owned) == 6, "it was told, and has not joined again"
+    new.leave()
+    assert kind_of(world) == "classic"
+    world.restart()
+    again = Consumer(world, "again")
+    again.join()
+    assert kind_of(world) == "consumer"
+    assert not again.owned
+    settle_all([old, again])
+
+
+def test_a_partition_that_a_leader_gave_to_two_members_is_had_by_one(world: GroupWorld) -> None:
+    first, second = classic_group(world, 2)
+    leader = first if first.leads else second
+    group = world.coordinator.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    group.prepare("a test wants it", world.moment)
+    first.waiting, second.waiting = first.ask_join(), second.ask_join()
+    for member in (first, second):
+        assert member.waiting is not None
+        member.generation = member.waiting.reply.generation_id
+        member.waiting = None
+    given = b"\0\1\0\0\0\1\0\1a\0\0\0\1\0\0\0\0" + b"\xff" * 4
+    leader.ask_sync([SyncGroupRequestAssignment(member.member_id, given) for member in (first, second)])
+    Consumer(world, "new").join()
+    had = [len(group_in(world).members[member.member_id].current.assigned) for member in (first, second)]
+    assert sorted(had) == [0, 1]
