@@ -38,6 +38,11 @@ def test_a_rebalance_that_goes_on_waits_until_now() -> None:
     ]
 
 
+def test_who_has_not_been_there_yet_is_not_waited_for_by_name() -> None:
+    """A new group waits a little for more members to come."""
+    assert waits(told(rebalance(arrivals={"a": 0}, took_seconds=None))) == [None]
+
+
 def test_all_is_well() -> None:
     assert _advice() == []
     assert _advice(rebalance(arrivals={"a": 0, "b": 3_000}), rebalance("b left")) == []

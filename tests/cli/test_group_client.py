@@ -139,3 +139,18 @@ async def test_how_far_a_group_is_where_nobody_leads_is_not_known(autojump_clock
         for each in (await client.progress([group])).values():
             assert all(row.log is None for row in each)
         spus.close()
+
+
+async def test_the_first_unread_record_is_one_that_is_still_there(autojump_clock: object) -> None:
+    async with grouped_spu() as spu:
+        await spu.running.create("orders", 1)
+        await spu.produce("orders", 0, 5, timestamp=1_000)
+        await spu.commit("g", "orders", {0: 1})
+        await spu.delete_records("orders", 0, 3)
+        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
+        client = GroupClient(spus)
+        group = (await client.describe(["g"]))["g"]
+        assert isinstance(group, Group)
+        ((progress,),) = (await client.progress([group])).values()
+        assert (progress.committed, progress.lag, progress.unread_since_ms) == (1, 4, 1_003)
+        spus.close()

@@ -121,20 +121,59 @@ async def test_who_has_died_is_waited_for_until_another_has_what_was_his(
     async with scripted_brokers(_nothing, 1, 2) as cluster:
         client = _client(cluster)
         cluster.coordinator = 2
+        failures = 0
+
+        async def ask(spu_id: int, keys: Sequence[str]) -> dict[str, int]:
+            nonlocal failures
+            try:
+                await client.ask(spu_id, ListGroupsRequest())
+            except UnreachableError:
+                failures += 1
+                if failures == 3:
+                    cluster.coordinator = 1
+                raise
+            return dict.fromkeys(keys, spu_id)
+
+        assert await client.ask_each(["a"], client.coordinators, ask) == {"a": 2}
+        cluster.brokers[2].stop()
+        assert await client.ask_each(["a"], client.coordinators, ask) == {"a": 1}
+        assert failures == 3
+        client.close()
+
+
+async def test_who_stays_dead_is_named_in_the_end(autojump_clock: trio.testing.MockClock) -> None:
+    async with scripted_brokers(_nothing, 1, 2) as cluster:
+        client = _client(cluster)
+        cluster.coordinator = 2
+        cluster.brokers[2].stop()
+
+        async def ask(spu_id: int, keys: Sequence[str]) -> dict[str, int]:
+            await client.ask(spu_id, ListGroupsRequest())
+            raise AssertionError("nobody is there")
+
+        with pytest.raises(
+            UnreachableError, match=r"^the SPU at spu-2:9005 does not answer: .* shows which are online"
+        ):
+            await client.ask_each(["a"], client.coordinators, ask)
+        client.close()
+
+
+async def test_who_has_closed_a_connection_is_asked_on_another(autojump_clock: trio.testing.MockClock) -> None:
+    async with scripted_brokers(_nothing) as cluster:
+        client = _client(cluster)
 
         async def ask(spu_id: int, keys: Sequence[str]) -> dict[str, int]:
             await client.ask(spu_id, ListGroupsRequest())
             return dict.fromkeys(keys, spu_id)
 
-        assert await client.ask_each(["a"], client.coordinators, ask) == {"a": 2}
-        cluster.brokers[2].stop()
-        with pytest.raises(
-            UnreachableError, match=r"^the SPU at spu-2:9005 does not answer: .* shows which are online"
-        ):
-            await client.ask_each(["a"], client.coordinators, ask)
-        cluster.coordinator = 1
         assert await client.ask_each(["a"], client.coordinators, ask) == {"a": 1}
+        cluster.brokers[1].connections[1].close()
+        assert await client.ask_each(["a"], _always_1, ask) == {"a": 1}
         client.close()
+
+
+async def _always_1(keys: Sequence[str]) -> dict[str, int | RefusedError]:
+    return dict.fromkeys(keys, 1)
 
 
 async def test_anybody_who_answers_finds_the_coordinator() -> None:
