@@ -63,8 +63,8 @@ ConsumerKey: TypeAlias = (
 )
 SOON_MS_MIN = 500
 SOON_MS_PER_MEMBER = 20
-"""How soon members are to ask again while their group has not settled: so that nobody waits long for what others give
-up, and the coordinator is not asked more often by large groups than by small ones."""
+"""How soon members are to ask again while their group has not settled, or may be about to change again: so that nobody
+waits long for what others give up, and large groups do not ask more often than small ones."""
 
 
 class ConsumerRequests:
@@ -136,7 +136,7 @@ class ConsumerRequests:
         profile = (known.profile if known is not None else Profile()).after_heartbeat(request, caller)
         member = change.hear(member_id, profile, owned)
         self._coordinator.touched(group)
-        self._coordinator.ready.answer(waiter, _answer(request, group, member, before, settings))
+        self._coordinator.ready.answer(waiter, _answer(request, group, member, before, settings, moment))
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Raises KafkaError when there is no such consumer group."""
@@ -286,6 +286,7 @@ def _answer(
     member: ConsumerMember,
     before: CurrentAssignment,
     settings: GroupSettings,
+    moment: Moment,
 ) -> ConsumerGroupHeartbeatResponse:
     """It names the assignment when that has changed, and to members that said everything: they may have lost it."""
     current = member.current
@@ -297,14 +298,20 @@ def _answer(
     reply = ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=current.epoch,
-        heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=_interval_ms(group, settings, moment),
     )
-    if group.unreconciled or group.epoch > group.target_epoch:
-        soon_ms = max(SOON_MS_MIN, SOON_MS_PER_MEMBER * len(group.members))
-        reply.heartbeat_interval_ms = min(soon_ms, settings.consumer_heartbeat_interval_ms)
     if said_everything or current.assigned.keys() != before.assigned.keys():
         reply.assignment = Assignment(listed(current.assigned, TopicPartitions))
     return reply
+
+
+def _interval_ms(group: ConsumerGroup, settings: GroupSettings, moment: Moment) -> int:
+    interval_ms = settings.consumer_heartbeat_interval_ms
+    since_ms = moment.now_ms - group.target_made_ms
+    # Members mostly come and go together, so another assignment is likely as soon as there may be one.
+    if group.unreconciled or group.epoch > group.target_epoch or since_ms < settings.consumer_assignment_interval_ms:
+        return min(max(SOON_MS_MIN, SOON_MS_PER_MEMBER * len(group.members)), interval_ms)
+    return interval_ms
 
 
 def _no_such_group(group_id: str) -> KafkaError:

@@ -1,6 +1,6 @@
 import pytest
 from assigning import TOPICS, partitions
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tailrace.broker.groups.assignments import TopicPartition
@@ -30,6 +30,7 @@ SINCE = st.dictionaries(
 ASSIGNMENTS = st.builds(CurrentAssignment, EPOCHS, EPOCHS, st.sampled_from(MemberState), SINCE, SINCE)
 
 
+@settings(deadline=None, max_examples=50)
 @given(PROFILES)
 def test_what_a_member_says_is_read_as_it_was_written(profile: Profile) -> None:
     record = decode_record(*encode_record(profile_record("g", "m", profile)))
@@ -37,6 +38,7 @@ def test_what_a_member_says_is_read_as_it_was_written(profile: Profile) -> None:
     assert profile_in(record.value) == profile
 
 
+@settings(deadline=None, max_examples=50)
 @given(ASSIGNMENTS)
 def test_what_a_member_has_is_read_as_it_was_written(current: CurrentAssignment) -> None:
     record = decode_record(*encode_record(current_record("g", "m", current)))
