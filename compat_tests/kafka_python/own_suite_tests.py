@@ -21,6 +21,7 @@ RUN = {
         "test_describe_topic_partitions",
         "test_describe_topic_partitions_pagination",
         "test_elect_leaders",
+        "test_list_config_resources",
         "test_list_partition_offsets",
         "test_list_partition_reassignments",
     ),
@@ -54,7 +55,6 @@ RUN = {
 NOT_SERVED_YET = {
     "test_admin_integration.py::test_alter_replica_log_dirs": "AlterReplicaLogDirs: a data directory is all an SPU has",
     "test_admin_integration.py::test_describe_metadata_quorum": "DescribeQuorum: the metadata is in no Raft log here",
-    "test_admin_integration.py::test_list_config_resources": "ListConfigResources is not served",
     "test_producer_integration.py::test_transactional_producer_messages": "transactions are not served",
     "test_producer_integration.py::test_transactional_producer_offsets": "transactions are not served",
 }

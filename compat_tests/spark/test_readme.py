@@ -1,4 +1,4 @@
-"""The README's first records: its two examples run one after the other, as a newcomer would run them."""
+"""The README's first records: its first two examples run one after the other, as a newcomer would run them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_examples_of_the_readme(spark_session: SparkSession, bootstrap: str)
     examples = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
     orders = f"orders-{uuid.uuid4().hex[:8]}"
     produce_and_consume, read_with_spark = (
-        example.replace("127.0.0.1:9092", bootstrap).replace('"orders"', f'"{orders}"') for example in examples
+        example.replace("127.0.0.1:9092", bootstrap).replace('"orders"', f'"{orders}"') for example in examples[:2]
     )
     with contextlib.redirect_stdout(io.StringIO()) as consumed:
         exec(produce_and_consume, {})
