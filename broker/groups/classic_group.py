@@ -12,16 +12,18 @@ import math
 from collections.abc import Callable
 from enum import StrEnum
 
-from tailrace.protocol.compile import decode
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.group_records.group_metadata import GroupMetadataValue
-from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from tailrace.protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from tailrace.protocol.messages.describe_groups import DescribedGroup
+from tailrace.protocol.messages.join_group import JoinGroupResponse
 from tailrace.protocol.messages.sync_group import SyncGroupResponse
 
+from . import classic_answers
 from .classic_member import ClassicMember
 from .classic_members import ClassicMembers
 from .classic_records import group_record, group_tombstone, members_in
+from .embedded_protocol import CONSUMER, read_topics
+from .first_wait import FirstWait
 from .group import GroupKind
 from .moment import Moment
 from .ready import Ready, Waiter
@@ -30,15 +32,10 @@ from .records import GroupRecord
 from .sessions import Sessions
 from .settings import GroupSettings
 
-CONSUMER = "consumer"
-"""The protocol type of consumers, whose metadata the coordinator can read."""
 ASSIGNED_BYTES_MAX = 64 << 20
 """Of a group's record: what its members subscribed with, and what they were assigned."""
 NEW_MEMBER_SECONDS_MAX = 300
 """For which a member is waited with that has had no answer yet: it cannot show that it is still there."""
-_SUBSCRIPTION_VERSION_SIZE = 2
-_UNKNOWN_MEMBER = KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the member is not in the group any more")
-_REBALANCING = KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group rebalances")
 
 
 class ClassicState(StrEnum):
@@ -73,11 +70,8 @@ class ClassicGroup:
         self._join_deadline = math.inf
         self._sync_deadline = math.inf
         self._not_synced: set[str] = set()
-        self._is_first = False
-        """The rebalance that goes on began with an empty group, so it waits for more members to come."""
-        self._first_wait_ms = 0
-        self._first_wait_ms_left = 0
-        self._came_while_waiting = False
+        self._first_wait: FirstWait | None = None
+        """None when the rebalance that goes on began with members."""
         self._topics: frozenset[str] | None = None
         self._topics_of: int | None = None
         """The generation whose topics these are."""
@@ -121,7 +115,7 @@ class ClassicGroup:
         elif not transactional:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and the commit names none of them")
         if not transactional and self.state is ClassicState.COMPLETING:
-            raise _REBALANCING
+            raise classic_answers.rebalancing()
 
     def check_fetch(self, member_id: str | None, epoch: int) -> None:
         """Members of classic groups have no epoch."""
@@ -142,6 +136,10 @@ class ClassicGroup:
 
     def tombstones(self) -> list[GroupRecord]:
         return [group_tombstone(self.group_id)]
+
+    def describe(self) -> DescribedGroup:
+        protocol = self.protocol_name if self.state is ClassicState.STABLE else None
+        return classic_answers.described(self.group_id, self.state, self.members, self.protocol_type, protocol)
 
     def record(self) -> GroupRecord:
         return group_record(
@@ -176,8 +174,8 @@ class ClassicGroup:
     def add(self, member: ClassicMember, protocol_type: str, waiter: Waiter, cause: str, moment: Moment) -> None:
         """A member that was not here before; it may have been pending."""
         self.pending.discard(member.member_id)
-        if self.state is ClassicState.PREPARING and self._is_first:
-            self._came_while_waiting = True
+        if self.state is ClassicState.PREPARING and self._first_wait is not None:
+            self._first_wait.somebody_came = True
         if not self.members:
             self.protocol_type = protocol_type
         self.members.add(member)
@@ -195,11 +193,8 @@ class ClassicGroup:
         led = self.members.leader_id == old.member_id
         fenced = self.members.take_join(old)
         if fenced is not None:
-            reply = JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=old.member_id)
-            self._ready.answer_at_once(fenced, reply)
-        self._refuse_sync(
-            old, KafkaError(ErrorCode.FENCED_INSTANCE_ID, f"the instance {old.instance_id} is another member now")
-        )
+            self._ready.answer_at_once(fenced, classic_answers.join_of_replaced(old))
+        self._refuse_sync(old, classic_answers.replaced(old))
         self.members.remove(old)
         self._sessions.stop(old.member_id)
         self._not_synced.discard(old.member_id)
@@ -218,6 +213,7 @@ class ClassicGroup:
 
     def go_on_with(self, member: ClassicMember, reply: JoinGroupResponse) -> None:
         """Answers a static member that came back without a rebalance, when its new id is in the log."""
+        self._topics_of = None  # it may have subscribed to others
         self._ready.append(self.record())
         waiter = self.members.take_join(member)
         assert waiter is not None
@@ -225,26 +221,12 @@ class ClassicGroup:
 
     def join_reply(self, member: ClassicMember) -> JoinGroupResponse:
         """The generation as it is; the leader is told who is in it."""
-        is_leader = member.member_id == self.members.leader_id
-        return JoinGroupResponse(
-            generation_id=self.generation,
-            protocol_type=self.protocol_type or None,
-            protocol_name=self.protocol_name,
-            leader=self.members.leader_id or "",
-            member_id=member.member_id,
-            members=self.described_to_leader() if is_leader else [],
-        )
-
-    def described_to_leader(self) -> list[JoinGroupResponseMember]:
-        return [
-            JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata(self.protocol_name))
-            for member in self.members
-        ]
+        return classic_answers.joined(member, self.members, self.generation, self.protocol_type, self.protocol_name)
 
     def _park_join(self, member: ClassicMember, waiter: Waiter) -> None:
         earlier = self.members.park_join(member, waiter)
         if earlier is not None:
-            self._ready.refuse(earlier, _REBALANCING)  # its client asked again, and listens there
+            self._ready.refuse(earlier, classic_answers.rebalancing())  # its client asked again, and listens there
 
     def _on_joined(self, member: ClassicMember, cause: str, moment: Moment) -> None:
         if self.state is ClassicState.PREPARING:
@@ -268,22 +250,24 @@ class ClassicGroup:
         if self.state is ClassicState.COMPLETING:
             for member in self.members:
                 member.assignment = b""
-                self._refuse_sync(member, _REBALANCING)
+                self._refuse_sync(member, classic_answers.rebalancing())
         self._not_synced.clear()
         self._sync_deadline = math.inf
-        self._is_first = self.is_empty
+        was_empty = self.is_empty
         self._enter(ClassicState.PREPARING, moment)
         self._begin_rebalance(cause, moment)
-        if self._is_first:
-            self._wait_for_more(moment)
-        elif self._all_came or not self.members:  # whoever is pending may join the empty group
+        self._first_wait = None
+        if was_empty and (delay_ms := self._settings().initial_rebalance_delay_ms) > 0:
+            self._first_wait = FirstWait(delay_ms, self.members.rebalance_timeout_ms)
+            self._join_deadline = moment.now + delay_ms / 1000
+        elif was_empty or self._all_came or not self.members:
             self._complete_joining(moment)
         else:
             self._join_deadline = moment.now + self.members.rebalance_timeout_ms / 1000
 
     def complete_if_all_came(self, moment: Moment) -> None:
         """Somebody came or went while the group prepares; a first rebalance waits for its time."""
-        if self.state is ClassicState.PREPARING and not self._is_first and self._all_came:
+        if self.state is ClassicState.PREPARING and self._first_wait is None and self._all_came:
             self._complete_joining(moment)
 
     def _begin_rebalance(self, cause: str, moment: Moment) -> None:
@@ -295,23 +279,10 @@ class ClassicGroup:
                 rebalance.on_arrival(member.participant, moment.now)
         self.rebalances.append(rebalance)
 
-    def _wait_for_more(self, moment: Moment) -> None:
-        """Members of a new group mostly come together: each that comes while it waits makes it wait once more."""
-        self._first_wait_ms = self._settings().initial_rebalance_delay_ms
-        self._first_wait_ms_left = max(self.members.rebalance_timeout_ms - self._first_wait_ms, 0)
-        self._came_while_waiting = False
-        if self._first_wait_ms <= 0:
-            self._complete_joining(moment)
-        else:
-            self._join_deadline = moment.now + self._first_wait_ms / 1000
-
     def _on_join_deadline(self, moment: Moment) -> None:
-        if self._is_first and self._came_while_waiting and self._first_wait_ms_left:
-            self._came_while_waiting = False
-            waited_ms = self._first_wait_ms
-            self._first_wait_ms = min(self._settings().initial_rebalance_delay_ms, self._first_wait_ms_left)
-            self._first_wait_ms_left = max(self._first_wait_ms_left - waited_ms, 0)
-            self._join_deadline = moment.now + self._first_wait_ms / 1000
+        again_ms = self._first_wait.again_ms() if self._first_wait is not None else 0
+        if again_ms:
+            self._join_deadline = moment.now + again_ms / 1000
         else:
             self._complete_joining(moment)
 
@@ -351,10 +322,10 @@ class ClassicGroup:
         """A member asks for its assignment, and the leader brings those of all."""
         match self.state:
             case ClassicState.PREPARING:
-                raise _REBALANCING
+                raise classic_answers.rebalancing()
             case ClassicState.COMPLETING:
                 self._on_synced(member)
-                self._refuse_sync(member, _REBALANCING)  # its client asked again, and listens there
+                self._refuse_sync(member, classic_answers.rebalancing())  # its client asked again, and listens there
                 member.syncing = waiter
                 if member.member_id == self.members.leader_id:
                     self._assign(assignments, moment)
@@ -386,11 +357,7 @@ class ClassicGroup:
         return sum(len(member.assignment) + len(member.metadata(self.protocol_name)) for member in self.members)
 
     def _sync_reply(self, member: ClassicMember) -> SyncGroupResponse:
-        return SyncGroupResponse(
-            protocol_type=self.protocol_type or None,
-            protocol_name=self.protocol_name,
-            assignment=member.assignment,
-        )
+        return classic_answers.synced(member, self.protocol_type, self.protocol_name)
 
     def _on_synced(self, member: ClassicMember) -> None:
         self._not_synced.discard(member.member_id)
@@ -475,9 +442,9 @@ class ClassicGroup:
 
     def _remove(self, member: ClassicMember, why: str, moment: Moment) -> None:
         waiter = self.members.take_join(member)
-        if waiter is not None:  # its client is to forget the id that it had
-            self._ready.answer_at_once(waiter, JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-        self._refuse_sync(member, _UNKNOWN_MEMBER)
+        if waiter is not None:
+            self._ready.answer_at_once(waiter, classic_answers.join_of_removed())
+        self._refuse_sync(member, classic_answers.removed())
         self.members.remove(member)
         self._sessions.stop(member.member_id)
         self._not_synced.discard(member.member_id)
@@ -506,12 +473,7 @@ class ClassicGroup:
             return None
         try:
             return frozenset(
-                topic for member in self.members for topic in topics_in(member.metadata(self.protocol_name))
+                topic for member in self.members for topic in read_topics(member.metadata(self.protocol_name))
             )
         except RemoteProtocolError:
             return None
-
-
-def topics_in(subscription: bytes) -> list[str]:
-    """What a consumer subscribes to. All versions begin like the first one. RemoteProtocolError: it is none."""
-    return decode(ConsumerProtocolSubscription, 0, subscription, _SUBSCRIPTION_VERSION_SIZE).topics

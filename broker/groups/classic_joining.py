@@ -3,8 +3,9 @@
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
-from .classic_group import CONSUMER, ClassicGroup, ClassicState, topics_in
+from .classic_group import ClassicGroup, ClassicState
 from .classic_member import ClassicMember, protocols_by_name, protocols_size
+from .embedded_protocol import CONSUMER, read_topics
 from .group import Caller
 from .moment import Moment
 from .ready import Ready, Waiter
@@ -189,6 +190,6 @@ def said(reason: str | None) -> str:
 def _topics_in(protocols: dict[str, bytes]) -> frozenset[str] | None:
     """By what a consumer says for the protocol that it likes best."""
     try:
-        return frozenset(topics_in(next(iter(protocols.values()), b"")))
+        return read_topics(next(iter(protocols.values()), b""))
     except RemoteProtocolError:
         return None

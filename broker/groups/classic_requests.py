@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
-from tailrace.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from tailrace.protocol.messages.describe_groups import DescribedGroup
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tailrace.protocol.messages.join_group import JoinGroupRequest
 from tailrace.protocol.messages.leave_group import (
@@ -210,7 +210,7 @@ class ClassicRequests:
     def describe(self, group_id: str, api_version: int) -> DescribedGroup:
         group = self._coordinator.groups.get(group_id)
         if isinstance(group, ClassicGroup):
-            return _described(group)
+            return group.describe()
         described = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD)
         if api_version >= SAYS_NOT_FOUND_FROM:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
@@ -235,28 +235,6 @@ def _check_named(group_id: str) -> None:
 def _unknown_group(group_id: str) -> KafkaError:
     """Whoever thinks to be a member of it has to join anew."""
     return KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"the group {group_id} has no members")
-
-
-def _described(group: ClassicGroup) -> DescribedGroup:
-    """What its members brought for the protocol is told once they work by it."""
-    protocol = group.protocol_name if group.state is ClassicState.STABLE else None
-    return DescribedGroup(
-        group_id=group.group_id,
-        group_state=group.state,
-        protocol_type=group.protocol_type,
-        protocol_data=protocol or "",
-        members=[
-            DescribedGroupMember(
-                member.member_id,
-                member.instance_id,
-                member.participant.client_id,
-                member.participant.host,
-                member.metadata(protocol),
-                member.assignment,
-            )
-            for member in group.members
-        ],
-    )
 
 
 def _others(count: int) -> str:

@@ -43,6 +43,12 @@ def read_subscription(metadata: bytes) -> Subscription:
     return Subscription(frozenset(message.topics), message.owned_partitions, message.rack_id)
 
 
+def read_topics(metadata: bytes) -> frozenset[str]:
+    """Of a subscription, whatever the rest says: all versions begin like the first one. Raises RemoteProtocolError."""
+    _version_of(metadata)
+    return frozenset(decode(ConsumerProtocolSubscription, 0, metadata, _VERSION.size).topics)
+
+
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
     """Of a member that has been assigned nothing, it is empty. Raises RemoteProtocolError."""
     if not assignment:

@@ -191,6 +191,14 @@ def test_who_leaves_before_it_joined_disturbs_nobody(world: GroupWorld) -> None:
 # the first rebalance
 
 
+def test_without_a_wait_the_first_member_is_answered_at_once(world: GroupWorld) -> None:
+    first, second = Client(world), Client(world)
+    for client in (first, second):
+        client.member_id = client.ask_to_join().reply.member_id
+    first.ask_to_join()
+    assert first.joined_reply.generation_id == 1, "it does not wait for who was given an id"
+
+
 def test_a_new_group_waits_for_more_members(world: GroupWorld) -> None:
     world.use(initial_rebalance_delay_ms=3000)
     first, second = Client(world), Client(world)
@@ -366,8 +374,18 @@ def test_a_static_follower_comes_back_without_a_rebalance(world: GroupWorld) -> 
     assert error_of(follower.ask_to_join()) == ErrorCode.FENCED_INSTANCE_ID
     assert follower.leave() == ErrorCode.FENCED_INSTANCE_ID
     assert leader.heartbeat() == again.heartbeat() == ErrorCode.NONE
+    assert group_of(world).subscribed_topics() == {"orders"}
     world.restart()
     assert again.heartbeat() == ErrorCode.NONE and follower.heartbeat() == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_a_static_member_may_come_back_with_other_topics(world: GroupWorld) -> None:
+    _, follower = static_group(world)
+    assert group_of(world).subscribed_topics() == {"orders"}
+    again = come_back(follower, protocols={"range": subscription("payments")})
+    again.ask_to_join()
+    assert again.joined_reply.generation_id == 2
+    assert group_of(world).subscribed_topics() == {"orders", "payments"}
 
 
 def test_a_static_leader_that_comes_back_is_told_that_there_is_nothing_to_assign(world: GroupWorld) -> None:

@@ -5,6 +5,7 @@ from tailrace.broker.groups.embedded_protocol import (
     partitions_named,
     read_assignment,
     read_subscription,
+    read_topics,
     write_assignment,
 )
 from tailrace.protocol.compile import encode_whole
@@ -42,6 +43,18 @@ def test_a_newer_version_begins_like_the_newest_that_is_known() -> None:
 def test_what_is_none_is_refused(bad: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         read_subscription(bad)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_topics_come_first_in_each_version(version: int) -> None:
+    assert read_topics(metadata(version)) == {"a", "b"}
+    assert read_topics(metadata(0, written_as=version)) == {"a", "b"}, "what its version has besides is missing"
+
+
+@pytest.mark.parametrize("bad", [b"", b"\0", b"\0\0", b"\xff\xff\0\0\0\0", b"\0\1\0\0\0\5"])
+def test_topics_of_nothing_that_could_be_read(bad: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        read_topics(bad)
 
 
 @pytest.mark.parametrize("version", range(4))
