@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replicas import Replica
 from tailrace.broker.spu import Spu
 from tailrace.controller.object_codec import decode
@@ -70,6 +71,17 @@ class Invariants:
     def stored_live(self) -> dict[str, set[int]]:
         """By partition."""
         return {key: set(map(int, found.status.live_replicas)) for key, found in self._stored.items()}
+
+    def proposed_live(self) -> list[set[int]]:
+        """What leaders have proposed, and may have on its way to the store: it may become true without them."""
+        proposals = [
+            proposal
+            for spu in self._world.running_spus().values()
+            for replica in spu.replicas
+            if isinstance(replica.replication, ReplicaController)
+            and (proposal := replica.replication._context.live_replicas._proposed.get(replica.key)) is not None
+        ]
+        return [{int(spu) for spu, _ in proposal.members} for proposal in proposals if proposal.members]
 
     def has_caught_up(self, spu: int, before: str, *, by_live_set: bool) -> bool:
         """Whether it has, in each partition, all that it may have lost when its machine stopped in that incarnation."""

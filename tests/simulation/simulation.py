@@ -200,7 +200,8 @@ class _Run:
             return False
         if self.scenario.policy != "live" and not self.scenario.groups:
             return True
-        return all(live - damaged for live in self.invariants.stored_live().values())
+        live_sets = [*self.invariants.stored_live().values(), *self.invariants.proposed_live()]
+        return all(live - damaged for live in live_sets)
 
     def _on_power_lost(self, spu: int) -> None:
         self.damaged[spu] = store_incarnation(self.world.spus[spu])
