@@ -22,7 +22,7 @@ from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 from .assignments import NO_PARTITIONS
 from .classic_joining import MEMBER_ID_REQUIRED_FROM
 from .classic_member import protocols_by_name
-from .consumer_checks import check_instance, check_room, check_texts
+from .consumer_checks import check_instance, check_room, check_size, check_texts
 from .consumer_group import ConsumerGroup
 from .consumer_member import ClassicProtocols, ConsumerMember, MemberState, Profile
 from .embedded_protocol import CONSUMER, Subscription, partitions_named, read_subscription, write_assignment
@@ -61,12 +61,13 @@ class ClassicSpeakers:
         static = group.static_member(request.group_instance_id)
         if request.group_instance_id is not None and request.member_id:
             check_instance(static, member_id, request.group_instance_id)
+        known = static or group.members.get(member_id) or ConsumerMember(member_id)
+        profile = _profile(known.profile, request, protocols, subscription, caller)
+        check_size(group, known.profile, profile)
 
         change = self._requests.change(group, moment)
         if static is not None and static.member_id != member_id:
             change.replace_static(static, member_id)
-        known = group.members.get(member_id)
-        profile = _profile(known.profile if known else Profile(), request, protocols, subscription, caller)
         owned = partitions_named(subscription.owned, self._coordinator.cluster)
         member = change.hear(member_id, profile, owned)
         group.joins.stop(member_id)

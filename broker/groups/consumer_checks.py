@@ -5,13 +5,13 @@ from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHea
 
 from .assignments import Partitions
 from .consumer_group import ConsumerGroup
-from .consumer_member import LEFT_FOR_NOW, ConsumerMember
+from .consumer_member import LEFT_FOR_NOW, ConsumerMember, Profile
 from .settings import GroupSettings
 
 NAMES_MEMBERS_FROM = 1
 """ConsumerGroupHeartbeat: from this version on clients choose their member ids."""
-MEMBER_BYTES_MAX = 64 << 20
-"""Of a group: what its members said of themselves."""
+MEMBERS_BYTES_MAX = 64 << 20
+"""What the members of one group may have the coordinator keep for them."""
 TEXT_BYTES_MAX = 32_000
 """Of what stands in the keys of records, and in the records of classic groups, which hold no longer ones."""
 JOINING = 0
@@ -53,12 +53,17 @@ def check_texts(*texts: str | None) -> None:
 
 
 def check_room(group: ConsumerGroup, member_id: str, settings: GroupSettings) -> None:
-    if member_id not in group.members and (
-        len(group.members) >= settings.consumer_members_max or group.bytes_held >= MEMBER_BYTES_MAX
-    ):
+    if member_id not in group.members and len(group.members) >= settings.consumer_members_max:
         raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"the group {group.group_id} has {len(group.members)} members, and no room",
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"the group {group.group_id} has {len(group.members)} members already"
+        )
+
+
+def check_size(group: ConsumerGroup, before: Profile, after: Profile) -> None:
+    """Whether there is room for what a member says of itself from now on."""
+    if after is not before and group.bytes_held - before.bytes_held + after.bytes_held > MEMBERS_BYTES_MAX:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED, f"the members of the group {group.group_id} name too many topics"
         )
 
 

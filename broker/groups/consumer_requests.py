@@ -36,10 +36,10 @@ from .assignments import Partitions, listed, partitions_of
 from .classic_group import ClassicGroup
 from .classic_speakers import ClassicSpeakers
 from .consumer_change import ConsumerChange
-from .consumer_checks import JOINING, check_epoch, check_instance, check_released, check_request, check_room
+from .consumer_checks import JOINING, check_epoch, check_instance, check_released, check_request, check_room, check_size
 from .consumer_description import describe_group
 from .consumer_group import ConsumerGroup
-from .consumer_member import LEFT_FOR_NOW, ConsumerMember, CurrentAssignment, MemberState, Profile
+from .consumer_member import LEFT_FOR_NOW, ConsumerMember, CurrentAssignment, MemberState
 from .conversion import downgrade, may_downgrade, upgrade
 from .group import Caller
 from .moment import Moment
@@ -126,14 +126,15 @@ class ConsumerRequests:
         owned = None if request.topic_partitions is None else partitions_of(request.topic_partitions)
         check_room(group, member_id, settings)
         replaced = self._check_member(group, member_id, request, owned)
+        known = replaced or group.members.get(member_id) or ConsumerMember(member_id)
+        before = known.current
+        profile = known.profile.after_heartbeat(request, caller)
+        check_size(group, known.profile, profile)
 
         self._put(group, upgrading, moment)
         change = self.change(group, moment)
         if replaced is not None:
             change.replace_static(replaced, member_id)
-        known = group.members.get(member_id)
-        before = known.current if known is not None else CurrentAssignment()
-        profile = (known.profile if known is not None else Profile()).after_heartbeat(request, caller)
         member = change.hear(member_id, profile, owned)
         self._coordinator.touched(group)
         self._coordinator.ready.answer(waiter, _answer(request, group, member, before, settings, moment))

@@ -7,6 +7,7 @@ import pytest
 from consumer_stories import GROUP, Consumer, describe, group_in, settle
 from grouping import GroupWorld
 
+from tailrace.broker.groups import consumer_checks
 from tailrace.broker.groups.assignments import listed
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_heartbeat import TopicPartitions
@@ -362,6 +363,19 @@ def test_a_full_group_takes_no_more_members(world: GroupWorld, consumer: Any) ->
     m.beat()
     n.leave()
     o.join()
+
+
+def test_members_cannot_fill_the_memory_with_what_they_say(
+    world: GroupWorld, consumer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer_checks, "MEMBERS_BYTES_MAX", 5_000)
+    m, n = consumer("m"), consumer("n", ("a" * 5_000,))
+    m.join()
+    join: dict[str, Any] = {"rebalance_timeout_ms": 1, "subscribed_topic_names": n.topics, "topic_partitions": []}
+    assert n.error(**join) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert m.error(subscribed_topic_names=list(n.topics)) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert list(group_in(world).members) == ["m"]
+    m.beat(subscribed_topic_names=["b"])
 
 
 def test_the_assignor_is_the_one_that_most_members_wish(world: GroupWorld, consumer: Any) -> None:
