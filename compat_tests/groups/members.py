@@ -15,6 +15,7 @@ from waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("member_process.py")
 PATIENCE_SECONDS = 40
+OFFSETS_TOPIC, OFFSETS_PARTITIONS = "__consumer_offsets", 50
 Place = tuple[str, int]
 """A topic and the number of a partition."""
 
@@ -213,3 +214,12 @@ def wait_until_read(members: Iterable[Member], values: Iterable[str]) -> None:
         wait_until(lambda: not missing(), PATIENCE_SECONDS)
     except AssertionError:
         raise AssertionError(f"nobody has read {sorted(missing())[:20]} of {len(wanted)}") from None
+
+
+def partition_of(group: str) -> int:
+    """Of the topic of offsets, where what the group commits is kept: by Java's hash of its name."""
+    number = 0
+    for character in group.encode("ascii"):
+        number = (31 * number + character) & 0xFFFFFFFF
+    signed = number - (1 << 32) if number >> 31 else number
+    return (abs(signed) & 0x7FFFFFFF) % OFFSETS_PARTITIONS

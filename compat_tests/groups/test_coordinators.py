@@ -12,9 +12,8 @@ from peer.apache_kafka_cluster import ApacheKafkaCluster
 from spu_cluster import SeparateCluster
 from waiting import wait_until
 
-from .members import ONE_OF_EACH_CLIENT, Member, wait_until_shared
+from .members import OFFSETS_TOPIC, ONE_OF_EACH_CLIENT, Member, partition_of, wait_until_shared
 
-OFFSETS_TOPIC, OFFSETS_PARTITIONS = "__consumer_offsets", 50
 PARTITIONS = 3
 MEMBERS = 2
 PATIENCE_SECONDS = 60
@@ -44,14 +43,6 @@ def topic(request, watcher):
     name = f"{re.sub('[^a-z0-9]+', '-', request.node.name)[:60]}-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(name, PARTITIONS)
     return name
-
-
-def partition_of(group):
-    """Where what the group commits is kept: by Java's hash of its name."""
-    number = 0
-    for character in group.encode("utf-16-be")[1::2]:
-        number = (31 * number + character) & 0xFFFFFFFF
-    return (number & 0x7FFFFFFF if number != 1 << 31 else 0) % OFFSETS_PARTITIONS
 
 
 class WorkingGroup:
