@@ -22,7 +22,7 @@ from tailrace.protocol.messages.sync_group import SyncGroupRequest
 from .classic_group import ClassicGroup, ClassicState
 from .classic_joining import ClassicJoining, said
 from .consumer_group import ConsumerGroup
-from .group import Caller, Group, GroupKind
+from .group import Caller, Group
 from .moment import Moment
 from .ready import Waiter
 from .records import GroupRecord
@@ -45,24 +45,30 @@ class ClassicRequests:
 
     def __init__(self, coordinator: "Coordinator") -> None:
         self._coordinator = coordinator
+        self._loaded: dict[str, GroupMetadataValue] = {}
+        """The last record of each group, while the log is read: many have been overtaken by a later one."""
 
     # the log
 
     def replay(self, record: GroupRecord) -> None:
         key = record.key
         assert isinstance(key, GroupMetadataKey)
-        group_id = key.group
-        group = self._coordinator.groups.get(group_id)
+        group = self._coordinator.groups.get(key.group)
         if record.value is not None:
-            stored = ClassicGroup.stored(group_id, record.value, self._coordinator.ready, self._settings_of(group_id))
-            self._coordinator.on_group_replaced(stored)
-        elif group is not None and group.kind is GroupKind.CLASSIC:
+            self._loaded[key.group] = record.value
+            if not isinstance(group, ClassicGroup):
+                self._coordinator.on_group_replaced(self._make(key.group))
+        elif isinstance(group, ClassicGroup):
+            self._loaded.pop(key.group, None)
             self._coordinator.on_group_gone(group)
 
     def on_loaded(self, moment: Moment) -> None:
-        for group in list(self._coordinator.groups.values()):
-            if isinstance(group, ClassicGroup):
+        for group_id, value in self._loaded.items():
+            if isinstance(self._coordinator.groups.get(group_id), ClassicGroup):  # none of KIP-848 took its place
+                group = ClassicGroup.stored(group_id, value, self._coordinator.ready, self._settings_of(group_id))
+                self._coordinator.on_group_replaced(group)
                 group.on_loaded(moment)
+        self._loaded.clear()
 
     def new_group(self, group_id: str, moment: Moment) -> ClassicGroup:
         """An empty one, in the place of a consumer group that is empty, too. It has no record until it has members."""

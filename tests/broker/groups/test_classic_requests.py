@@ -1,5 +1,5 @@
 import pytest
-from classic_groups import Client, assign, describe, error_of, group_of, stable_group
+from classic_groups import GROUP, Client, assign, describe, error_of, group_of, stable_group
 from grouping import GroupWorld
 
 from tailrace.protocol.error_codes import ErrorCode
@@ -45,6 +45,28 @@ def test_a_second_member_makes_the_first_join_again(world: GroupWorld) -> None:
     assert {member.member_id for member in first.joined_reply.members} == {first.member_id, second.member_id}
     assert second.sync().is_waiting
     assign([first, second])
+
+
+def test_of_many_records_the_last_one_counts(world: GroupWorld) -> None:
+    for _ in range(3):
+        (client,) = stable_group(world, 1)
+        client.leave()
+    stable_group(world, 2)
+    before = describe(world)
+    assert len(world.log) > 3
+    world.restart()
+    assert describe(world) == before and group_of(world).generation == 8
+
+
+def test_a_deleted_group_is_there_if_it_was_made_again(world: GroupWorld) -> None:
+    (client,) = stable_group(world, 1)
+    client.leave()
+    world.ask(lambda coordinator, moment, asked: coordinator.delete(GROUP))
+    world.restart()
+    assert not world.coordinator.groups
+    stable_group(world, 1)
+    world.restart()
+    assert (group_of(world).state, group_of(world).generation) == ("Stable", 1)
 
 
 def test_three_members(world: GroupWorld) -> None:
