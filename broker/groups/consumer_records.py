@@ -4,6 +4,7 @@ Equal states are written as equal bytes: all that is a set is written in order.
 """
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -20,6 +21,7 @@ from tailrace.protocol.group_records.consumer_group_metadata import (
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
 )
+from tailrace.protocol.group_records.consumer_group_partition_metadata import ConsumerGroupPartitionMetadataKey
 from tailrace.protocol.group_records.consumer_group_regular_expression import (
     ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
@@ -39,6 +41,16 @@ from tailrace.protocol.group_records.consumer_group_target_assignment_metadata i
 from .assignments import Partitions, TopicPartition, by_topic, listed
 from .consumer_member import ClassicProtocols, CurrentAssignment, MemberState, Profile
 from .records import GroupRecord
+
+ConsumerKey: TypeAlias = (
+    ConsumerGroupMetadataKey
+    | ConsumerGroupPartitionMetadataKey
+    | ConsumerGroupRegularExpressionKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+)
 
 # the group
 

@@ -4,42 +4,30 @@ A member does everything with its heartbeat: it joins, says what it subscribes t
 it shall have, and leaves.
 """
 
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.group_records.consumer_group_current_member_assignment import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-)
-from tailrace.protocol.group_records.consumer_group_member_metadata import ConsumerGroupMemberMetadataKey
 from tailrace.protocol.group_records.consumer_group_metadata import ConsumerGroupMetadataKey
-from tailrace.protocol.group_records.consumer_group_partition_metadata import ConsumerGroupPartitionMetadataKey
-from tailrace.protocol.group_records.consumer_group_regular_expression import ConsumerGroupRegularExpressionKey
-from tailrace.protocol.group_records.consumer_group_target_assignment_member import (
-    ConsumerGroupTargetAssignmentMemberKey,
-)
-from tailrace.protocol.group_records.consumer_group_target_assignment_metadata import (
-    ConsumerGroupTargetAssignmentMetadataKey,
-)
 from tailrace.protocol.messages.consumer_group_describe import DescribedGroup
 from tailrace.protocol.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
 )
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest
 from tailrace.protocol.messages.join_group import JoinGroupRequest
 from tailrace.protocol.messages.leave_group import LeaveGroupRequest
 from tailrace.protocol.messages.sync_group import SyncGroupRequest
 
-from .assignments import Partitions, listed, partitions_of
+from .assignments import Partitions, partitions_of
 from .classic_group import ClassicGroup
 from .classic_speakers import ClassicSpeakers
+from .consumer_answers import answer_heartbeat
 from .consumer_change import ConsumerChange
 from .consumer_checks import JOINING, check_epoch, check_instance, check_released, check_request, check_room, check_size
 from .consumer_description import describe_group
 from .consumer_group import ConsumerGroup
-from .consumer_member import LEFT_FOR_NOW, ConsumerMember, CurrentAssignment, MemberState
+from .consumer_member import LEFT_FOR_NOW, ConsumerMember, MemberState
+from .consumer_records import ConsumerKey
 from .conversion import downgrade, may_downgrade, upgrade
 from .group import Caller
 from .moment import Moment
@@ -51,20 +39,6 @@ from .subscriptions import TopicPatterns
 
 if TYPE_CHECKING:
     from .coordinator import Coordinator
-
-ConsumerKey: TypeAlias = (
-    ConsumerGroupMetadataKey
-    | ConsumerGroupPartitionMetadataKey
-    | ConsumerGroupRegularExpressionKey
-    | ConsumerGroupMemberMetadataKey
-    | ConsumerGroupTargetAssignmentMetadataKey
-    | ConsumerGroupTargetAssignmentMemberKey
-    | ConsumerGroupCurrentMemberAssignmentKey
-)
-SOON_MS_MIN = 500
-SOON_MS_PER_MEMBER = 20
-"""How soon members are to ask again while their group has not settled, or may be about to change again: so that nobody
-waits long for what others give up, and large groups do not ask more often than small ones."""
 
 
 class ConsumerRequests:
@@ -137,7 +111,8 @@ class ConsumerRequests:
             change.replace_static(replaced, member_id)
         member = change.hear(member_id, profile, owned)
         self._coordinator.touched(group)
-        self._coordinator.ready.answer(waiter, _answer(request, group, member, before, settings, moment))
+        reply = answer_heartbeat(request, group, member, before, settings, moment)
+        self._coordinator.ready.answer(waiter, reply)
 
     def describe(self, group_id: str) -> DescribedGroup:
         """Raises KafkaError when there is no such consumer group."""
@@ -279,40 +254,6 @@ class ConsumerRequests:
         coordinator = self._coordinator
         settings = coordinator.settings(group.group_id)
         return ConsumerChange(group, settings, coordinator.cluster, self._patterns, coordinator.ready, moment)
-
-
-def _answer(
-    request: ConsumerGroupHeartbeatRequest,
-    group: ConsumerGroup,
-    member: ConsumerMember,
-    before: CurrentAssignment,
-    settings: GroupSettings,
-    moment: Moment,
-) -> ConsumerGroupHeartbeatResponse:
-    """It names the assignment when that has changed, and to members that said everything: they may have lost it."""
-    current = member.current
-    said_everything = request.member_epoch == JOINING or (
-        request.rebalance_timeout_ms != -1
-        and request.topic_partitions is not None
-        and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
-    )
-    reply = ConsumerGroupHeartbeatResponse(
-        member_id=member.member_id,
-        member_epoch=current.epoch,
-        heartbeat_interval_ms=_interval_ms(group, settings, moment),
-    )
-    if said_everything or current.assigned.keys() != before.assigned.keys():
-        reply.assignment = Assignment(listed(current.assigned, TopicPartitions))
-    return reply
-
-
-def _interval_ms(group: ConsumerGroup, settings: GroupSettings, moment: Moment) -> int:
-    interval_ms = settings.consumer_heartbeat_interval_ms
-    since_ms = moment.now_ms - group.target_made_ms
-    # Members mostly come and go together, so another assignment is likely as soon as there may be one.
-    if group.unreconciled or group.epoch > group.target_epoch or since_ms < settings.consumer_assignment_interval_ms:
-        return min(max(SOON_MS_MIN, SOON_MS_PER_MEMBER * len(group.members)), interval_ms)
-    return interval_ms
 
 
 def _no_such_group(group_id: str) -> KafkaError:

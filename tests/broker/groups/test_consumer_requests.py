@@ -52,19 +52,6 @@ def test_a_second_member_gets_what_the_first_has_given_up(world: GroupWorld, con
     assert describe(world).group_state == "Stable"
 
 
-def test_members_of_a_group_that_has_not_settled_are_asked_to_come_soon(world: GroupWorld, consumer: Any) -> None:
-    m, n = consumer("m"), consumer("n")
-    m.join()
-    assert m.interval_ms == 500, "others may come as well"
-    world.pass_time(1.0)
-    assert m.beat().heartbeat_interval_ms == 5_000
-    n.join()
-    assert n.interval_ms == 500
-    settle([m, n])
-    world.pass_time(1.0)
-    assert (m.beat().heartbeat_interval_ms, n.beat().heartbeat_interval_ms) == (5_000, 5_000)
-
-
 def test_members_that_come_at_the_same_time_wait_for_one_assignment(world: GroupWorld, consumer: Any) -> None:
     members = [consumer(f"m{number}") for number in range(4)]
     for member in members:
