@@ -58,9 +58,10 @@ class ClassicRequests:
             self._loaded[key.group] = record.value
             if not isinstance(group, ClassicGroup):
                 self._coordinator.on_group_replaced(self._make(key.group))
-        elif isinstance(group, ClassicGroup):
+        else:
             self._loaded.pop(key.group, None)
-            self._coordinator.on_group_gone(group)
+            if isinstance(group, ClassicGroup):
+                self._coordinator.on_group_gone(group)
 
     def on_loaded(self, moment: Moment) -> None:
         for group_id, value in self._loaded.items():

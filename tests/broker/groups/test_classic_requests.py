@@ -2,7 +2,14 @@ import pytest
 from classic_groups import GROUP, Client, assign, describe, error_of, group_of, stable_group
 from grouping import GroupWorld
 
+from tailrace.broker.groups.group import GroupKind
+from tailrace.broker.groups.records import GroupRecord
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.group_records.consumer_group_metadata import (
+    ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
+)
+from tailrace.protocol.group_records.group_metadata import GroupMetadataKey
 
 
 @pytest.fixture
@@ -67,6 +74,16 @@ def test_a_deleted_group_is_there_if_it_was_made_again(world: GroupWorld) -> Non
     stable_group(world, 1)
     world.restart()
     assert (group_of(world).state, group_of(world).generation) == ("Stable", 1)
+
+
+@pytest.mark.parametrize("says_that_it_is_gone", [True, False])
+def test_a_group_of_the_other_kind_takes_its_place(world: GroupWorld, says_that_it_is_gone: bool) -> None:
+    stable_group(world, 1)
+    world.log.append(GroupRecord(ConsumerGroupMetadataKey(GROUP), ConsumerGroupMetadataValue(3)))
+    if says_that_it_is_gone:
+        world.log.append(GroupRecord(GroupMetadataKey(GROUP), None))
+    world.restart()
+    assert world.coordinator.groups[GROUP].kind is GroupKind.CONSUMER
 
 
 def test_three_members(world: GroupWorld) -> None:
