@@ -95,6 +95,7 @@ class Story:
             self.change_topic,
             self.delete_topic,
             self.restart,
+            self.fail,
         ]
 
     def go(self) -> None:
@@ -188,6 +189,20 @@ class Story:
         self.world.restart()
         if before is not None:
             assert facts(group_in(self.world)) == before
+
+    def fail(self) -> None:
+        """A coordinator ends before what it decided last is committed: nobody was told, and the next one knows nothing."""
+        committed = len(self.world.log)
+        for _ in range(self.random.randint(1, 3)):
+            member = self.members.get(self.place)
+            if isinstance(member, Member):
+                member.heartbeat(answer_is_lost=True)
+        self.world.restart(committed)
+        self.epoch_before = 0  # nobody has seen a later one
+        group = self.group
+        for member in self.members.values():
+            if isinstance(member, Member) and isinstance(group, ConsumerGroup) and member.member_id in group.members:
+                assert member.epoch <= group.members[member.member_id].current.epoch, "it was told what is in no log"
 
     # what holds
 
