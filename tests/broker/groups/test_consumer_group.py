@@ -191,7 +191,7 @@ class Story:
             assert facts(group_in(self.world)) == before
 
     def fail(self) -> None:
-        """A coordinator ends before what it decided last is committed: nobody was told, and the next one knows nothing."""
+        """A coordinator ends before what it decided is committed: nobody was told, and the next knows nothing."""
         committed = len(self.world.log)
         for _ in range(self.random.randint(1, 3)):
             member = self.members.get(self.place)
