@@ -1,6 +1,6 @@
 """What the members of one group said, and what must be true of it.
 
-- No partition ever has two owners. Sessions outlast the test, so nobody is given what another member still holds.
+- No partition ever has two owners. Sessions are longer than any fault: nobody is given what another member still holds.
 - Whoever is given a partition reads on where the group had come to, as far as anybody was told by then.
 - What a member reads of a partition has rising offsets, for as long as it holds it.
 """

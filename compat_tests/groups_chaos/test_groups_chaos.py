@@ -7,7 +7,7 @@ TAILRACE_CHAOS_SEED and TAILRACE_GROUPS_SECONDS run another plan, or a longer on
 import os
 
 import pytest
-from chaos.group_load import GroupLoad
+from chaos.group_load import SESSION_MS, GroupLoad
 from chaos.plan import plan
 from chaos.processes import HarmedCluster
 from groups.members import Flavour
@@ -19,9 +19,8 @@ PARTITIONS = 4
 UNHARMED_SECONDS = (0.5, 8.0)
 CHURN_SECONDS = 2.5
 SETTINGS = {
-    "group.max.session.timeout.ms": "60000",
-    "group.consumer.max.session.timeout.ms": "60000",
-    "group.consumer.session.timeout.ms": "60000",
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
 }
