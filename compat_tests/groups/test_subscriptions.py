@@ -3,6 +3,9 @@
 import uuid
 
 import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import ConsumerGroupState as State
+from kafka import KafkaConsumer
 from topics import topic_creator
 from waiting import wait_until
 
@@ -78,3 +81,50 @@ def test_members_may_read_different_topics(flavour, create_topic, start_member):
     assert {topic for topic, _ in second.assigned} == {both}
     assert {(mine, 0), (mine, 1)} <= first.assigned
     assert first.assigned | second.assigned == {(topic, partition) for topic in (both, mine) for partition in range(2)}
+
+
+@pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT[2:], ids=str)
+def test_a_topic_is_waited_for(flavour, prefix, bootstrap, start_member, admin, fill):
+    """Clients of the others create it by asking for it."""
+    member = start_member(flavour, prefix, metadata_ms=QUICK)
+    other = start_member(flavour, prefix, metadata_ms=QUICK)
+    admin.create_topics({prefix: {"num_partitions": 2, "replication_factor": 1}})
+    wait_until_shared([member, other], {(prefix, 0), (prefix, 1)})
+    values = fill(prefix, 5, 2)
+    wait_until(lambda: values <= {*member.values, *other.values}, what="all is read")
+
+
+@pytest.fixture(params=["kafka-python", "classic", "consumer"])
+def consumer(request, bootstrap, group):
+    """Of this process: kafka-python's, or librdkafka's with one of the protocols."""
+    if request.param == "kafka-python":
+        made = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, heartbeat_interval_ms=300)
+    else:
+        made = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "group.protocol": request.param})
+    yield made
+    made.close()
+
+
+def test_a_member_changes_what_it_reads(consumer, create_topic, group, librdkafka_admin):
+    first, second = create_topic(partitions=2), create_topic(partitions=1)
+
+    def reads(*topics):
+        consumer.poll(1000) if isinstance(consumer, KafkaConsumer) else consumer.poll(0.1)
+        return {(each.topic, each.partition) for each in consumer.assignment()} == {*topics}
+
+    def state():
+        if isinstance(consumer, Consumer):
+            consumer.poll(0)  # leaving is the work of polls too
+        return librdkafka_admin.describe_consumer_groups([group], request_timeout=10)[group].result(20).state
+
+    consumer.subscribe([first])
+    wait_until(lambda: reads((first, 0), (first, 1)), PATIENCE_SECONDS, "it reads the first")
+    consumer.subscribe([second])
+    wait_until(lambda: reads((second, 0)), PATIENCE_SECONDS, "it reads the second")
+    consumer.subscribe([first, second])
+    wait_until(lambda: reads((first, 0), (first, 1), (second, 0)), PATIENCE_SECONDS, "it reads both")
+    consumer.unsubscribe()
+    wait_until(lambda: state() == State.EMPTY, PATIENCE_SECONDS, "it has left")
+    consumer.subscribe([second])
+    wait_until(lambda: reads((second, 0)), PATIENCE_SECONDS, "it is back")
+    assert state() == State.STABLE
