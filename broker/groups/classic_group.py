@@ -36,6 +36,8 @@ ASSIGNED_BYTES_MAX = 64 << 20
 """Of a group's record: what its members subscribed with, and what they were assigned."""
 NEW_MEMBER_SECONDS_MAX = 300
 """For which a member is waited with that has had no answer yet: it cannot show that it is still there."""
+STATIC_WAIT_SECONDS_MIN = 1
+"""Between two looks at whether a static member has come, even if all of them wanted no rebalance to take time."""
 
 
 class ClassicState(StrEnum):
@@ -294,7 +296,7 @@ class ClassicGroup:
             self._remove(member, waited, moment)
         if self.members and not self.members.elect_joined_leader():
             # Static members alone, and none of them has come: the end of their sessions decides.
-            self._join_deadline = moment.now + self.members.rebalance_timeout_ms / 1000
+            self._join_deadline = moment.now + max(self.members.rebalance_timeout_ms / 1000, STATIC_WAIT_SECONDS_MIN)
             return
         self.generation += 1
         rebalance.generation = self.generation

@@ -341,6 +341,22 @@ def test_several_leave_with_one_request_and_each_has_its_own_answer(world: Group
     assert [member.member_id for member in describe(world).members] == [two.member_id]
 
 
+def test_static_members_that_want_no_rebalance_to_take_time_are_waited_for_all_the_same(world: GroupWorld) -> None:
+    for number in (1, 2):
+        stable_group(world, 1, instance_id=f"worker-{number}", group_id=f"{GROUP}-{number}")
+    first, second = (world.log[place].value.members[0] for place in (0, 1))  # type: ignore[union-attr]
+    first.rebalance_timeout = second.rebalance_timeout = 0
+    world.log[0].value.members.append(second)  # type: ignore[union-attr]
+    second.session_timeout = 30_000
+    world.restart()
+    group = group_of(world, f"{GROUP}-1")
+    world.pass_time(SESSION_SECONDS + 5)
+    assert group.state == "PreparingRebalance"
+    assert world.now < group.deadline <= world.now + 1
+    world.pass_time(30)
+    assert group.state == "Empty"
+
+
 def test_an_administrator_removes_a_static_member_by_its_name(world: GroupWorld) -> None:
     stable_group(world, 1, instance_id="worker-1")
     reply = leave(world, MemberIdentity("", "worker-1", "scaled down"))
