@@ -216,6 +216,21 @@ def test_what_a_member_has_not_given_up_stays_its_own_through_both_kinds(world: 
     settle_all([old, again])
 
 
+def test_when_an_instance_goes_back_to_the_classic_protocol_all_join_again(world: GroupWorld) -> None:
+    old = ClassicConsumer(world)
+    new = Consumer(world, "new", instance_id="i")
+    new.join()
+    settle_all([new, old])
+    back = ClassicConsumer(world, instance_id="i")
+    back.go_on()
+    assert kind_of(world) == "classic"
+    world.restart()
+    asked = old.ask_beat()
+    assert asked.error is not None
+    assert asked.error.code == ErrorCode.ILLEGAL_GENERATION
+    settle_all([old, back])
+
+
 def test_a_partition_that_a_leader_gave_to_two_members_is_had_by_one(world: GroupWorld) -> None:
     first, second = classic_group(world, 2)
     leader = first if first.leads else second
