@@ -77,8 +77,8 @@ def downgrade(group: ConsumerGroup, cluster: Cluster, now_ms: int) -> GroupMetad
     """The classic group of the same members, until they have joined again with what they have now.
 
     Not with what they were to have: should the group become one of KIP-848 before that, nobody else may get what a
-    member still has. The generation is one that no member has: all of them join again, also if another coordinator takes
-    over before, which does not know that they have to.
+    member still has. The generation is one that no member has: all of them join again, also if another coordinator
+    takes over before, which does not know that they have to.
     """
     protocol = _protocols_of_all(group)[0]
     members = list(group.members.values())
