@@ -23,6 +23,7 @@ from .faults import (
     restart_spu,
 )
 from .moments import MOMENTS
+from .simulated_group import ONLOOKER
 
 WAIT_SECONDS_MAX = 2.0
 """For the moment; then it is any."""
@@ -53,7 +54,7 @@ async def freeze_coordinator(context: FaultContext, fault: Fault) -> None:
 
 
 async def cut_coordinator_off(context: FaultContext, fault: Fault) -> None:
-    """From everybody but some clients: it is deposed, and is the last to hear of it."""
+    """From everybody but onlookers, and some of the members: it is deposed, and is the last to hear of it."""
     await _at_a_moment(context, fault, _cut_off)
 
 
@@ -65,9 +66,9 @@ async def cut_coordinator_from_followers(context: FaultContext, fault: Fault) ->
 async def _cut_off(context: FaultContext, fault: Fault) -> None:
     _, machine = context.spu(fault)
     chance = Random(fault.seed)
-    share = chance.choice((0.0, 0.5, 0.9))
+    share = chance.choice((0.0, 0.5, 1.0))
     others = [host for host in context.world.hosts if host != machine.host]
-    others += [client for client in clients_of(context) if chance.random() < share]
+    others += [each for each in clients_of(context) if not each.startswith(ONLOOKER) and chance.random() < share]
     await block_between(context, machine.host, others, fault)
 
 

@@ -18,7 +18,7 @@ from .history import PartitionHistory
 from .lone_committer import LoneCommitter
 from .moments import Moments
 from .patient_client import RetryError
-from .simulated_group import Group, Timeouts
+from .simulated_group import ONLOOKER, Group, Timeouts
 from .world import World
 
 KINDS = {"classic": ClassicMember, "consumer": ConsumerMember}
@@ -50,6 +50,8 @@ class GroupLoad:
         self._timeouts = timeouts
         self._nursery = nursery
         self._groups: dict[str, Group] = {}
+        self._newest: dict[str, Group] = {}
+        """Of those that have no members, which come one after the other."""
         self._members: dict[str, dict[int, Member]] = {}
         """By group and place, who is there now."""
         self._lone: list[LoneCommitter] = []
@@ -68,7 +70,7 @@ class GroupLoad:
                 for place in range(random_of(self._world.seed, name).randint(1, 3)):
                     self._nursery.start_soon(self._occupy, name, kind, place)
         for number in range(2 if self._kinds else 0):
-            self._nursery.start_soon(self._look_on, f"onlooker-{number}")
+            self._nursery.start_soon(self._look_on, f"{ONLOOKER}-{number}")
 
     def settle(self) -> None:
         """Nobody leaves any more."""
@@ -82,8 +84,9 @@ class GroupLoad:
         return sum(offsets.acknowledged for group in self._groups.values() for offsets in group.offsets)
 
     def _new_group(self, group_id: str) -> Group:
+        key = group_id.rpartition("-")[0] if group_id.count("-") > 1 else group_id
         group = Group(group_id, self._topic, self._partitions, self._timeouts, self._moments)
-        self._groups[group_id] = group
+        self._groups[group_id] = self._newest[key] = group
         return group
 
     # members
@@ -126,11 +129,12 @@ class GroupLoad:
         chance = random_of(self._world.seed, name)
         while True:
             await trio.sleep(chance.uniform(0.02, 0.4))
-            client = GroupClient(self._world, name, chance.choice(list(self._groups.values())), chance)
+            groups = self._groups if chance.random() < 0.2 else self._newest
+            client = GroupClient(self._world, name, chance.choice(list(groups.values())), chance)
             async with client.client.trying():
                 spu = client.client.any_spu() if chance.random() < 0.5 else await client.find()
                 async with client.client.connected(spu) as connected:
-                    for _ in range(chance.randint(1, 5)):
+                    for _ in range(chance.choice((1, 5, 20))):
                         await self._fetch(client, connected)
                         await trio.sleep(chance.uniform(0, 0.5))
 

@@ -39,9 +39,19 @@ class PlantedBug:
     """What the topic's configs are in these."""
     has_groups: bool = False
     """Whether groups are what is looked at."""
+    groups: tuple[str, ...] | None = None
+    """Of which kinds they are, whatever the seed says."""
 
     def task(self, seed: int) -> Task:
-        return Task(seed, self.policy, self.replicas, kinds=self.faults, topic=self.topic, has_groups=self.has_groups)
+        return Task(
+            seed,
+            self.policy,
+            self.replicas,
+            kinds=self.faults,
+            topic=self.topic,
+            has_groups=self.has_groups,
+            groups=self.groups,
+        )
 
     @property
     def name(self) -> str:

@@ -129,16 +129,18 @@ DEPOSING = ("cut_coordinator_off", "cut_coordinator_from_followers")
 
 GROUP_BUGS = (
     PlantedBug(answers_before_it_is_committed, has_groups=True),
-    PlantedBug(answers_from_memory_when_deposed, faults=DEPOSING, has_groups=True),
+    PlantedBug(
+        answers_from_memory_when_deposed, faults=("cut_coordinator_off",), has_groups=True, groups=("lone",) * 3
+    ),
     PlantedBug(says_that_all_is_well_when_deposed, faults=DEPOSING, has_groups=True),
     PlantedBug(loads_before_recovery_has_ended, has_groups=True),
     PlantedBug(goes_on_with_what_it_knew, has_groups=True),
     PlantedBug(takes_no_notice_of_tombstones, has_groups=True),
-    PlantedBug(tells_assignments_before_they_are_stored, has_groups=True),
-    PlantedBug(stores_no_assignments, has_groups=True),
-    PlantedBug(begins_with_the_first_generation_after_a_load, has_groups=True),
-    PlantedBug(keeps_members_whose_session_has_ended, has_groups=True),
-    PlantedBug(takes_commits_of_earlier_generations, has_groups=True),
-    PlantedBug(gives_what_another_has_not_given_up, has_groups=True),
-    PlantedBug(takes_commits_of_members_that_are_gone, has_groups=True),
+    PlantedBug(tells_assignments_before_they_are_stored, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(stores_no_assignments, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(begins_with_the_first_generation_after_a_load, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(keeps_members_whose_session_has_ended, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(takes_commits_of_earlier_generations, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(gives_what_another_has_not_given_up, has_groups=True, groups=("consumer",) * 2),
+    PlantedBug(takes_commits_of_members_that_are_gone, has_groups=True, groups=("consumer",) * 2),
 )

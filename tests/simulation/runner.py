@@ -29,12 +29,16 @@ class Task:
     topic: tuple[tuple[str, str], ...] = ()
     """Configs that are as they stand here, whatever the seed says."""
     has_groups: bool = False
+    groups: tuple[str, ...] | None = None
+    """Their kinds; None for those of the seed."""
 
     def scenario(self) -> Scenario:
         make = group_scenario_of if self.has_groups else scenario_of
         more = {} if self.kinds is None else {"faults": self.kinds}
         scenario = make(self.seed, self.policy, replicas=self.replicas, **more)
         scenario = replace(scenario, topic={**scenario.topic, **dict(self.topic)})
+        if self.groups is not None:
+            scenario = replace(scenario, groups=self.groups)
         if self.only_faults is not None:
             scenario = replace(scenario, faults=[scenario.faults[index] for index in self.only_faults])
         return scenario

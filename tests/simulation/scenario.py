@@ -165,7 +165,10 @@ def _compacting(chance: Random) -> dict[str, str]:
 
 
 def kinds_of(chance: Random) -> tuple[str, ...]:
-    """Which groups there are."""
+    """Which groups there are. Where none has members, a coordinator that is cut off has nothing to do, and is asked all
+    the same."""
+    if chance.random() < 0.2:
+        return ("lone",) * 3
     return (*chance.choices(("classic", "consumer"), k=chance.choice((1, 2, 2))), "lone")
 
 

@@ -9,6 +9,9 @@ from .moments import Moments
 from .offset_history import OffsetHistory
 from .ownership_history import OwnershipHistory
 
+ONLOOKER = "onlooker"
+"""How the names of those begin who fetch what others committed."""
+
 
 @dataclass(frozen=True)
 class Timeouts:
