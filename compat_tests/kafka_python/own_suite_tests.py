@@ -6,6 +6,7 @@ The list is checked against what the suite holds, so that nothing of another ver
 RUN = {
     "test_admin_integration.py": (
         "test_alter_partition_reassignments",
+        "test_alter_replica_log_dirs",
         "test_create_delete_topics",
         "test_create_partitions",
         "test_delete_groups",
@@ -53,7 +54,6 @@ RUN = {
 }
 
 NOT_SERVED_YET = {
-    "test_admin_integration.py::test_alter_replica_log_dirs": "AlterReplicaLogDirs: a data directory is all an SPU has",
     "test_admin_integration.py::test_describe_metadata_quorum": "DescribeQuorum: the metadata is in no Raft log here",
     "test_producer_integration.py::test_transactional_producer_messages": "transactions are not served",
     "test_producer_integration.py::test_transactional_producer_offsets": "transactions are not served",
