@@ -7,11 +7,12 @@ from collections import Counter
 from itertools import combinations
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pytest
 from assigning import partitions
 from consumer_stories import GROUP, REBALANCE_TIMEOUT_MS, ClassicConsumer, Consumer, group_in
-from grouping import GroupWorld
+from grouping import CALLER, Asked, GroupWorld
 
 from tailrace.broker.groups.assignments import TopicPartition, listed, partitions_of
 from tailrace.broker.groups.classic_group import ClassicGroup
@@ -20,7 +21,7 @@ from tailrace.broker.groups.consumer_member import CurrentAssignment
 from tailrace.broker.groups.consumer_records import current_record
 from tailrace.broker.groups.group import Group
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.messages.consumer_group_heartbeat import TopicPartitions
+from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -287,6 +288,46 @@ def check_counts(group: ConsumerGroup) -> None:
 @pytest.mark.parametrize("seed", range(50))
 def test_whatever_happens_in_whatever_order(seed: int) -> None:
     Story(seed).go()
+
+
+def say(world: GroupWorld, request: ConsumerGroupHeartbeatRequest, version: int) -> Asked:
+    return world.ask(
+        lambda coordinator, moment, asked: coordinator.consumer.heartbeat(request, version, CALLER, asked, moment)
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_a_client_says_it_gets_an_answer_of_kafkas(seed: int) -> None:
+    """Anything else that is raised fails the test; what it led to can be loaded again."""
+    random = Random(seed)
+    world = GroupWorld()
+    topics = [world.put_topic(name, count).id for name, count in (("a", 3), ("b", 1))] + [UUID(int=7)]
+    names = ["", " ", "m", "n", "i", "x" * 40_000]
+
+    def partitions_said() -> list[TopicPartitions] | None:
+        some = [TopicPartitions(random.choice(topics), random.choices([-1, 0, 1, 9], k=2)) for _ in range(3)]
+        return random.choice([None, [], some])
+
+    for _ in range(60):
+        request = ConsumerGroupHeartbeatRequest(
+            random.choice(["g", "g", "g", "", "h"]),
+            random.choice(names),
+            random.choice([0, 0, 0, 1, 2, 3, 5, -1, -2, -3, 2**31 - 1, -(2**31)]),
+            random.choice([None, None, *names]),
+            random.choice([None, None, *names]),
+            random.choice([-1, 0, 1, 60_000, 2**31 - 1, -5]),
+            random.choice([None, [], ["a"], ["a", "a", "b"], ["nothing", "\n"], ["x" * 40_000]]),
+            random.choice([None, "", "a", ".*", "(", "x" * 40_000]),
+            random.choice([None, None, "range", "uniform", "", "mine"]),
+            partitions_said(),
+        )
+        asked = say(world, request, random.randint(0, 1))
+        assert asked.answers == 1
+        world.pass_time(random.choice([0.0, 0.0, 0.1, 5.0, 46.0]))
+        for group in world.coordinator.groups.values():
+            if isinstance(group, ConsumerGroup):
+                check_counts(group)
+    world.restart()
 
 
 def test_records_of_members_that_have_the_same_leave_it_to_the_last_one() -> None:
