@@ -48,6 +48,7 @@ NOT_YET = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINA
 QUIET_SECONDS = 0.4
 """For which a broker that is expected not to answer is listened to."""
 COORDINATOR_SECONDS_MAX = 30
+REBALANCE_SECONDS_MAX = 30
 
 
 def _unsigned(value: int) -> bytes:
@@ -429,3 +430,12 @@ def await_coordinator(bootstrap: str, group: str) -> None:
                 return
             assert time.monotonic() < deadline, "no broker coordinates the group"
             time.sleep(0.1)
+
+
+def await_rebalance(*members: Member) -> None:
+    """Until each of them is told that the group rebalances."""
+    deadline = time.monotonic() + REBALANCE_SECONDS_MAX
+    for each in members:
+        while (error := each.heartbeat()) != REBALANCE_IN_PROGRESS:
+            assert error == NONE and time.monotonic() < deadline, f"error {error}"
+            time.sleep(0.02)

@@ -1,6 +1,5 @@
 """Classic groups request by request: what each side says, in every version, when all goes well and when it does not."""
 
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -26,6 +25,7 @@ from raw_groups import (
     Member,
     Synced,
     await_coordinator,
+    await_rebalance,
 )
 
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
@@ -55,15 +55,6 @@ def member(bootstrap: str, group: str) -> Iterator[NewMember]:
 def no_protocol(version: int) -> str | None:
     """As a refusal of JoinGroup has it."""
     return None if version >= 7 else ""
-
-
-def await_rebalance(*members: Member) -> None:
-    """Until each of them is told that the group rebalances."""
-    deadline = time.monotonic() + 10
-    for each in members:
-        while (error := each.heartbeat()) != REBALANCE_IN_PROGRESS:
-            assert error == NONE and time.monotonic() < deadline
-            time.sleep(0.02)
 
 
 def together(*members: Member) -> list[Member]:

@@ -1,0 +1,66 @@
+"""Ten thousand members in a hundred groups come together, and the broker has time for others all the while."""
+
+import threading
+import time
+import uuid
+from contextlib import ExitStack
+
+from raw import API_VERSIONS, connect
+from raw_groups import MEMBER_ID_REQUIRED, NONE, Member, await_coordinator, await_rebalance
+
+GROUPS, MEMBERS = 100, 100
+ANSWER_SECONDS_MAX = 5.0
+"""Of others meanwhile. It is mostly milliseconds; two cores have to do the work of all members, too."""
+
+
+def test_others_are_answered_while_ten_thousand_members_come_together(bootstrap: str) -> None:
+    prefix = uuid.uuid4()
+    await_coordinator(bootstrap, f"{prefix}-0")
+    slowest, over = [0.0], threading.Event()
+
+    def ask_meanwhile() -> None:
+        with connect(bootstrap) as connection:
+            while not over.wait(0.01):
+                began = time.monotonic()
+                connection.call(API_VERSIONS, 0)
+                slowest[0] = max(slowest[0], time.monotonic() - began)
+
+    other = threading.Thread(target=ask_meanwhile)
+    other.start()
+    try:
+        with ExitStack() as stack:
+            connections = [stack.enter_context(connect(bootstrap)) for _ in range(MEMBERS)]
+            groups = [
+                [Member(connection, f"{prefix}-{number}", session_ms=60_000) for connection in connections]
+                for number in range(GROUPS)
+            ]
+            for members in groups:
+                come_together(members)
+            for members in groups:
+                assert {member.heartbeat() for member in members} == {NONE}
+                assert members[0].describe().state == "Stable"
+    finally:
+        over.set()
+        other.join()
+    assert slowest[0] < ANSWER_SECONDS_MAX
+
+
+def come_together(members: list[Member]) -> None:
+    """First one member alone, then all others at once."""
+    first, *others = members
+    for member in members:
+        member.ask_to_join()
+    assert {member.joined().error for member in members} == {MEMBER_ID_REQUIRED}
+    first.ask_to_join()
+    assert first.joined().leads, "nobody is waited for"
+    for member in others:
+        member.ask_to_join()
+    await_rebalance(first)
+    first.ask_to_join()
+    joined = first.joined()
+    assert joined.leads and len(joined.members) == MEMBERS
+    assert {member.joined().error for member in others} == {NONE}
+    for member in others:
+        member.ask_to_sync()
+    first.ask_to_sync({each.member_id: b"by the first" for each in joined.members})
+    assert {member.synced().assignment for member in members} == {b"by the first"}
