@@ -8,6 +8,7 @@ from .classic_member import ClassicMember, protocols_by_name, protocols_size
 from .embedded_protocol import CONSUMER, read_topics
 from .group import Caller
 from .moment import Moment
+from .names import check_names
 from .ready import Ready, Waiter
 from .rebalances import Participant
 
@@ -17,8 +18,6 @@ PENDING_MAX = 10_000
 """Ids that one group gives out to clients which have not come back with them."""
 MEMBERS_BYTES_MAX = 64 << 20
 """What the members of one group may have the coordinator keep for them."""
-TEXT_BYTES_MAX = 32_000
-"""Of each name, so that a member id that begins with it is no longer than 32 767 bytes."""
 _REASON_LENGTH_MAX = 255
 
 
@@ -47,7 +46,15 @@ class ClassicJoining:
     def check(self) -> None:
         """Raises KafkaError when the group cannot take this member."""
         group, request = self._group, self._request
-        self._check_texts()
+        check_names(
+            (
+                request.group_id,
+                request.protocol_type,
+                request.group_instance_id,
+                self._caller.client_id,
+                *self._protocols,
+            )
+        )
         if not group.accepts(request.member_id):
             member = group.members.find(request.member_id)
             if member is not None:
@@ -63,13 +70,6 @@ class ClassicJoining:
             )
         if group.members.bytes_held + protocols_size(self._protocols) > MEMBERS_BYTES_MAX:
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the members of the group have too much metadata")
-
-    def _check_texts(self) -> None:
-        """The record of a group holds no longer ones, whatever newer requests have room for."""
-        request = self._request
-        texts = (request.group_id, request.protocol_type, request.group_instance_id or "", self._caller.client_id)
-        if any(len(text.encode()) > TEXT_BYTES_MAX for text in (*texts, *self._protocols)):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"names of more than {TEXT_BYTES_MAX} bytes cannot be stored")
 
     def join(self, new_id: str) -> None:
         """Call `check` before. `new_id` is what this member is called if it has no id yet."""

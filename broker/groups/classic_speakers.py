@@ -22,12 +22,13 @@ from tailrace.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRes
 from .assignments import NO_PARTITIONS
 from .classic_joining import MEMBER_ID_REQUIRED_FROM
 from .classic_member import protocols_by_name
-from .consumer_checks import check_instance, check_room, check_size, check_texts
+from .consumer_checks import check_instance, check_room, check_size
 from .consumer_group import ConsumerGroup
 from .consumer_member import ClassicProtocols, ConsumerMember, MemberState, Profile
 from .embedded_protocol import CONSUMER, Subscription, partitions_named, read_subscription, write_assignment
 from .group import Caller
 from .moment import Moment
+from .names import check_names
 from .ready import Waiter
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class ClassicSpeakers:
         group = self._find(request.group_id)
         settings = self._coordinator.settings(group.group_id)
         protocols = protocols_by_name(request.protocols)
-        check_texts(request.group_id, request.member_id, request.group_instance_id, *protocols)
+        check_names((request.group_id, request.member_id, request.group_instance_id, *protocols))
         member_id = request.member_id or self._coordinator.new_id()
         check_room(group, member_id, settings)
         if settings.consumer_migration_policy == "disabled":

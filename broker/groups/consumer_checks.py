@@ -6,14 +6,13 @@ from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHea
 from .assignments import Partitions
 from .consumer_group import ConsumerGroup
 from .consumer_member import LEFT_FOR_NOW, ConsumerMember, Profile
+from .names import check_names
 from .settings import GroupSettings
 
 NAMES_MEMBERS_FROM = 1
 """ConsumerGroupHeartbeat: from this version on clients choose their member ids."""
 MEMBERS_BYTES_MAX = 64 << 20
 """What the members of one group may have the coordinator keep for them."""
-TEXT_BYTES_MAX = 32_000
-"""Of what stands in the keys of records, and in the records of classic groups, which hold no longer ones."""
 JOINING = 0
 """The epoch of a member that comes, or comes again with nothing."""
 
@@ -39,17 +38,12 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
             raise _invalid("TopicPartitions must be empty when (re-)joining.")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
             raise _invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
-    check_texts(request.group_id, request.member_id, request.instance_id, request.subscribed_topic_regex)
+    check_names((request.group_id, request.member_id, request.instance_id, request.subscribed_topic_regex))
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
         )
-
-
-def check_texts(*texts: str | None) -> None:
-    if any(text and len(text.encode()) > TEXT_BYTES_MAX for text in texts):
-        raise _invalid(f"names of more than {TEXT_BYTES_MAX} bytes cannot be stored")
 
 
 def check_room(group: ConsumerGroup, member_id: str, settings: GroupSettings) -> None:

@@ -34,6 +34,7 @@ from .classic_group import ClassicGroup
 from .consumer_group import ConsumerGroup
 from .group import Group, GroupKind
 from .moment import Moment
+from .names import check_names
 from .offset_expiry import CONSUMER_PROTOCOL, is_subscribed
 from .offset_fetching import ReplyRoom, fetch_all, fetch_asked
 from .offset_forgetting import OffsetForgetting
@@ -112,6 +113,7 @@ class OffsetRequests:
 
     def commit(self, request: OffsetCommitRequest, api_version: int, waiter: Waiter, moment: Moment) -> None:
         """Replies with an OffsetCommitResponse. What does not exist is refused by itself, whatever the group says."""
+        check_names((request.group_id,))
         by_id = api_version >= TOPICS_BY_ID_FROM
         cluster, ready = self._coordinator.cluster, self._coordinator.ready
         found = [

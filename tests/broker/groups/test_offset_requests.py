@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 from classic_groups import Client, stable_group
-from committing import BY_ID, ask_delete, ask_fetch, commit, delete, fetch
+from committing import BY_ID, ask_commit, ask_delete, ask_fetch, commit, delete, fetch
 from grouping import Asked, GroupWorld
 from hypothesis import given
 from hypothesis import strategies as st
@@ -183,6 +183,14 @@ def test_a_commit_that_is_too_large_for_a_batch_is_refused(world: GroupWorld) ->
     request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("orders", partitions=partitions)])
     asked = world.ask(lambda coordinator, moment, waiter: coordinator.offsets.commit(request, 9, waiter, moment))
     assert {each.error_code for each in asked.reply.topics[0].partitions} == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert not world.log
+
+
+def test_a_group_whose_name_fits_into_no_record_commits_nothing(world: GroupWorld) -> None:
+    asked = ask_commit(world, "g" * 40_000, {("orders", 0): 7})
+    assert asked.error is not None
+    assert asked.error.code == ErrorCode.INVALID_REQUEST
+    assert not world.coordinator.groups
     assert not world.log
 
 
