@@ -250,9 +250,7 @@ class ClassicGroup:
     def prepare(self, cause: str, moment: Moment) -> None:
         """All members have to join again. Not while they do so already."""
         if self.state is ClassicState.COMPLETING:
-            for member in self.members:
-                member.assignment = b""
-                self._refuse_sync(member, classic_answers.rebalancing())
+            self._take_assignments_back(classic_answers.rebalancing(), moment)
         self._not_synced.clear()
         self._sync_deadline = math.inf
         was_empty = self.is_empty
@@ -340,9 +338,7 @@ class ClassicGroup:
             member.assignment = assignments.get(member.member_id, b"")
         if self._bytes_assigned() > ASSIGNED_BYTES_MAX:
             too_large = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "the assignments are too large to be stored")
-            for member in self.members:
-                member.assignment = b""
-                self._refuse_sync(member, too_large)
+            self._take_assignments_back(too_large, moment)
             self.prepare("the leader's assignments were too large to be stored", moment)
             return
         self._enter(ClassicState.STABLE, moment)
@@ -370,6 +366,14 @@ class ClassicGroup:
         waiter, member.syncing = member.syncing, None
         if waiter is not None:
             self._ready.refuse(waiter, error)
+
+    def _take_assignments_back(self, error: KafkaError, moment: Moment) -> None:
+        """Whoever waited for one may have been gone for long: from now on it has to show again that it is there."""
+        for member in self.members:
+            member.assignment = b""
+            if member.syncing is not None:
+                self._refuse_sync(member, error)
+                self._hear(member, moment)
 
     def _on_sync_deadline(self, moment: Moment) -> None:
         self._sync_deadline = math.inf

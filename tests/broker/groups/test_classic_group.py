@@ -13,6 +13,7 @@ from classic_groups import (
     error_of,
     group_of,
     leave,
+    settle,
     stable_group,
     subscription,
 )
@@ -355,6 +356,22 @@ def test_static_members_that_want_no_rebalance_to_take_time_are_waited_for_all_t
     assert world.now < group.deadline <= world.now + 1
     world.pass_time(30)
     assert group.state == "Empty"
+
+
+def test_a_static_member_that_vanished_while_it_waited_for_its_assignment_does_not_stay_for_good(
+    world: GroupWorld,
+) -> None:
+    """Its session was over before that of the leader, and nobody has heard of either since."""
+    members = [Client(world, instance_id=name, session_seconds=seconds) for name, seconds in (("b", 20), ("a", 10))]
+    leader, follower = settle(members)
+    leader.join()
+    follower.join()
+    assert leader.joined_reply.generation_id == follower.joined_reply.generation_id
+    waiting = follower.sync()
+    world.pass_time(25)
+    assert error_of(waiting) == ErrorCode.REBALANCE_IN_PROGRESS
+    world.pass_time(10)
+    assert group_of(world).is_empty
 
 
 def test_an_administrator_removes_a_static_member_by_its_name(world: GroupWorld) -> None:
