@@ -38,7 +38,9 @@ class Row:
         return judged >= goal if self.more_is_better else judged <= goal
 
 
-FAILOVER = "failover"
+FAILOVER, COORDINATOR_FAILOVER = "failover", "coordinator-failover"
+KILLS = (FAILOVER, COORDINATOR_FAILOVER)
+"""These kill a node themselves, one of those whose process ids they are told."""
 # A case that needs records reads those that the case before it has written: the order matters.
 ROWS = (
     Row("produce 1 KiB, 1 MB batches, acks=all", "produce-big", "megabytes_per_second", "MB/s", must=1.2, aim=1.8),
@@ -92,6 +94,10 @@ ROWS = (
         *("3 copies: kill -9 of a leader to the next acknowledgement", FAILOVER, "seconds", "s", False),
         must=0.5,
         aim=0.2,
+        copies=3,
+    ),
+    Row(
+        *("3 copies: kill -9 of a coordinator to the next commit", COORDINATOR_FAILOVER, "seconds", "s", False),
         copies=3,
     ),
 )

@@ -4,6 +4,7 @@ What the client does by itself is in the first of these, as users meet it; the o
 would be the bottleneck, so that they say what the broker costs.
 """
 
+import itertools
 import selectors
 import struct
 import time
@@ -13,8 +14,9 @@ from statistics import median
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer
-from raw import Connection, request, string
+from raw import Connection, connect, request, string
 from raw_groups import (
+    FIND_COORDINATOR,
     HEARTBEAT,
     ILLEGAL_GENERATION,
     NONE,
@@ -82,10 +84,8 @@ def read_with_kafka_python(bootstrap: str, topic: str) -> float:
 # commits
 
 
-def commit_one_by_one(bootstrap: str, topic: str, count: int) -> Measured:
-    """A member that waits for each of its commits."""
-    await_coordinator(bootstrap, new_group())
-    settings = {"bootstrap.servers": bootstrap, "group.id": new_group(), "enable.auto.commit": False}
+def joined_member(bootstrap: str, topic: str, group: str) -> Consumer:
+    settings = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
     consumer = Consumer(settings | {"log_level": 2})
     assigned: list[TopicPartition] = []
     consumer.subscribe([topic], on_assign=lambda _, partitions: assigned.extend(partitions))
@@ -94,6 +94,35 @@ def commit_one_by_one(bootstrap: str, topic: str, count: int) -> Measured:
         consumer.poll(0.1)
         if time.monotonic() > deadline:
             raise SystemExit("the member never got a partition")
+    return consumer
+
+
+def coordinator_failover(
+    bootstrap: str, topic: str, seconds_after_the_end_of: Callable[[int, Callable[[], None]], Measured]
+) -> Measured:
+    """Kills the coordinator, and waits for the answer to the first commit that was made after its end."""
+    group = new_group()
+    member = joined_member(bootstrap, topic, group)
+    offsets = itertools.count()
+
+    def commit_one() -> None:
+        member.commit(offsets=[TopicPartition(topic, 0, next(offsets))], asynchronous=False)
+
+    for _ in range(200):
+        commit_one()
+    with connect(bootstrap) as connection:
+        error, coordinator = struct.unpack_from(">hi", connection.call(FIND_COORDINATOR, 0, string(group)))
+    if error != NONE:
+        raise SystemExit(f"nobody says who coordinates the group: error {error}")
+    measured = seconds_after_the_end_of(coordinator, commit_one)
+    member.close()
+    return measured
+
+
+def commit_one_by_one(bootstrap: str, topic: str, count: int) -> Measured:
+    """A member that waits for each of its commits."""
+    await_coordinator(bootstrap, new_group())
+    consumer = joined_member(bootstrap, topic, new_group())
     for offset in range(100):
         consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     started = time.perf_counter()

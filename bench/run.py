@@ -24,7 +24,7 @@ from typing import TypeVar
 
 import psutil
 from cluster import Broker, Tailrace
-from goals import FAILOVER, ROWS, Of, Row
+from goals import KILLS, ROWS, Of, Row
 from node_cluster import NodeCluster, Watcher
 from peer.apache_kafka import ApacheKafka
 from peer.apache_kafka_cluster import ApacheKafkaCluster
@@ -122,8 +122,8 @@ def measure_clusters(
     for cluster in clusters.values():
         run_cases(cluster.bootstrap, pids(cluster), ["warm-up"], defaultdict(list), COPIES)
     for chain, name in turns(chosen, list(clusters), rounds):
-        if chain == [FAILOVER]:
-            measure_failover(clusters[name], figures[name])
+        if chain[0] in KILLS:
+            measure_failover(clusters[name], chain[0], figures[name])
         else:
             run_cases(clusters[name].bootstrap, pids(clusters[name]), chain, figures[name], COPIES)
 
@@ -167,16 +167,17 @@ def run_cases(bootstrap: str, processes: list[int], chain: list[str], figures: F
         watcher.delete_topic(topic)
 
 
-def measure_failover(cluster: NodeCluster, figures: Figures) -> None:
-    """The client kills the leader itself; nobody starts it again before the client is done."""
+def measure_failover(cluster: NodeCluster, case: str, figures: Figures) -> None:
+    """The client kills the node itself; nobody starts it again before the client is done."""
     watcher = Watcher(cluster.bootstrap)
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     watcher.create_topic(topic, copies=COPIES, configs={"min.insync.replicas": 2})
-    leader = watcher.leader(topic)
-    measured = run_work(cluster.bootstrap, FAILOVER, topic, str(cluster.node_pid(leader)))
-    figures[FAILOVER, "seconds"].append(measured["seconds"])
-    cluster.kill_node(leader)  # it is dead; now its end is noticed
-    cluster.start_node(leader)
+    named_pids = [f"{node}:{cluster.node_pid(node)}" for node in cluster.ids]
+    measured = run_work(cluster.bootstrap, case, topic, *named_pids)
+    figures[case, "seconds"].append(measured["seconds"])
+    killed = int(measured["node"])
+    cluster.kill_node(killed)  # it is dead; now its end is noticed
+    cluster.start_node(killed)
     watcher.wait_until_in_sync(topic)
     watcher.delete_topic(topic)
 

@@ -1,7 +1,7 @@
 """One piece of client work against one broker, in a process of its own; prints what it measured as one line of JSON.
 
     python bench/work.py HOST:PORT CASE TOPIC
-    python bench/work.py HOST:PORT failover TOPIC PID
+    python bench/work.py HOST:PORT failover|coordinator-failover TOPIC NODE:PID…
 
 The clients are librdkafka, the fastest there is, and bare sockets where even that would be the bottleneck. A case
 leaves nothing behind in the process, so the next one starts as this one did.
@@ -25,6 +25,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, To
 from group_work import (
     commit_one_by_one,
     commit_pipelined,
+    coordinator_failover,
     first_record,
     read_with_kafka_python,
     read_with_librdkafka,
@@ -135,7 +136,7 @@ def one_at_a_time(bootstrap: str, topic: str, count: int, acks: str) -> Measured
     return {"p50_ms": percentile(samples, 0.5), "p99_ms": percentile(samples, 0.99)}
 
 
-def failover(bootstrap: str, topic: str, leader_pid: int) -> Measured:
+def failover(bootstrap: str, topic: str) -> Measured:
     """Kills the leader, and waits for the acknowledgement of the first record that was sent after its end."""
     producer = make_producer(bootstrap, linger_ms=0, acks="all")
     (value,) = values(100, 1)
@@ -150,11 +151,17 @@ def failover(bootstrap: str, topic: str, leader_pid: int) -> Measured:
 
     for _ in range(200):
         send_one()
-    os.kill(leader_pid, signal.SIGKILL)
+    leader = producer.list_topics(topic, timeout=10).topics[topic].partitions[0].leader
+    return seconds_after_the_end_of(leader, send_one)
+
+
+def seconds_after_the_end_of(node: int, work: Callable[[], None]) -> Measured:
+    pids = dict(each.split(":") for each in sys.argv[4:])
+    os.kill(int(pids[str(node)]), signal.SIGKILL)
     killed = time.perf_counter()
     time.sleep(0.005)  # it may still be at work on the other core
-    send_one()
-    return {"seconds": time.perf_counter() - killed}
+    work()
+    return {"seconds": time.perf_counter() - killed, "node": float(node)}
 
 
 def end_to_end(bootstrap: str, topic: str, count: int, pause_seconds: float) -> Measured:
@@ -289,7 +296,8 @@ CASES: dict[str, Callable[[str, str], Measured]] = {
     "commit": lambda b, t: commit_one_by_one(b, t, 2000),
     "commit-pipelined": lambda b, t: commit_pipelined(b, t, 10_000, 100),
     "rebalance": lambda b, t: rebalance(b, t, 100, 10),
-    "failover": lambda b, t: failover(b, t, int(sys.argv[4])),
+    "failover": failover,
+    "coordinator-failover": lambda b, t: coordinator_failover(b, t, seconds_after_the_end_of),
     "warm-up": lambda b, t: produce(b, t, KIBIBYTE, 300_000, batch_size=131_072, linger_ms=5, acks="all"),
 }
 
