@@ -4,7 +4,7 @@ Patterns are RE2's, as in Apache Kafka: what a client sends cannot make the coor
 matched against each topic once, however many members and groups subscribe with it; later against new topics alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -59,11 +59,13 @@ class TopicPatterns:
             pattern.matches = (pattern.matches - removed) | _matching(pattern.compiled, added)
 
 
-def fingerprint(topics: Iterable[TopicSpec]) -> int:
-    """64 bits, signed, that are others when there are other topics or partitions.
+def fingerprint(topics: Sequence[TopicSpec]) -> int:
+    """64 bits, signed, that are others when there are other topics or partitions; 0 when there are none.
 
     Stored with a group's epoch, they tell its next coordinator whether anything has changed since.
     """
+    if not topics:
+        return 0
     digest = blake2b(digest_size=8)
     for topic in sorted(topics, key=lambda topic: topic.name):
         digest.update(topic.name.encode() + b"\0" + topic.id.bytes + len(topic.partitions).to_bytes(4, "big"))

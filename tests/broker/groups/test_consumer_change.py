@@ -57,6 +57,16 @@ def test_joining_and_leaving(world: GroupWorld, log: Log) -> None:
     assert log.news() == ["-" + CURRENT, "-" + TARGET, "-" + MEMBER, EPOCH]
 
 
+def test_a_member_without_topics_changes_nothing_for_others(world: GroupWorld, log: Log) -> None:
+    idle = Consumer(world, "idle", ())
+    idle.join()
+    assert log.news() == [MEMBER, EPOCH, TARGET, TARGET_EPOCH, CURRENT]
+    assert group_in(world).epoch == 1
+    Consumer(world, "idle too", ()).join()
+    assert log.news() == [MEMBER, CURRENT]
+    assert group_in(world).epoch == 1
+
+
 def test_targets_that_stay_are_not_written_again(world: GroupWorld, log: Log) -> None:
     members = [Consumer(world, f"m{number}") for number in range(4)]
     for member in members:

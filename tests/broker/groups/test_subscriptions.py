@@ -57,6 +57,7 @@ def test_a_fingerprint_tells_whether_topics_are_the_same(world: GroupWorld) -> N
     assert -(2**63) <= before < 2**63
     assert fingerprint([topics["logs"], topics["orders"]]) == before
     assert fingerprint([topics["orders"]]) != before
+    assert fingerprint([]) == 0
     world.put_topic("orders", 2)
     assert fingerprint([topics["orders"], topics["logs"]]) != before
     world.put_topic("orders", 1)
