@@ -7,7 +7,7 @@ leader; generations that were assigned never fall; and what a coordinator knows 
 from collections import defaultdict
 
 import pytest
-from classic_groups import GROUP, Client, subscription
+from classic_groups import GROUP, SESSION_SECONDS, Client, subscription
 from grouping import CALLER, Asked, GroupWorld
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -64,8 +64,12 @@ class LaggingWorld(GroupWorld):
 
 
 class ClassicGroupMachine(RuleBasedStateMachine):
-    @initialize(first_wait_ms=st.sampled_from([0, 3000]), members_max=st.sampled_from([100, 100, 2]))
-    def begin(self, first_wait_ms: int, members_max: int) -> None:
+    @initialize(
+        first_wait_ms=st.sampled_from([0, 3000]),
+        members_max=st.sampled_from([100, 100, 2]),
+        leader_is_slow=st.booleans(),
+    )
+    def begin(self, first_wait_ms: int, members_max: int, leader_is_slow: bool) -> None:
         self.world = LaggingWorld()
         self.world.use(
             initial_rebalance_delay_ms=first_wait_ms, members_max=members_max, offsets_check_interval_ms=NEVER
@@ -78,8 +82,12 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         self.leaders = 0
         for instance in (None, "i"):
             self.start(instance, 9, PROTOCOLS[0], LONGEST_SECONDS)
-        self.world.pass_time(first_wait_ms / 1000)
+        self.world.pass_time(2 * first_wait_ms / 1000)  # the second one made it wait once more
         self.behave(4, commits=True)
+        if leader_is_slow:
+            self.start(None, 9, PROTOCOLS[0], LONGEST_SECONDS)
+            self.behave(3, commits=True, leaders_assign=False)
+            self.pass_time_while_leaders_show_that_they_are_there(5)
 
     def client(self, number: int) -> Client:
         return self.clients[number % len(self.clients)]
@@ -107,9 +115,9 @@ class ClassicGroupMachine(RuleBasedStateMachine):
         client.join()
 
     @precondition(lambda self: self.clients)
-    @rule(rounds=st.integers(1, 4), commits=st.booleans())
-    def behave(self, rounds: int, commits: bool) -> None:
-        """All do what consumers do: join, sync, join again when they are told to."""
+    @rule(rounds=st.integers(1, 4), commits=st.booleans(), leaders_assign=st.sampled_from([True, True, False]))
+    def behave(self, rounds: int, commits: bool, leaders_assign: bool = True) -> None:
+        """All do what consumers do: join, sync, join again when they are told to. Some leaders take their time."""
         for client in self.clients * rounds:
             joined, synced = client.joined, client.synced
             if joined is None or joined.is_waiting or (synced is not None and synced.is_waiting):
@@ -118,7 +126,8 @@ class ClassicGroupMachine(RuleBasedStateMachine):
                 client.member_id, client.protocols = "", PROTOCOLS[0]
                 client.join()
             elif joined.reply.generation_id != client.generation:
-                self.synchronize(client)
+                if leaders_assign or joined.reply.leader != joined.reply.member_id:
+                    self.synchronize(client)
             elif client.heartbeat() != ErrorCode.NONE or synced is None or synced.error is not None:
                 client.join()
             if commits:
@@ -159,6 +168,17 @@ class ClassicGroupMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.5, 3.0, 6.0, 11.0, LONGEST_SECONDS]))
     def pass_time(self, seconds: float) -> None:
         self.world.pass_time(seconds)
+
+    @precondition(lambda self: self.clients)
+    @rule(times=st.sampled_from([3, 5]))
+    def pass_time_while_leaders_show_that_they_are_there(self, times: int) -> None:
+        for _ in range(times):
+            self.world.pass_time(SESSION_SECONDS / 3)
+            for client in self.clients:
+                reply = client.joined.reply if client.joined is not None else None
+                if reply is not None and reply.leader == reply.member_id:
+                    client.generation, client.member_id = reply.generation_id, reply.member_id
+                    client.heartbeat()
 
     @rule()
     def commit(self) -> None:
@@ -244,6 +264,6 @@ class ClassicGroupMachine(RuleBasedStateMachine):
 
 TestClassicGroups = ClassicGroupMachine.TestCase
 TestClassicGroups.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, report_multiple_bugs=False
+    max_examples=50, stateful_step_count=40, deadline=None, report_multiple_bugs=False
 )
 pytestmark = pytest.mark.timeout(120)
