@@ -14,7 +14,7 @@ from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey
 from tailrace.protocol.keyed_records import keep_last
-from tailrace.protocol.record_batch import BatchHeader, iterate, read_header
+from tailrace.protocol.record_batch import BatchHeader, crc_of, iterate, read_header
 from tailrace.protocol.records import Record, build_batch, open_body
 
 from .group_context import GroupContext, not_coordinator
@@ -65,13 +65,17 @@ class GroupPartition:
         with self._loading:
             try:
                 count = await self._replay()
-            except OSError as error:
+                self.coordinator.on_loaded(self._moment())
+            except AssertionError:
+                raise
+            except Exception as error:
+                # Whoever leads next may find the same: one SPU after the other would stop, with all that it does.
+                is_ours = not isinstance(error, (OSError, KafkaError))
                 self.failure = str(error)
-                self._logger.error("groups_not_loaded", reason=self.failure)
+                self._logger.error("groups_not_loaded", reason=self.failure, exc_info=error if is_ours else None)
                 return
             self.is_loaded = True
             self.loaded_ms = self._context.wall_clock.now_ms()
-            self.coordinator.on_loaded(self._moment())
             seconds = trio.current_time() - began
             if count:  # most partitions have none, and there are many
                 groups = len(self.coordinator.groups)
@@ -106,12 +110,14 @@ class GroupPartition:
             found = log.read(offset, LOAD_BYTES, end, at_least_one=True, passes_empty=True)
             if found is None:
                 break
-            data = memoryview(found.read())
+            data, before = memoryview(found.read()), offset
             for position, header in iterate(data):
                 offset = header.next_offset
                 if not header.is_control:
                     self._keep_last(data[position : position + header.size], header, last)
                     count += header.record_count
+            if offset <= before:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {before} is damaged")
             await trio.lowlevel.checkpoint()
         for number, (key, value) in enumerate(last.items()):
             self._replay_record(key, value)
@@ -121,6 +127,8 @@ class GroupPartition:
 
     def _keep_last(self, batch: memoryview, header: BatchHeader, last: dict[bytes, bytes | None]) -> None:
         try:
+            if crc_of(batch, 0, header.size) != header.crc:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "its bytes are not those that were written")
             keep_last(open_body(batch, header), header.record_count, last)
         except KafkaError as error:
             # One group may lack something; without the others the damage would be larger.
@@ -140,13 +148,14 @@ class GroupPartition:
     def ask(self, waiter: Waiter, call: Call) -> None:
         """The waiter is answered or refused, now or later."""
         try:
-            call(self.coordinator, self._moment())
-        except KafkaError as error:
-            self.coordinator.ready.refuse(waiter, error)
+            try:
+                call(self.coordinator, self._moment())
+            except KafkaError as error:
+                self.coordinator.ready.refuse(waiter, error)
+            self._carry_out()
         except Exception:
             self._restart(self)
             raise
-        self._carry_out()
 
     def on_topic_gone(self, topic: TopicSpec) -> None:
         """There may be much to forget: it begins with the next alarm, or when all is loaded."""
@@ -161,14 +170,14 @@ class GroupPartition:
         self._alarm = None
         try:
             self.coordinator.on_deadline(self._moment())
+            self._carry_out()
         except Exception as error:
             self._restart(self)
             if isinstance(error, AssertionError):
                 raise
             self._logger.error("groups_restarted", exc_info=error)
-            return
-        self._carry_out()
-        self._context.end_turn()
+        else:
+            self._context.end_turn()
 
     # what is done about it
 
@@ -178,10 +187,13 @@ class GroupPartition:
             _confirm(ready)
         for answer in ready.answers_at_once:
             answer.give()
-        if ready.records and not self._append(ready.records):
-            error = not_coordinator()
-            for answer in ready.answers:
-                answer.waiter.refuse(error)
+        try:
+            is_appended = not ready.records or self._append(ready.records)
+        except Exception:
+            _refuse(ready.answers)
+            raise
+        if not is_appended:
+            _refuse(ready.answers)
         elif ready.answers:
             self._answer_when_committed(ready.answers)
         self._set_alarm()
@@ -231,6 +243,12 @@ def _confirm(ready: Ready) -> None:
     ready.answers_at_once = []
     if ready.answers and not ready.records:
         ready.append(BARRIER)
+
+
+def _refuse(answers: Sequence[Answer]) -> None:
+    error = not_coordinator()
+    for answer in answers:
+        answer.waiter.refuse(error)
 
 
 class _Alarm:

@@ -1,21 +1,25 @@
 """One partition of the internal topic: how its log is read, and what its coordinator asks for in its own time."""
 
+import struct
+
 import pytest
 import trio
 from grouping import Asked, Sleeper
-from spus import RunningSpu, World, running_spu
+from spus import RunningSpu, World, led_elsewhere, running_spu
 from trio.testing import wait_all_tasks_blocked
 
 from tailrace.broker.group_partition import GroupPartition
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
-from tailrace.broker.groups.records import GroupRecord
+from tailrace.broker.groups.records import GroupRecord, encode_record
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.control_batches import bridge
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.record_batch import HEADER_SIZE, read_header
 from tailrace.protocol.records import Record, build_batch
+from tailrace.storage import layout
 
 ONE = {"offsets.topic.num.partitions": "1"}
 COMMIT = GroupRecord(OffsetCommitKey("g", "late", 0), OffsetCommitValue(1))
@@ -85,6 +89,61 @@ async def test_a_record_that_cannot_be_read_costs_nobody_else(
         append(partition, spoilt)
         commit(partition, "after", 2)
     assert await replayed(world, monkeypatch) == [("before", 1), ("after", 2)]
+
+
+async def test_records_whose_bytes_are_not_those_that_were_written_are_not_believed(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    async with running_spu(world, ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "before", 1)
+        log = partition.replica.log
+        flipped = build_batch([Record(log.log_end, 0, *encode_record(COMMIT))], base_offset=log.log_end)
+        flipped[flipped.index(b"late")] ^= 1  # the name of the topic
+        append(partition, flipped)
+        commit(partition, "after", 2)
+    assert await replayed(world, monkeypatch) == [("before", 1), ("after", 2)]
+
+
+@pytest.mark.parametrize("position, damage", [(8, b"\x00\x7f"), (8, b"\xff"), (0, b"\xff")])
+async def test_a_log_that_cannot_be_walked_stops_its_groups_alone(
+    autojump_clock: object, position: int, damage: bytes
+) -> None:
+    """Its batch is longer than the log, or shorter than nothing, or stands before it."""
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "topic", 1)
+        replica, spu = partition.replica, running.spu
+        directory = layout.replica_directory(spu.data_directory, replica.topic, replica.spec.topic_id, 0)
+        (name,) = [name for name in spu.files.list(directory) if name.endswith(".log")]
+        spec = replica.spec
+        led_elsewhere(replica)
+        spu.files.open(f"{directory}/{name}").write_at(position, damage)
+        replica.use_spec(spec)
+        for _ in range(100):
+            await trio.lowlevel.checkpoint()
+        assert not spu.groups.is_loading
+        asked = Asked()
+        spu.groups.ask("g", asked, lambda coordinator, moment: None)
+        assert asked.error is not None
+        assert asked.error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_what_cannot_be_written_is_answered_and_the_log_asked_what_there_is(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE) as running:
+        before = await partition_of(running)
+        asked = Asked()
+
+        def call(coordinator: Coordinator, moment: Moment) -> None:
+            coordinator.ready.append(GroupRecord(OffsetCommitKey("g" * 40_000, "topic", 0), OffsetCommitValue(1)))
+            coordinator.ready.answer(asked, "done")
+
+        with pytest.raises(struct.error):
+            before.ask(asked, call)
+        assert asked.error is not None
+        await wait_all_tasks_blocked()
+        assert await partition_of(running) is not before
 
 
 async def test_what_time_brings_is_appended_and_answered(autojump_clock: object) -> None:
