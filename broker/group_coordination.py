@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 class GroupCoordination:
     def __init__(self, replicas: Replicas, context: GroupContext) -> None:
+        self._replicas = replicas
         self._context = context
         self._partitions: dict[int, GroupPartition] = {}
         self._one_loads = trio.Lock()
@@ -50,7 +51,15 @@ class GroupCoordination:
 
     @property
     def is_loading(self) -> bool:
-        return any(not each.is_loaded and each.failure is None for each in self._partitions.values())
+        """Whether there are groups that this SPU is to coordinate, and does not know yet."""
+        return any(not each.is_loaded and each.failure is None for each in self._partitions.values()) or any(
+            replica is not None and replica.is_recovering and replica.offline_reason is None
+            for replica in self._replicas_here()
+        )
+
+    def _replicas_here(self) -> Iterator[Replica | None]:
+        topic = self._context.cluster.topics.get(GROUPS_TOPIC)
+        return (self._replicas.find(GROUPS_TOPIC, spec.partition) for spec in (topic.partitions if topic else ()))
 
     def _coordinating(self, group_id: str) -> "GroupPartition":
         topic = self._context.cluster.topics.get(GROUPS_TOPIC)
@@ -62,6 +71,8 @@ class GroupCoordination:
         if partition.failure is not None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the groups were not loaded: {partition.failure}")
         if not partition.is_loaded:
+            if not self._context.is_sure_to_lead(partition.replica):
+                raise not_coordinator()  # a member that waits for the groups here would go on with what it has
             raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the groups are being loaded")
         return partition
 
@@ -72,6 +83,8 @@ class GroupCoordination:
         number = replica.partition
         here = self._partitions.get(number)
         if here is not None:
+            if here.replica is not replica and not replica.leads_recovered:
+                return  # of a topic that was deleted, and created again since
             if here.replica is replica and here.epoch == replica.spec.epoch and replica.leads_recovered:
                 return
             del self._partitions[number]

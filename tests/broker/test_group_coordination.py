@@ -195,6 +195,41 @@ async def test_without_a_lease_nothing_is_told_before_the_followers_agree(
         assert records(spu) == 1
 
 
+async def test_without_a_lease_nobody_is_told_to_wait_for_the_groups(autojump_clock: object) -> None:
+    """Members that are told so go on with what they have, and others may have it by now."""
+    async with cluster_of(1, 2) as cluster:
+        spu = await coordinator_of(cluster)
+        await cluster.kill_sc()
+        await trio.sleep(5)
+        (partition,) = [each for each in spu.groups.loaded() if each.replica is replica_of(spu)]
+        spu.groups.restart(partition)
+        loading = ask(spu, tell)
+        assert loading.error is not None
+        assert loading.error.code == NOT_HERE
+
+
+async def test_groups_that_the_leader_before_left_are_still_to_be_known(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        replica.begin_leading()
+        assert running.spu.groups.is_loading
+        replica.go_offline("no disk")
+        assert not running.spu.groups.is_loading
+
+
+async def test_a_topic_that_has_gone_takes_nothing_from_the_one_that_has_its_name(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        gone = replica_of(running.spu)
+        await running.delete(running.spu.cluster.topics[GROUPS_TOPIC])
+        assert ask(running.spu, tell).error is not None
+        await find(running)
+        gone.go_offline("its last sync has failed")
+        assert replica_of(running.spu) is not gone
+        assert ask(running.spu, tell).reply == "told"
+
+
 async def test_after_a_mistake_of_ours_the_log_is_asked_what_there_is(autojump_clock: object) -> None:
     async with running_spu(broker=FEW) as running:
         await find(running)
