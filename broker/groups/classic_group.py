@@ -443,8 +443,7 @@ class ClassicGroup:
             if self.state in (ClassicState.STABLE, ClassicState.COMPLETING):
                 self.prepare(f"{member.name} was not heard of for {limit:g} s, its session timeout", moment)
                 return
-        if self.state is ClassicState.PREPARING and self._all_came:
-            self._complete_joining(moment)
+        self.complete_if_all_came(moment)
 
     def _remove(self, member: ClassicMember, why: str, moment: Moment) -> None:
         waiter = self.members.take_join(member)

@@ -224,6 +224,18 @@ def test_a_new_group_does_not_wait_beyond_the_rebalance_timeout(world: GroupWorl
     assert first.joined_reply.generation_id == 1
 
 
+def test_a_new_group_waits_its_time_although_a_client_that_was_given_an_id_has_gone(world: GroupWorld) -> None:
+    world.use(initial_rebalance_delay_ms=15_000)
+    first = Client(world)
+    Client(world).ask_to_join()
+    first.join()
+    world.pass_time(SESSION_SECONDS)
+    assert not group_of(world).pending
+    assert first.joined is not None and first.joined.is_waiting
+    world.pass_time(5)
+    assert first.joined_reply.generation_id == 1
+
+
 def test_a_group_that_was_empty_waits_again(world: GroupWorld) -> None:
     (first,) = stable_group(world, 1)
     first.leave()
