@@ -43,7 +43,8 @@ class ClassicMember:
 
     @property
     def bytes_held(self) -> int:
-        return protocols_size(self.protocols)
+        names = (self.member_id, self.instance_id or "", self.participant.client_id)
+        return sum(map(len, names)) + protocols_size(self.protocols)
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """Empty for a protocol that the member does not know."""

@@ -68,9 +68,10 @@ class Profile:
 
     @property
     def bytes_held(self) -> int:
-        names = sum(len(name) + _NAME_OVERHEAD for name in self.topic_names)
+        topics = sum(len(name) + _NAME_OVERHEAD for name in self.topic_names)
+        names = (self.client_id, self.instance_id or "", self.rack_id or "", self.topic_pattern)
         protocols = self.classic.protocols if self.classic else ()
-        return _PROFILE_OVERHEAD + names + len(self.topic_pattern) + sum(len(each[1]) for each in protocols)
+        return _PROFILE_OVERHEAD + topics + sum(map(len, names)) + sum(len(each[1]) for each in protocols)
 
     def subscribes_as(self, other: "Profile") -> bool:
         return self.topic_names == other.topic_names and self.topic_pattern == other.topic_pattern

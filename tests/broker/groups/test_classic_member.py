@@ -31,6 +31,11 @@ def test_each_protocol_counts_even_when_it_is_empty() -> None:
     assert protocols_size({"a": bytes(1000)}) > 1000
 
 
+def test_names_are_held_as_well_as_protocols() -> None:
+    named = ClassicMember(Participant("m" * 100, "i" * 200, "c" * 300, "/h"), 60_000, 10_000, {})
+    assert named.bytes_held == 600
+
+
 def test_waiters_are_taken_once() -> None:
     one = member(range=b"1")
     one.joining, one.syncing = Asked(), Asked()

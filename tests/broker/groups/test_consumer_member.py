@@ -34,6 +34,9 @@ def test_what_is_kept_of_a_member_is_counted() -> None:
     assert large.bytes_held - small.bytes_held == 999
     old = Profile(classic=ClassicProtocols(10_000, (("range", bytes(5_000)),)))
     assert old.bytes_held - Profile().bytes_held == 5_000
+    assert (
+        Profile("c" * 100, "", "i" * 200, "r" * 300, topic_pattern="p" * 400).bytes_held == 1_000 + Profile().bytes_held
+    )
 
 
 def test_a_member_is_reconciled_when_it_has_an_epoch_and_nothing_to_wait_for() -> None:
