@@ -63,12 +63,14 @@ def cases(draw: st.DrawFn, *, uneven: bool) -> Case:
         for partition in range(partition_counts.get(topic_id, 0) + 1)
     ]
     owners = draw(st.lists(st.sampled_from([None, *members]), min_size=len(places), max_size=len(places)))
+    holders = draw(st.lists(st.sampled_from([None, *members]), min_size=len(places), max_size=len(places)))
     subscribers = [
         Subscriber(
             member_id,
             draw(some_topics) if uneven else of_everybody,
             frozenset(partition for partition, owner in zip(places, owners, strict=True) if owner == member_id),
             draw(st.sampled_from([None, f"instance-{member_id}"])),
+            frozenset(partition for partition, holder in zip(places, holders, strict=True) if holder == member_id),
         )
         for member_id in members
     ]

@@ -21,6 +21,8 @@ class Subscriber(NamedTuple):
     assigned: Partitions = NO_PARTITIONS
     """What the assignment before this one gave it."""
     instance_id: str | None = None
+    held: Partitions = NO_PARTITIONS
+    """What it has by now, or has not given up yet, whatever it was to have."""
 
 
 Assignor = Callable[[Sequence[Subscriber], Mapping[TopicId, int]], dict[str, Partitions]]

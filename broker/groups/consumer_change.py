@@ -140,9 +140,14 @@ class ConsumerChange:
             subscription = member.profile.topic_names, member.profile.topic_pattern
             if subscription not in topic_ids:
                 topic_ids[subscription] = self._topic_ids(member.profile)
-            target = group.targets.get(member.member_id, NO_PARTITIONS)
             subscribers.append(
-                Subscriber(member.member_id, topic_ids[subscription], target, member.profile.instance_id)
+                Subscriber(
+                    member.member_id,
+                    topic_ids[subscription],
+                    group.targets.get(member.member_id, NO_PARTITIONS),
+                    member.profile.instance_id,
+                    frozenset((*member.current.assigned, *member.current.revoking)),
+                )
             )
         counts = {topic.id: len(topic.partitions) for topic in self._topics(group.subscribed_topics())}
         assignor = ASSIGNORS[group.most_wished_assignor(self.settings.consumer_assignors)]

@@ -39,7 +39,7 @@ def assign_uniformly(
         if (place := TopicPartition(topic_id, partition)) not in assigned
     ]
     if len(different_topics) <= 1:
-        _even_out(shares, unassigned)
+        _even_out(shares, unassigned, in_order)
         return {member_id: frozenset(share) for member_id, share in shares.items()}
     uneven = _UnevenShares(in_order, shares)
     uneven.give_out(unassigned)
@@ -56,23 +56,43 @@ def _kept(subscriber: Subscriber, partition_counts: Mapping[TopicId, int]) -> li
     )
 
 
-def _even_out(shares: dict[str, list[TopicPartition]], free: list[TopicPartition]) -> None:
+def _even_out(
+    shares: dict[str, list[TopicPartition]], free: list[TopicPartition], subscribers: Sequence[Subscriber]
+) -> None:
     """Anybody may have any partition: whoever has most keeps the shares that are larger by one."""
     if not shares:
         return
     quota, larger = divmod(sum(map(len, shares.values())) + len(free), len(shares))
-    with_room: deque[tuple[list[TopicPartition], int]] = deque()
-    for index, share in enumerate(sorted(shares.values(), key=len, reverse=True)):
-        size = quota + (index < larger)
-        free += share[size:]
-        del share[size:]
-        if len(share) < size:
-            with_room.append((share, size))
+    sizes = {}
+    for index, member_id in enumerate(sorted(shares, key=lambda member_id: -len(shares[member_id]))):
+        size = sizes[member_id] = quota + (index < larger)
+        free += shares[member_id][size:]
+        del shares[member_id][size:]
+    free = _left_where_they_are(shares, sizes, free, subscribers)
+    with_room = deque(member_id for member_id in shares if len(shares[member_id]) < sizes[member_id])
     for partition in free:  # one for each in turn, so that the partitions of a topic are spread
-        share, size = with_room.popleft()
-        share.append(partition)
-        if len(share) < size:
-            with_room.append((share, size))
+        member_id = with_room.popleft()
+        shares[member_id].append(partition)
+        if len(shares[member_id]) < sizes[member_id]:
+            with_room.append(member_id)
+
+
+def _left_where_they_are(
+    shares: dict[str, list[TopicPartition]],
+    sizes: Mapping[str, int],
+    free: Iterable[TopicPartition],
+    subscribers: Iterable[Subscriber],
+) -> list[TopicPartition]:
+    """Who was to give a partition to somebody that has gone need not. Returns the others."""
+    holders = {partition: subscriber.member_id for subscriber in subscribers for partition in subscriber.held}
+    others = []
+    for partition in free:
+        holder = holders.get(partition)
+        if holder is not None and len(shares[holder]) < sizes[holder]:
+            shares[holder].append(partition)
+        else:
+            others.append(partition)
+    return others
 
 
 class _UnevenShares:

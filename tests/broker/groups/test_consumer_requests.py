@@ -79,6 +79,23 @@ def test_what_a_member_leaves_goes_to_the_others(world: GroupWorld, consumer: An
     assert not group_in(world).owners
 
 
+def test_a_member_that_comes_and_goes_moves_nothing(world: GroupWorld, consumer: Any) -> None:
+    m, n, passer_by = consumer("m"), consumer("n"), consumer("passer-by")
+    n.join()
+    m.join()
+    world.pass_time(1.0)
+    settle([m, n])
+    had = m.owned, n.owned
+    world.pass_time(1.0)
+    passer_by.join()
+    assert describe(world).group_epoch == group_in(world).target_epoch == 4
+    passer_by.leave()
+    world.pass_time(1.0)
+    for each in (m, n):
+        assert each.beat().assignment is None
+    assert (m.owned, n.owned) == had
+
+
 def test_a_member_that_is_not_heard_of_is_removed(world: GroupWorld, consumer: Any) -> None:
     m, n = consumer("m"), consumer("n")
     m.join()

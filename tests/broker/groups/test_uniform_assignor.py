@@ -29,6 +29,21 @@ def test_what_a_member_left_behind_goes_to_those_who_have_least() -> None:
     assert assign_uniformly(members, counts(a=4))["n"] == partitions("a2", "a3")
 
 
+def test_what_was_to_move_to_a_member_that_has_gone_stays() -> None:
+    held = partitions("a0", "a1", "a2"), partitions("a3", "a4", "a5")
+    members = [
+        subscriber("m", "a", partitions("a0", "a1"))._replace(held=held[0]),
+        subscriber("n", "a", partitions("a3", "a4"))._replace(held=held[1]),
+    ]
+    assert assign_uniformly(members, counts(a=6)) == {"m": held[0], "n": held[1]}
+
+
+def test_what_a_member_has_counts_less_than_equal_shares() -> None:
+    members = [subscriber("m", "a", partitions("a0", "a1"))._replace(held=partitions("a0", "a1", "a2", "a3"))]
+    members.append(subscriber("n", "a"))
+    assert assign_uniformly(members, counts(a=4)) == {"m": partitions("a0", "a1"), "n": partitions("a2", "a3")}
+
+
 def test_who_subscribes_to_more_leaves_the_others_what_only_they_may_have() -> None:
     members = [subscriber("m", "ab"), subscriber("n", "a")]
     shares = assign_uniformly(members, counts(a=2, b=2))
