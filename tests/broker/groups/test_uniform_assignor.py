@@ -30,7 +30,7 @@ def test_what_a_member_left_behind_goes_to_those_who_have_least() -> None:
 
 
 def test_what_was_to_move_to_a_member_that_has_gone_stays() -> None:
-    held = partitions("a0", "a1", "a2"), partitions("a3", "a4", "a5")
+    held = partitions("a0", "a1", "a5"), partitions("a2", "a3", "a4")
     members = [
         subscriber("m", "a", partitions("a0", "a1"))._replace(held=held[0]),
         subscriber("n", "a", partitions("a3", "a4"))._replace(held=held[1]),
