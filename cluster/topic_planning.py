@@ -70,6 +70,11 @@ def plan_partitions(more: MorePartitions, topic: TopicSpec, spus: Sequence[SpuId
             ErrorCode.INVALID_PARTITIONS,
             f"{topic.name} has {existing} partitions; {more.count} would not be more, and partitions cannot be removed",
         )
+    if topic.internal:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{topic.name} keeps its {existing} partitions: what is stored in them would be looked for in others",
+        )
     check_added(added)
     if more.replica_map is None:
         replication_factor = len(topic.partitions[0].replicas)

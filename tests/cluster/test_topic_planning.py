@@ -122,6 +122,13 @@ def test_added_partitions_may_be_placed_by_hand() -> None:
     assert grown.partitions[2].replicas == (3, 2)
 
 
+def test_internal_topics_keep_the_partitions_that_groups_are_spread_over() -> None:
+    topic = plan(NewTopic("__consumer_offsets", 50, 1))
+    with pytest.raises(KafkaError) as refused:
+        plan_partitions(MorePartitions(topic.name, 51), topic, SPUS)
+    assert refused.value.code == ErrorCode.INVALID_PARTITIONS
+
+
 @pytest.mark.parametrize(
     ("count", "replica_map", "code"),
     [
