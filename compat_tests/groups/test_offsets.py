@@ -166,10 +166,11 @@ def test_a_broker_that_comes_back_knows_groups_and_offsets(
     topic = topic_creator(broker.bootstrap, request.node.name)(PARTITIONS)
     fill = make_filler(broker.bootstrap)
     values = fill(topic, 20, PARTITIONS)
-    member = start_member(flavour, topic, bootstrap=broker.bootstrap)
+    member = start_member(flavour, topic, bootstrap=broker.bootstrap, session_ms=60_000)
     member.wait_for_values(values)
     all_of_it = {(topic, partition): 20 for partition in range(PARTITIONS)}
     wait_until(lambda: member.committed == all_of_it, PATIENCE_SECONDS, "all is committed")
+    before = len(member.changes)
     if is_killed:
         broker.kill()
     else:
@@ -178,8 +179,9 @@ def test_a_broker_that_comes_back_knows_groups_and_offsets(
     more = fill(topic, 20, PARTITIONS)
     member.wait_for_values(more)
     assert len(member.values) == len(values | more), "some was read again"
+    assert len(member.changes) == before, "the group had to form again"
     wait_until(lambda: member.committed == dict.fromkeys(all_of_it, 40), PATIENCE_SECONDS, "all of it is committed")
-    member.kill()
+    member.leave()
     rest = fill(topic, 5, PARTITIONS)
     heir = start_member(flavour, topic, bootstrap=broker.bootstrap)
     heir.wait_for_values(rest)
