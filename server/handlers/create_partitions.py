@@ -1,7 +1,7 @@
 """CreatePartitions, versions 0–3: the given topics get as many partitions as the request says, in all.
 
 - Every topic of the request is answered; one that it names twice is refused.
-- Topics of the broker's own get none: INVALID_PARTITIONS. Kafka adds them, and looks for groups in others after a start.
+- Topics of the broker's own get none: INVALID_PARTITIONS. Kafka adds them, and looks for groups there after a start.
 - One request may add 10 000 partitions; more is POLICY_VIOLATION, where Kafka reports an unknown error.
 - What the SPUs have not taken up within the timeout is REQUEST_TIMED_OUT; it is created all the same.
 """
