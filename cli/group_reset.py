@@ -34,8 +34,12 @@ from .sc_commands import UsageError, show_documents, text_of_file
 from .server_connection import Answer, RefusedError, unless_refused
 
 
+_FIRST_MS = 0
+"""No record is older; what is smaller means something else to a leader than a time."""
+
+
 def options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("group", metavar="GROUP")
+    parser.add_argument("group", metavar="GROUP", type=_group)
     parser.add_argument(
         "--topic",
         metavar="TOPIC[:P,P]",
@@ -68,7 +72,7 @@ def resetting(wall_clock: WallClock) -> GroupAsk:
     async def reset(client: GroupClient, arguments: argparse.Namespace) -> None:
         wanted = _read(arguments, wall_clock.now_ms())
         group_id: str = arguments.group
-        group = await _group(client, group_id)
+        group = await _described(client, group_id)
         committed = unless_refused((await client.committed([group_id]))[group_id])
         moves = await _moves(client, wanted, await _chosen(client, wanted, committed), committed)
         in_the_way = _in_the_way(group)
@@ -111,9 +115,9 @@ def _read(arguments: argparse.Namespace, now_ms: int) -> _Wanted:
     if not topics and not all_topics:
         raise UsageError("it takes --topic, --all-topics or --from-file")
     if arguments.to_datetime is not None:
-        return _Wanted(topics, all_topics, None, arguments.to_datetime)
+        return _Wanted(topics, all_topics, None, max(arguments.to_datetime, _FIRST_MS))
     if arguments.by_duration is not None:
-        return _Wanted(topics, all_topics, None, now_ms - arguments.by_duration)
+        return _Wanted(topics, all_topics, None, max(now_ms - arguments.by_duration, _FIRST_MS))
     if arguments.to_offset is not None:
         return _Wanted(topics, all_topics, to_offset(arguments.to_offset))
     if arguments.shift_by is not None:
@@ -123,7 +127,7 @@ def _read(arguments: argparse.Namespace, now_ms: int) -> _Wanted:
     return _Wanted(topics, all_topics, to_latest if arguments.to_latest else to_current)
 
 
-async def _group(client: GroupClient, group_id: str) -> Group | None:
+async def _described(client: GroupClient, group_id: str) -> Group | None:
     """None when there is none: then it comes to be with what is committed."""
     answer = (await client.describe([group_id]))[group_id]
     return None if is_not_found(answer) else unless_refused(answer)
@@ -170,6 +174,13 @@ def _said_of(partition: Partition, answer: Answer | RefusedError) -> Answer:
 
 
 # types of flags
+
+
+def _group(text: str) -> str:
+    """A variable of a script that was never set is no wish for a group without a name."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name is empty")
+    return text
 
 
 def _moment(text: str) -> int:

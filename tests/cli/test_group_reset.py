@@ -56,6 +56,8 @@ async def test_a_reset_is_shown_first_and_done_when_asked_for(autojump_clock: ob
         (["--to-datetime", "2030-01-01"], 10),
         (["--by-duration", "995ms"], 5),
         (["--by-duration", "PT0.995S"], 5),
+        (["--to-datetime", "1969-12-31T23:59:59.999Z"], 2),
+        (["--by-duration", "999999999999999d"], 2),
     ],
 )
 async def test_where_it_may_go_on(where: list[str], after: int, autojump_clock: object, capsys: Capture) -> None:
@@ -170,3 +172,10 @@ def test_what_cannot_be_meant(words: list[str], why: str, capsys: Capture) -> No
         main(["group", "reset-offsets", "billing", "--topic", "orders", *words])
     assert ended.value.code == 2
     assert why in capsys.readouterr().err
+
+
+def test_a_group_without_a_name_is_a_mistake_in_a_script(capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["group", "reset-offsets", "", "--topic", "orders", "--to-latest", "--execute"])
+    assert ended.value.code == 2
+    assert "GROUP: the name is empty" in capsys.readouterr().err
