@@ -33,7 +33,6 @@ from .printing import plain
 from .sc_commands import UsageError, show_documents, text_of_file
 from .server_connection import Answer, RefusedError, unless_refused
 
-
 _FIRST_MS = 0
 """No record is older; what is smaller means something else to a leader than a time."""
 
