@@ -20,6 +20,10 @@ from .ready import Ready, Waiter
 from .records import GroupRecord
 from .settings import GroupSettings
 
+_STALE_MIN = 64
+
+_Alarm = tuple[float, int, Group]
+
 
 class Coordinator:
     def __init__(self, settings: Callable[[str], GroupSettings], cluster: Cluster, new_id: Callable[[], str]) -> None:
@@ -33,7 +37,7 @@ class Coordinator:
         self.classic = ClassicRequests(self)
         self.consumer = ConsumerRequests(self)
         self.offsets = OffsetRequests(self)
-        self._alarms: list[tuple[float, int, Group]] = []
+        self._alarms: list[_Alarm] = []
         self._sequence = count()
         self._alarm_of: dict[str, float] = {}
 
@@ -71,14 +75,18 @@ class Coordinator:
         if deadline < self._alarm_of.get(group.group_id, math.inf):
             self._alarm_of[group.group_id] = deadline
             heapq.heappush(self._alarms, (deadline, next(self._sequence), group))
+            if len(self._alarms) > 2 * len(self._alarm_of) + _STALE_MIN:
+                # Groups that come and go would be held for as long as their members' sessions could have lasted.
+                self._alarms = [alarm for alarm in self._alarms if self._counts(alarm)]
+                heapq.heapify(self._alarms)
 
     def on_deadline(self, moment: Moment) -> None:
         alarms = self._alarms
         due = []
         while alarms and alarms[0][0] <= moment.now:
-            deadline, _, group = heapq.heappop(alarms)
-            # Otherwise an earlier one was set since, or another object took the group's place.
-            if self._alarm_of.get(group.group_id) == deadline and self.groups.get(group.group_id) is group:
+            alarm = heapq.heappop(alarms)
+            if self._counts(alarm):
+                group = alarm[2]
                 del self._alarm_of[group.group_id]
                 due.append(group)
         for group in due:
@@ -88,6 +96,11 @@ class Coordinator:
                 self.touched(group)
         if self.offsets.forgetting.deadline <= moment.now:
             self.offsets.forgetting.on_deadline(moment)
+
+    def _counts(self, alarm: _Alarm) -> bool:
+        """Otherwise an earlier one was set since, or another object took the group's place."""
+        deadline, _, group = alarm
+        return self._alarm_of.get(group.group_id) == deadline and self.groups.get(group.group_id) is group
 
     def on_group_replaced(self, group: Group) -> None:
         """Another object, perhaps of the other kind, takes the place of the group with this id."""

@@ -49,6 +49,16 @@ def test_a_deadline_that_came_earlier_counts(world: GroupWorld) -> None:
     assert group.woken == [105, 160]
 
 
+def test_groups_that_have_gone_are_not_held_until_their_time_would_have_come(world: GroupWorld) -> None:
+    put(world, last := Sleeper("last", 110))
+    for number in range(1_000):
+        put(world, gone := Sleeper(f"gone-{number}", 1_900))
+        world.coordinator.on_group_gone(gone)
+    assert len(world.coordinator._alarms) < 100
+    world.pass_time(2_000)
+    assert last.woken == [110]
+
+
 def test_a_deadline_that_moved_on_is_looked_at_and_waited_for(world: GroupWorld) -> None:
     group = Sleeper("a", 110)
     put(world, group)
