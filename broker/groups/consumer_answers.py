@@ -49,6 +49,7 @@ def _interval_ms(group: ConsumerGroup, settings: GroupSettings, moment: Moment) 
     interval_ms = settings.consumer_heartbeat_interval_ms
     since_ms = moment.now_ms - group.target_made_ms
     # Members mostly come and go together, so another assignment is likely as soon as there may be one.
-    if group.unreconciled or group.epoch > group.target_epoch or since_ms < settings.consumer_assignment_interval_ms:
+    was_assigned_lately = 0 <= since_ms < settings.consumer_assignment_interval_ms
+    if group.unreconciled or group.epoch > group.target_epoch or was_assigned_lately:
         return min(max(SOON_MS_MIN, SOON_MS_PER_MEMBER * len(group.members)), interval_ms)
     return interval_ms

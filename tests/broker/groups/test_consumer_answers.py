@@ -44,6 +44,13 @@ def test_members_of_a_group_that_has_not_settled_are_to_come_soon(world: GroupWo
     assert (m.beat().heartbeat_interval_ms, n.beat().heartbeat_interval_ms) == (5_000, 5_000)
 
 
+def test_a_clock_that_was_put_back_does_not_make_members_come_soon_until_it_is_there_again(world: GroupWorld) -> None:
+    m = Consumer(world, "m")
+    m.join()
+    world.now_ms -= 3_600_000
+    assert m.beat().heartbeat_interval_ms == 5_000
+
+
 def test_many_members_are_to_come_less_soon(world: GroupWorld) -> None:
     members = [Consumer(world, f"m{number}") for number in range(40)]
     for member in members:
