@@ -71,7 +71,7 @@ class ClassicMember:
         newest = self._group.generations.generation
         if not self.is_member or self.reading is None:
             return f"{self._name} is no member: {self.client.client.last_reason}"
-        if self.client.term != newest:
+        if self.client.term != newest and not self._group.is_mixed:
             return f"{self._name} is in generation {self.client.term}, not {newest}"
         return None
 
@@ -163,7 +163,8 @@ class ClassicMember:
             return
         self.client.check(response.error_code)
         self.client.member_id = response.member_id
-        self._group.generations.on_joined(self.key, response.generation_id, began)
+        if not self._group.is_mixed:
+            self._group.generations.on_joined(self.key, response.generation_id, began)
         if self._stalls and self._chance.random() < 0.1:
             await trio.sleep(timeouts.session_seconds * self._chance.uniform(0.2, 2))
         await self._sync(connected, response)
@@ -191,9 +192,19 @@ class ClassicMember:
         self.client.check(response.error_code)
         partitions = _partitions_of(response.assignment)
         now = trio.current_time()
-        self._group.generations.on_assigned(self.key, joined.generation_id, partitions, began, now)
+        if self._group.is_mixed:
+            self._tell_owners(joined.generation_id, partitions, now)
+        else:
+            self._group.generations.on_assigned(self.key, joined.generation_id, partitions, began, now)
         self.client.term = joined.generation_id
         self._assigned = partitions
+
+    def _tell_owners(self, generation: int, partitions: frozenset[int], now: float) -> None:
+        """Nobody of the other protocol has what it was given. What itself holds it may have lost at any time."""
+        ownership = self._group.ownership
+        ownership.on_told(self.client.member_id, generation)
+        ownership.on_given(self.client.member_id, sorted(partitions), now)
+        ownership.on_given_up(self.client.member_id, partitions)
 
     def _plan(self, joined: JoinGroupResponse) -> list[SyncGroupRequestAssignment]:
         """Shares of one size, and other ones each time."""

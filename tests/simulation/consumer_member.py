@@ -28,7 +28,8 @@ HEARTBEAT_VERSION = 1
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 LEAVING_FOR_A_WHILE_EPOCH = -2
-GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH})
+GONE = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
+"""The last one where the group has only members of the classic protocol now."""
 
 
 class ConsumerMember:

@@ -138,6 +138,6 @@ class GroupClient:
     def check(self, code: int) -> None:
         if code in ELSEWHERE:
             raise RetryError(ErrorCode(code).name)
-        if code in REFUSALS:
+        if code in REFUSALS or (code == ErrorCode.GROUP_ID_NOT_FOUND and self.group.is_mixed):
             raise RefusedError(ErrorCode(code))
         assert code == ErrorCode.NONE, f"{self.client.name} does not expect {ErrorCode(code).name}"

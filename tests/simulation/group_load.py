@@ -6,6 +6,7 @@ from math import inf
 import trio
 
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest
 
@@ -21,7 +22,8 @@ from .patient_client import RetryError
 from .simulated_group import ONLOOKER, Group, Timeouts
 from .world import World
 
-KINDS = {"classic": ClassicMember, "consumer": ConsumerMember}
+KINDS = {"classic": (ClassicMember,), "consumer": (ConsumerMember,), "mixed": (ClassicMember, ConsumerMember)}
+MIXED = "mixed"
 LONE = "lone"
 """A group without members."""
 DESCRIBE_GROUPS_VERSION = 5
@@ -85,14 +87,18 @@ class GroupLoad:
 
     def _new_group(self, group_id: str) -> Group:
         key = group_id.rpartition("-")[0] if group_id.count("-") > 1 else group_id
-        group = Group(group_id, self._topic, self._partitions, self._timeouts, self._moments)
+        is_mixed = group_id.startswith(MIXED)
+        group = Group(group_id, self._topic, self._partitions, self._timeouts, self._moments, is_mixed)
         self._groups[group_id] = self._newest[key] = group
         return group
 
     # members
 
     async def _occupy(self, group_id: str, kind: str, place: int) -> None:
-        """One after the other, until none follows; of a static member's instance sometimes two at a time."""
+        """One after the other, until none follows; of a static member's instance sometimes two at a time.
+
+        Not where one may be of the classic protocol, and take the place of the other, who has not given up anything.
+        """
         chance = random_of(self._world.seed, group_id, place)
         instance_id = f"{group_id}-instance-{place}" if chance.random() < 0.3 else None
         stays = chance.random() < 0.4
@@ -100,13 +106,13 @@ class GroupLoad:
             for number in range(1000):
                 lives = inf if stays else chance.uniform(0.5, 5)
                 name = f"{group_id}-{place}-{number}"
-                member = KINDS[kind](
+                member = chance.choice(KINDS[kind])(
                     self._world, name, self._groups[group_id], chance, instance_id=instance_id, lives=lives
                 )
                 self._members[group_id][place] = member
                 if self._is_settling.is_set():
                     member.stay()
-                if instance_id is not None and lives < inf and chance.random() < 0.3:
+                if instance_id is not None and lives < inf and kind != MIXED and chance.random() < 0.3:
                     nursery.start_soon(member.run)
                     await self._pause(lives * chance.random())
                     if self._is_settling.is_set() and not member.has_ended:
@@ -197,14 +203,17 @@ class GroupLoad:
             raise RetryError(f"{client.group.group_id} is {state} and has {count} members")
 
     async def _described(self, client: GroupClient, connected: WireClient) -> tuple[str, int]:
+        """As the protocol tells that the group has now; of a mixed one nobody knows which."""
         group_ids = [client.group.group_id]
-        if client.group.group_id.startswith("classic"):
-            request: object = DescribeGroupsRequest(group_ids)
-            api, version = ApiKey.DESCRIBE_GROUPS, DESCRIBE_GROUPS_VERSION
-        else:
-            request = ConsumerGroupDescribeRequest(group_ids)
+        if not client.group.group_id.startswith("classic"):
+            request: object = ConsumerGroupDescribeRequest(group_ids)
             api, version = ApiKey.CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_DESCRIBE_VERSION
-        (group,) = (await client.ask(connected, api, version, request)).groups
+            (group,) = (await client.ask(connected, api, version, request)).groups
+            if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND or not client.group.is_mixed:
+                client.check(group.error_code)
+                return group.group_state, len(group.members)
+        request = DescribeGroupsRequest(group_ids)
+        (group,) = (await client.ask(connected, ApiKey.DESCRIBE_GROUPS, DESCRIBE_GROUPS_VERSION, request)).groups
         client.check(group.error_code)
         return group.group_state, len(group.members)
 

@@ -22,7 +22,7 @@ class _Holder:
 
 class OwnershipHistory:
     def __init__(self, group: str, offsets: Sequence[OffsetHistory]) -> None:
-        """The offsets, by partition, are told who has it now."""
+        """The offsets, by partition, are told who has it now; none of them, if epochs of the group can fall."""
         self._group = group
         self._offsets = offsets
         self._holders: dict[str, _Holder] = {}
@@ -50,7 +50,8 @@ class OwnershipHistory:
             holder.partitions.add(partition)
             if self._last.get(partition, member) != member:
                 self.handovers += 1
-                self._offsets[partition].on_term(holder.epoch, at)
+                if self._offsets:
+                    self._offsets[partition].on_term(holder.epoch, at)
             self._last[partition] = member
 
     def on_sure_until(self, member: str, until: float) -> None:

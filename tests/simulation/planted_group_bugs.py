@@ -55,12 +55,13 @@ def goes_on_with_what_it_knew(patch: pytest.MonkeyPatch) -> None:
 
 
 def takes_no_notice_of_tombstones(patch: pytest.MonkeyPatch) -> None:
-    def replay(self: Coordinator, record: Any) -> None:
-        if record.value is not None:
-            original(self, record)
+    def keep_last(body: Any, count: int, last: dict[bytes, bytes | None]) -> None:
+        before = dict(last)
+        original(body, count, last)
+        last.update((key, before.get(key)) for key, value in last.items() if value is None)
 
-    original = Coordinator.replay
-    patch.setattr(Coordinator, "replay", replay)
+    original = group_partition.keep_last  # type: ignore[attr-defined]
+    patch.setattr(group_partition, "keep_last", keep_last)
 
 
 # Classic groups
@@ -125,20 +126,21 @@ def takes_commits_of_members_that_are_gone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "check_commit", lambda self, *arguments, **more: None)
 
 
+MOVING = ("kill_coordinator", "restart_coordinator", "cut_coordinator_off", "lose_power_of_coordinator")
 DEPOSING = ("cut_coordinator_off", "cut_coordinator_from_followers")
 
 GROUP_BUGS = (
-    PlantedBug(answers_before_it_is_committed, has_groups=True),
+    PlantedBug(answers_before_it_is_committed, faults=MOVING, has_groups=True),
     PlantedBug(
         answers_from_memory_when_deposed, faults=("cut_coordinator_off",), has_groups=True, groups=("lone",) * 3
     ),
     PlantedBug(says_that_all_is_well_when_deposed, faults=DEPOSING, has_groups=True),
-    PlantedBug(loads_before_recovery_has_ended, has_groups=True),
-    PlantedBug(goes_on_with_what_it_knew, has_groups=True),
-    PlantedBug(takes_no_notice_of_tombstones, has_groups=True),
-    PlantedBug(tells_assignments_before_they_are_stored, has_groups=True, groups=("classic",) * 2),
-    PlantedBug(stores_no_assignments, has_groups=True, groups=("classic",) * 2),
-    PlantedBug(begins_with_the_first_generation_after_a_load, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(loads_before_recovery_has_ended, faults=MOVING, has_groups=True),
+    PlantedBug(goes_on_with_what_it_knew, faults=MOVING, has_groups=True),
+    PlantedBug(takes_no_notice_of_tombstones, faults=MOVING, has_groups=True, groups=("lone",) * 3),
+    PlantedBug(tells_assignments_before_they_are_stored, faults=MOVING, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(stores_no_assignments, faults=MOVING, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(begins_with_the_first_generation_after_a_load, faults=MOVING, has_groups=True, groups=("classic",) * 2),
     PlantedBug(keeps_members_whose_session_has_ended, has_groups=True, groups=("classic",) * 2),
     PlantedBug(takes_commits_of_earlier_generations, has_groups=True, groups=("classic",) * 2),
     PlantedBug(gives_what_another_has_not_given_up, has_groups=True, groups=("consumer",) * 2),

@@ -169,7 +169,7 @@ def kinds_of(chance: Random) -> tuple[str, ...]:
     the same."""
     if chance.random() < 0.2:
         return ("lone",) * 3
-    return (*chance.choices(("classic", "consumer"), k=chance.choice((1, 2, 2))), "lone")
+    return (*chance.choices(("classic", "consumer", "mixed"), (3, 3, 2), k=chance.choice((1, 2, 2))), "lone")
 
 
 def _planned(seed: int, catalogue: Catalogue, names: Sequence[str], count: int) -> list[Fault]:

@@ -29,6 +29,8 @@ class Group:
     partitions: Sequence[PartitionHistory]
     timeouts: Timeouts
     moments: Moments
+    is_mixed: bool = False
+    """Whether members speak both protocols."""
     offsets: list[OffsetHistory] = field(init=False)
     generations: GenerationHistory = field(init=False)
     ownership: OwnershipHistory = field(init=False)
@@ -37,4 +39,5 @@ class Group:
         names = [f"{self.group_id}, {self.topic}-{each.partition}" for each in self.partitions]
         self.offsets = [OffsetHistory(name) for name in names]
         self.generations = GenerationHistory(self.group_id, self.offsets)
-        self.ownership = OwnershipHistory(self.group_id, self.offsets)
+        # A group that is empty begins anew when it is asked in its other protocol: terms say nothing then.
+        self.ownership = OwnershipHistory(self.group_id, () if self.is_mixed else self.offsets)
