@@ -220,7 +220,7 @@ class GroupPartition:
                 answer.give()
             return
         waiting = _Committing(answers)
-        self.replica.waiting_acknowledgements.append((needed, waiting))
+        self.replica.wait_until_committed(needed, waiting)
         self._context.deadlines.add(trio.current_time() + self._context.commit_seconds_max(), waiting)
 
     def _set_alarm(self) -> None:

@@ -33,6 +33,10 @@ class FetchWaiter(Protocol):
 class AcknowledgementWaiter(Protocol):
     """A producer's request, waiting until what it appended is committed."""
 
+    @property
+    def done(self) -> bool:
+        """It waits no more: its time ran out, or its client has gone."""
+
     def on_acknowledged(self) -> Callable[[], None] | None:
         """Prepares the answer, if all that it waits for is there now, and returns what sends it."""
 
@@ -240,6 +244,13 @@ class Replica:
             self.high_watermark = self.log.log_end
         elif self.replication is not None:
             self.replication.on_batch(header)
+
+    def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
+        """The waiter hears when all below the offset is committed, or that this replica will not say so any more."""
+        waiting = self.waiting_acknowledgements
+        while waiting and waiting[0][1].done:
+            waiting.popleft()  # while nothing can be committed, clients give up and ask again without end
+        waiting.append((end, waiter))
 
     def on_advanced(self) -> None:
         """More is readable or durable than before: lets acknowledgements and fetches go."""

@@ -145,7 +145,7 @@ class PendingProduce:
     def wait_for(self, replica: Replica, needed: int, answer: PartitionProduceResponse) -> None:
         partition = _PendingPartition(self, answer)
         self._waiting[partition] = None
-        replica.waiting_acknowledgements.append((needed, partition))
+        replica.wait_until_committed(needed, partition)
 
     def start(self, spu: "Spu", timeout_ms: int) -> None:
         self._context.abandon = self._abandon
@@ -175,6 +175,10 @@ class _PendingPartition:
     def __init__(self, request: PendingProduce, answer: PartitionProduceResponse) -> None:
         self._request = request
         self._answer = answer
+
+    @property
+    def done(self) -> bool:
+        return self._request.done
 
     def on_acknowledged(self) -> Callable[[], None] | None:
         return self._request.on_decided(self)

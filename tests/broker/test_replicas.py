@@ -67,6 +67,7 @@ def _append(replica: Replica, *values: bytes) -> None:
 class _Waiter:
     def __init__(self) -> None:
         self.heard: list[object] = []
+        self.done = False
 
     def on_acknowledged(self) -> None:
         self.heard.append("acknowledged")
@@ -161,6 +162,17 @@ def test_acknowledgements_go_as_far_as_the_high_watermark() -> None:
     _append(replica, b"c")
     replica.on_advanced()
     assert (first.heard, second.heard) == (["acknowledged"], ["acknowledged"])
+
+
+def test_who_gave_up_is_not_kept_for_as_long_as_nothing_is_committed() -> None:
+    (replica,) = _World().add(_topic())
+    for _ in range(1_000):
+        waiter = _Waiter()
+        replica.wait_until_committed(1, waiter)
+        waiter.done = True
+    patient = _Waiter()
+    replica.wait_until_committed(1, patient)
+    assert [waiter for _, waiter in replica.waiting_acknowledgements] == [patient]
 
 
 def test_replication_is_told_of_each_batch() -> None:
