@@ -128,3 +128,22 @@ def test_a_member_changes_what_it_reads(consumer, create_topic, group, librdkafk
     consumer.subscribe([second])
     wait_until(lambda: reads((second, 0)), PATIENCE_SECONDS, "it is back")
     assert state() == State.STABLE
+
+
+@pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
+def test_a_topic_that_is_created_again_is_another_one(flavour, prefix, group, start_member, fill, admin):
+    def create():
+        admin.create_topics({prefix: {"num_partitions": 1, "replication_factor": 1}}, wait_for_metadata=True)
+
+    create()
+    member = start_member(flavour, prefix, metadata_ms=QUICK)
+    member.wait_for_values(fill(prefix, 20))
+    wait_until(lambda: member.committed == {(prefix, 0): 20}, PATIENCE_SECONDS, "it is committed")
+    member.leave()
+    admin.delete_topics([prefix])
+    wait_until(lambda: not admin.list_group_offsets(group)[group], PATIENCE_SECONDS, "its offsets are gone")
+    create()
+    values = fill(prefix, 5)
+    heir = start_member(flavour, prefix, metadata_ms=QUICK)
+    heir.wait_for_values(values)
+    wait_until(lambda: heir.committed == {(prefix, 0): 5}, PATIENCE_SECONDS, "it is committed")
