@@ -68,11 +68,14 @@ class GroupPartition:
                 self.coordinator.on_loaded(self._moment())
             except AssertionError:
                 raise
+            except (OSError, KafkaError) as error:
+                self._logger.error("replica_went_offline", reason=f"its groups were not loaded: {error}")
+                self.replica.go_offline(str(error))  # the others may have it whole, and one of them leads then
+                return
             except Exception as error:
                 # Whoever leads next may find the same: one SPU after the other would stop, with all that it does.
-                is_ours = not isinstance(error, (OSError, KafkaError))
                 self.failure = str(error)
-                self._logger.error("groups_not_loaded", reason=self.failure, exc_info=error if is_ours else None)
+                self._logger.error("groups_not_loaded", exc_info=error)
                 return
             self.is_loaded = True
             self.loaded_ms = self._context.wall_clock.now_ms()

@@ -107,7 +107,7 @@ async def test_records_whose_bytes_are_not_those_that_were_written_are_not_belie
 
 
 @pytest.mark.parametrize("position, damage", [(8, b"\x00\x7f"), (8, b"\xff"), (0, b"\xff")])
-async def test_a_log_that_cannot_be_walked_stops_its_groups_alone(
+async def test_a_log_that_cannot_be_walked_is_left_to_the_other_replicas(
     autojump_clock: object, position: int, damage: bytes
 ) -> None:
     """Its batch is longer than the log, or shorter than nothing, or stands before it."""
@@ -124,8 +124,23 @@ async def test_a_log_that_cannot_be_walked_stops_its_groups_alone(
         for _ in range(100):
             await trio.lowlevel.checkpoint()
         assert not spu.groups.is_loading
+        assert replica.offline_reason is not None
+
+
+async def test_records_that_nobody_here_can_bear_stop_their_groups_alone(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(coordinator: Coordinator, record: GroupRecord) -> None:
+        raise ZeroDivisionError
+
+    async with running_spu(broker=ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "topic", 1)
+        monkeypatch.setattr(Coordinator, "replay", fail)
+        running.spu.groups.restart(partition)
+        await wait_all_tasks_blocked()
         asked = Asked()
-        spu.groups.ask("g", asked, lambda coordinator, moment: None)
+        running.spu.groups.ask("g", asked, lambda coordinator, moment: None)
         assert asked.error is not None
         assert asked.error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
