@@ -5,8 +5,8 @@ from simulation.runner import POLICIES, Task, describe
 from simulation.simulation import simulate
 
 FAST_SEEDS = range(2)
-SLOW_SEEDS = range(1000, 1070)
-SLOW_GROUP_SEEDS = range(1000, 1050)
+SLOW_SEEDS = range(1000, 1060)
+SLOW_GROUP_SEEDS = range(1000, 1040)
 SEEDS_IN_A_CHUNK = 10
 
 
