@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe, versions 0–1: KIP-848 groups with their members, what these have and what they shall have.
 
 v1 tells which members speak the classic protocol. Every client may do everything with a group, as long as there are no
-access rules.
+access rules. A group that is named twice is described once.
 """
 
 from typing import TYPE_CHECKING
@@ -33,7 +33,7 @@ def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupDescribeRe
         return ConsumerGroupDescribeResponse(groups=described)
 
     gathering = Gathering(context, response)
-    for group_id in request.group_ids:
+    for group_id in dict.fromkeys(request.group_ids):
         _describe(spu, group_id, gathering)
     gathering.start()
 

@@ -1,7 +1,8 @@
 """DescribeGroups, versions 0–6: classic groups with their members; tools ask for KIP-848 groups otherwise.
 
 A group that is not there is in the state Dead; v6 says GROUP_ID_NOT_FOUND. v3 and later can ask what the client may do
-with the group: everything, as long as there are no access rules.
+with the group: everything, as long as there are no access rules. A group that is named twice is described once, where
+Kafka does it twice: a short request could make an answer of any size.
 """
 
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ def handle(spu: "Spu", context: RequestContext, request: DescribeGroupsRequest) 
         return DescribeGroupsResponse(groups=described)
 
     gathering = Gathering(context, response)
-    for group_id in request.groups:
+    for group_id in dict.fromkeys(request.groups):
         _describe(spu, context, group_id, gathering)
     gathering.start()
 

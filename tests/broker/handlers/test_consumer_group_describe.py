@@ -43,6 +43,11 @@ def test_operations_are_told_to_who_asks(host: GroupHost) -> None:
     assert readers.authorized_operations == NOT_ASKED
 
 
+def test_a_group_that_is_named_again_and_again_is_described_once(host: GroupHost) -> None:
+    described = response_of(host, handle, ConsumerGroupDescribeRequest(["readers", "b", "readers"]), 1).groups
+    assert [group.group_id for group in described] == ["readers", "b"]
+
+
 def test_what_is_coordinated_elsewhere_is_said(host: GroupHost) -> None:
     host.refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
     (readers,) = response_of(host, handle, ConsumerGroupDescribeRequest(["readers"]), 1).groups

@@ -37,6 +37,11 @@ def test_what_the_client_may_do_is_told_when_asked_for() -> None:
     assert response_of(host, handle, request, 6).groups[0].authorized_operations == NOT_ASKED_FOR
 
 
+def test_a_group_that_is_named_again_and_again_is_described_once() -> None:
+    described = response_of(GroupHost(), handle, DescribeGroupsRequest(["a", "b", "a"]), 6).groups
+    assert [group.group_id for group in described] == ["a", "b"]
+
+
 def test_a_group_that_is_coordinated_elsewhere() -> None:
     host = GroupHost()
     host.refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
