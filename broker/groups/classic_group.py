@@ -423,7 +423,8 @@ class ClassicGroup:
 
     def on_deadline(self, moment: Moment) -> None:
         for member_id in self._sessions.take_ended(moment.now):
-            self._on_session_ended(member_id, moment)
+            if not self._sessions.awaits(member_id):  # as it does who waited for another of them
+                self._on_session_ended(member_id, moment)
         if self._join_deadline <= moment.now:
             self._on_join_deadline(moment)
         if self._sync_deadline <= moment.now:

@@ -130,6 +130,18 @@ def test_a_second_sync_takes_the_place_of_the_first(world: GroupWorld) -> None:
     assert follower.assignment == b"f"
 
 
+def test_who_waits_for_a_leader_stays_when_the_session_of_both_ends_at_once(world: GroupWorld) -> None:
+    leader, follower = stable_group(world, 2)
+    leader.ask_to_join()
+    follower.ask_to_join()
+    assert leader.joined_reply and follower.joined_reply
+    waiting = follower.sync()
+    world.pass_time(SESSION_SECONDS)
+    assert error_of(waiting) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert follower.heartbeat() == ErrorCode.REBALANCE_IN_PROGRESS
+    assert [member.member_id for member in group_of(world).members] == [follower.member_id]
+
+
 @pytest.mark.parametrize(
     ("fields", "error"),
     [
