@@ -423,7 +423,7 @@ class ClassicGroup:
 
     def on_deadline(self, moment: Moment) -> None:
         for member_id in self._sessions.take_ended(moment.now):
-            if not self._sessions.awaits(member_id):  # as it does who waited for another of them
+            if not self._sessions.awaits(member_id):  # a new one begins for who waited for another of them
                 self._on_session_ended(member_id, moment)
         if self._join_deadline <= moment.now:
             self._on_join_deadline(moment)
