@@ -14,6 +14,8 @@ _SHORT = re.compile(rf"(?:{_PART}(ms|[smhd]))+")
 _SHORT_PART = re.compile(rf"{_PART}(ms|[smhd])")
 _ISO = re.compile(rf"P(?:{_PART}D)?(?:T(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}S)?)?")
 _CSV_LINE = re.compile(r"\s*([^,\s]+)\s*,\s*([0-9]{1,9})\s*,\s*([0-9]{1,18})\s*")
+_OF_DOCUMENTS = ":[{"
+"""Lines have none of these characters, for topics have none."""
 _OFFSET_MAX = 2**63 - 1
 
 Wish = Callable[[Progress], int | str]
@@ -110,16 +112,8 @@ def duration_ms(text: str) -> int | None:
 def offsets_of_file(text: str, origin: str) -> dict[Partition, int]:
     """From what `group describe` and `group reset-offsets` print as documents, from a list of topic, partition and
     offset, or from lines of `topic,partition,offset`, as Kafka's own tool exports them."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    matches = [_CSV_LINE.fullmatch(line) for line in lines]
-    if lines and all(matches):
-        rows: list[object] = [
-            {"topic": found[1].strip('"'), "partition": int(found[2]), "offset": int(found[3])}
-            for found in matches
-            if found is not None
-        ]
-    else:
-        rows = _rows(read_document(text, origin))
+    is_document = not text.strip() or any(character in text for character in _OF_DOCUMENTS)
+    rows = _rows(read_document(text, origin)) if is_document else _rows_of_lines(text, origin)
     offsets: dict[Partition, int] = {}
     for number, row in enumerate(rows, 1):
         partition, offset = _read_row(row, f"{origin}: row {number}")
@@ -131,6 +125,17 @@ def offsets_of_file(text: str, origin: str) -> dict[Partition, int]:
     if not offsets:
         raise DocumentError(f"{origin}: there is no offset in it")
     return offsets
+
+
+def _rows_of_lines(text: str, origin: str) -> list[object]:
+    rows: list[object] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        found = _CSV_LINE.fullmatch(line)
+        if found is not None:
+            rows.append({"topic": found[1].strip('"'), "partition": int(found[2]), "offset": int(found[3])})
+        elif line.strip():
+            raise DocumentError(f"{origin}: line {number}: {line!r:.300} is not topic,partition,offset")
+    return rows
 
 
 def _rows(document: object) -> list[object]:
@@ -146,6 +151,8 @@ def _read_row(row: object, where: str) -> tuple[Partition, int | None]:
     """None: nothing was committed there."""
     if not isinstance(row, dict):
         raise DocumentError(f"{where}: it takes topic, partition and offset")
+    if "partitions" in row:
+        raise DocumentError(f"{where}: it is one of several groups; a file is for one of them")
     topic, number = row.get("topic"), row.get("partition")
     if not isinstance(topic, str) or not topic:
         raise DocumentError(f"{where}: topic: {topic!r:.300} is no name of a topic")
