@@ -45,7 +45,7 @@ class ClassicMember:
         self.client = GroupClient(world, name, group, chance)
         self.client.instance_id = instance_id
         self._ends_at = trio.current_time() + lives
-        self.has_ended = False
+        self.ended = trio.Event()
         self.reading: GroupReading | None = None
         self.committed: dict[int, Position] = {}
         """What was acknowledged in this generation."""
@@ -96,7 +96,7 @@ class ClassicMember:
             self.reading.stop()
             nursery.cancel_scope.cancel()
         self.client.client.die()
-        self.has_ended = True
+        self.ended.set()
 
     @property
     def is_over(self) -> bool:

@@ -39,7 +39,7 @@ class ConsumerMember:
         self.client = GroupClient(world, name, group, chance)
         self.client.instance_id = instance_id
         self._ends_at = trio.current_time() + lives
-        self.has_ended = False
+        self.ended = trio.Event()
         self.reading: GroupReading | None = None
         self.committed: dict[int, Position] = {}
         self._world = world
@@ -101,7 +101,7 @@ class ConsumerMember:
             nursery.cancel_scope.cancel()
         self._group.ownership.on_gone(self.client.member_id)
         self.client.client.die()
-        self.has_ended = True
+        self.ended.set()
 
     @property
     def is_over(self) -> bool:

@@ -115,8 +115,8 @@ class GroupLoad:
                 if instance_id is not None and lives < inf and kind != MIXED and chance.random() < 0.3:
                     nursery.start_soon(member.run)
                     await self._pause(lives * chance.random())
-                    if self._is_settling.is_set() and not member.has_ended:
-                        return  # it is the last one
+                    if self._is_settling.is_set():
+                        await member.ended.wait()  # which is never, unless it was about to
                 else:
                     await member.run()
                     if place > 0 and chance.random() < 0.2:
@@ -160,7 +160,7 @@ class GroupLoad:
         for group_id, members in self._members.items():
             owners: dict[int, str] = {}
             for member in members.values():
-                reason = "somebody has gone" if member.has_ended else member.unsettled()
+                reason = "somebody has gone" if member.ended.is_set() else member.unsettled()
                 if reason is not None:
                     return reason
                 assert member.reading is not None

@@ -56,11 +56,12 @@ class Scenario:
 
     def describe(self) -> str:
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
+        groups = f"groups: {', '.join(self.groups)}; " if self.groups else ""
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
-            f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; {configs}; "
-            f"links take {self.link_seconds * 1000:g} ms, disks {self.sync_seconds * 1000:g} ms, clients wait "
-            f"{self.patience_seconds:g} s"
+            f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; "
+            f"{groups}{configs}; links take {self.link_seconds * 1000:g} ms, disks {self.sync_seconds * 1000:g} ms, "
+            f"clients wait {self.patience_seconds:g} s"
         )
 
 

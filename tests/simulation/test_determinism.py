@@ -7,10 +7,11 @@ import sys
 import pytest
 import trio
 from simulation.determinism import run_seeded
-from simulation.scenario import scenario_of
+from simulation.scenario import group_scenario_of, scenario_of
 from simulation.simulation import simulate
 
 SEED = 3
+KINDS = {"scenario_of": scenario_of, "group_scenario_of": group_scenario_of}
 
 
 async def _who_comes_first() -> list[int]:
@@ -31,13 +32,15 @@ def test_tasks_run_in_the_order_that_the_seed_says() -> None:
     assert orders[0] == orders[1] != orders[2]
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "2"])
-def test_the_same_seed_has_the_same_history_in_every_process(hash_seed: str) -> None:
-    here = simulate(scenario_of(SEED))
+@pytest.mark.parametrize(
+    ("kind", "hash_seed"), [("scenario_of", "1"), ("scenario_of", "2"), ("group_scenario_of", "1")]
+)
+def test_the_same_seed_has_the_same_history_in_every_process(kind: str, hash_seed: str) -> None:
+    here = simulate(KINDS[kind](SEED))
     assert here.failure is None
     program = (
-        "from simulation.scenario import scenario_of; from simulation.simulation import simulate;"
-        f"print(simulate(scenario_of({SEED})).digest)"
+        f"from simulation.scenario import {kind}; from simulation.simulation import simulate;"
+        f"print(simulate({kind}({SEED})).digest)"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.path.dirname(os.path.dirname(__file__))}
     printed = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True).stdout
