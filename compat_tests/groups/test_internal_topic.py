@@ -6,7 +6,7 @@ import pytest
 from clients.java import run_tool
 from waiting import wait_until
 
-from .members import ONE_OF_EACH_CLIENT, PATIENCE_SECONDS, wait_until_shared
+from .members import OFFSETS_TOPIC, ONE_OF_EACH_CLIENT, PATIENCE_SECONDS, partition_of, wait_until_shared
 
 PARTITIONS = 2
 CLASSIC, CONSUMER_PROTOCOL = ONE_OF_EACH_CLIENT[2], ONE_OF_EACH_CLIENT[3]
@@ -24,16 +24,9 @@ def read(bootstrap, group):
 
     def of_group(formatter):
         printed = run_tool(
-            "console-consumer",
-            "--bootstrap-server",
-            bootstrap,
-            "--topic",
-            "__consumer_offsets",
-            "--from-beginning",
-            "--timeout-ms",
-            "5000",
-            "--formatter",
-            f"org.apache.kafka.tools.consumer.{formatter}",
+            *("console-consumer", "--bootstrap-server", bootstrap, "--topic", OFFSETS_TOPIC),
+            *("--partition", str(partition_of(group)), "--offset", "earliest", "--timeout-ms", "2500"),
+            *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
         )
         for record in documents(printed):
             key, value = record["key"], record["value"] or {}

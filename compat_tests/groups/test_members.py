@@ -22,9 +22,9 @@ def places(topic):
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS, ids=str)
-def test_members_join_leave_and_die(flavour, topic, places, start_member, fill):
+def test_members_join_and_leave(flavour, topic, places, start_member, fill):
     values = fill(topic, 20, PARTITIONS)
-    first = start_member(flavour, topic, session_ms=3000)
+    first = start_member(flavour, topic)
     wait_until_shared([first], places)
     second = start_member(flavour, topic)
     wait_until_shared([first, second], places)
@@ -35,11 +35,20 @@ def test_members_join_leave_and_die(flavour, topic, places, start_member, fill):
     second.leave()
     wait_until_shared([first, third], places)
     values |= fill(topic, 20, PARTITIONS)
-    first.kill()
-    wait_until_shared([third], places)
-    values |= fill(topic, 20, PARTITIONS)
     wait_until_read([first, second, third], values)
     assert not (first.errors + second.errors + third.errors)
+
+
+@pytest.mark.parametrize("flavour", ONE_OF_EACH_CLIENT, ids=str)
+def test_a_member_that_dies_is_missed(flavour, topic, places, start_member, fill):
+    dying = start_member(flavour, topic, session_ms=3000)
+    wait_until_shared([dying], places)
+    other = start_member(flavour, topic)
+    wait_until_shared([dying, other], places)
+    dying.kill()
+    values = fill(topic, 20, PARTITIONS)
+    other.wait_for_values(values)
+    wait_until_shared([other], places)
 
 
 @pytest.mark.parametrize("flavour", COOPERATIVE, ids=str)

@@ -1,14 +1,13 @@
 """Kafka's own tools for groups: what they print of a group, and what they do to it."""
 
 import itertools
-import json
 import re
 
 import pytest
 from clients.java import JavaConsumer, run_tool
 from waiting import wait_until
 
-from .members import OFFSETS_TOPIC, ONE_OF_EACH_CLIENT, PATIENCE_SECONDS, partition_of, wait_until_shared
+from .members import ONE_OF_EACH_CLIENT, PATIENCE_SECONDS, wait_until_shared
 
 PARTITIONS = 3
 CLASSIC, CONSUMER_PROTOCOL = ONE_OF_EACH_CLIENT[2], ONE_OF_EACH_CLIENT[3]
@@ -83,29 +82,6 @@ def test_an_abandoned_group_is_reset_and_deleted(topic, group, tool, at_work, tm
     assert offsets() == {0: (2, 8), 2: (7, 3)}
     assert "successful" in tool("--delete")
     assert "GroupIdNotFoundException" in tool("--delete")
-
-
-def test_what_is_kept_of_a_group_can_be_read_from_its_topic(topic, group, bootstrap, at_work):
-    member = at_work(CLASSIC)
-
-    def read(formatter):
-        printed = run_tool(
-            *("console-consumer", "--bootstrap-server", bootstrap, "--topic", OFFSETS_TOPIC),
-            *("--partition", str(partition_of(group)), "--offset", "earliest", "--timeout-ms", "3000"),
-            *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
-        )
-        found = printed.replace("}{", "}\n{").splitlines()
-        return [each for each in map(json.loads, found) if each["key"]["data"]["group"] == group]
-
-    kept = {
-        (each["key"]["data"]["topic"], each["key"]["data"]["partition"]): each["value"]["data"]["offset"]
-        for each in read("OffsetsMessageFormatter")
-    }
-    assert kept == member.committed
-    described = read("GroupMetadataMessageFormatter")[-1]["value"]["data"]
-    assert (described["protocolType"], described["protocol"]) == ("consumer", "range")
-    (shown,) = described["members"]
-    assert (shown["clientId"], shown["clientHost"]) == ("reader", "/127.0.0.1")
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
