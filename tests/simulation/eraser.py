@@ -37,11 +37,11 @@ class Eraser:
         self._leaders = Leaders(self._client, topic, history.partition)
         self._history = history
         self._chance = chance
+        self.is_done = False
 
-    async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            await trio.sleep(self._chance.uniform(0, PAUSE_SECONDS_MAX))
+    async def run(self, is_over: trio.Event) -> None:
+        """Until that is set: what is compared in the end has to lie still."""
+        while not is_over.is_set():
             async with self._client.trying():
                 leader = await self._leaders.find()
                 async with self._client.connected(leader.spu) as connected:
@@ -52,3 +52,6 @@ class Eraser:
                     response = await self._client.ask(connected, ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, request)
                     code = response.topics[0].partitions[0].error_code
                     assert code in EXPECTED, f"{self._client.name} does not expect {ErrorCode(code).name}"
+            with trio.move_on_after(self._chance.uniform(0, PAUSE_SECONDS_MAX)):
+                await is_over.wait()
+        self.is_done = True

@@ -138,6 +138,7 @@ class _Run:
         """Until all faults are over; producers may have more to say."""
         scenario = self.scenario
         self.producers: list[Producer] = []
+        self.erasers: list[Eraser] = []
         for history in self.histories:
             number = history.partition
             for kind, is_idempotent in (("idempotent", True), ("plain", False))[: 1 if scenario.groups else 2]:
@@ -161,7 +162,9 @@ class _Run:
                 nursery.start_soon(self._read_again_and_again, history)
             if scenario.has_erasers:
                 chance = random_of(scenario.seed, "eraser", number)
-                nursery.start_soon(Eraser(self.world, f"eraser-{number}", TOPIC, history, chance).run)
+                eraser = Eraser(self.world, f"eraser-{number}", TOPIC, history, chance)
+                self.erasers.append(eraser)
+                nursery.start_soon(eraser.run, self.faults.is_over)
         self.groups.start()
         if scenario.faults or scenario.groups:
             await carry_out_until(self.faults, scenario.faults, FAULTS_END)
@@ -245,6 +248,8 @@ class _Run:
         for producer in self.producers:
             if not producer.is_done:
                 return f"{producer.name} is not done: {producer.client.last_reason}"
+        if not all(eraser.is_done for eraser in self.erasers):
+            return "somebody still deletes records"
         return self.invariants.unsettled(self.scenario.replica_count) or self.groups.unsettled()
 
     async def _check_final(self) -> None:
