@@ -13,9 +13,10 @@ CreateTopic = Callable[..., str]
 
 def topic_creator(bootstrap: str, test_name: str) -> CreateTopic:
     """A function that creates topics whose names tell which test made them; parameters are the topic's configs."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
 
     def create(partitions: int = 1, config: Mapping[str, str] | None = None, **more: str) -> str:
+        # A client that asks about its second topic too early may never again believe that it has a leader.
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
         name = f"{re.sub('[^a-zA-Z0-9._-]+', '-', test_name)[:80]}-{uuid.uuid4().hex[:8]}"
         settings = dict(config or {}) | {key.replace("_", "."): value for key, value in more.items()}
         topics = [NewTopic(name, partitions, 1, config=settings)]
