@@ -25,6 +25,9 @@ from tailrace.storage.promises import Promises, Said
 
 from .runner import Task
 
+NOT_COMPACTED = ("cleanup.policy", "delete")
+"""Where nothing is compacted more can be seen to be missing."""
+
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
@@ -48,7 +51,7 @@ class PlantedBug:
             self.policy,
             self.replicas,
             kinds=self.faults,
-            topic=self.topic,
+            topic=(NOT_COMPACTED, *self.topic),
             has_groups=self.has_groups,
             groups=self.groups,
         )
