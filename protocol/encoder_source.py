@@ -236,6 +236,8 @@ def _is_optional(field: FieldLayout) -> bool:
 def _is_empty(field: FieldLayout, owner: str) -> str:
     """The condition under which a field takes a single byte, or none when it is tagged."""
     value = f"{owner}.{field.name}"
+    if field.tag >= 0 and field.is_array and field.nullable and field.default is not None:
+        return f"{value} is not None and not {value}"  # what is left out is read as empty, not as null
     if field.tag < 0 or field.is_array or not field.default:
         return f"not {value}" if field.default is not None or field.tag < 0 else f"{value} is None"
     if field.kind == "uuid":
