@@ -79,7 +79,7 @@ def element_to_ours(field: Field, value: Any, version: int) -> Any:
 
 
 @pytest.mark.parametrize("cls", SHARED_MESSAGES, ids=lambda cls: cls.__name__)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_kafka_python_encodes_the_same_bytes_and_reads_ours(cls: type[Any], seed: int) -> None:
     their = their_class(cls)

@@ -285,7 +285,7 @@ class LogMachine(RuleBasedStateMachine):
 
 TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(
-    max_examples=40,
+    max_examples=25,
     report_multiple_bugs=False,
     stateful_step_count=30,
     deadline=None,

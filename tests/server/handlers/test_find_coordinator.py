@@ -10,12 +10,13 @@ from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 
+FEW = {"offsets.topic.num.partitions": "3"}
 NOT_AVAILABLE, INVALID = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", range(4))
 async def test_one_group(autojump_clock: object, version: int) -> None:
-    async with running_spu() as running:
+    async with running_spu(broker=FEW) as running:
         client = await running.client()
         answer = await client.request(ApiKey.FIND_COORDINATOR, version, FindCoordinatorRequest(key="g"))
         assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, "spu-1", 9005)
@@ -23,7 +24,7 @@ async def test_one_group(autojump_clock: object, version: int) -> None:
 
 @pytest.mark.parametrize("version", range(4, 7))
 async def test_many_groups(autojump_clock: object, version: int) -> None:
-    async with running_spu() as running:
+    async with running_spu(broker=FEW) as running:
         client = await running.client()
         request = FindCoordinatorRequest(coordinator_keys=["g", "h", "g"])
         answers = (await client.request(ApiKey.FIND_COORDINATOR, version, request)).coordinators
@@ -33,7 +34,7 @@ async def test_many_groups(autojump_clock: object, version: int) -> None:
 @pytest.mark.parametrize("version", range(1, 7))
 @pytest.mark.parametrize(("key_type", "code"), [(1, NOT_AVAILABLE), (9, INVALID)])
 async def test_what_nobody_coordinates(autojump_clock: object, version: int, key_type: int, code: ErrorCode) -> None:
-    async with running_spu() as running:
+    async with running_spu(broker=FEW) as running:
         client = await running.client()
         request = FindCoordinatorRequest(key="g", key_type=key_type, coordinator_keys=["g"])
         response = await client.request(ApiKey.FIND_COORDINATOR, version, request)
