@@ -3,6 +3,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
+# Compiled files are kept, whatever the environment says: to make them anew for each process takes longer than most tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install up check test simulate bench format clean
 
 install: $(STAMP)
