@@ -63,16 +63,17 @@ class RunningProducer:
 
 
 def stored(bootstrap, topic):
-    """The values of each partition."""
+    """The values of each partition, all that are there now; of one that grows meanwhile perhaps some more."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False} | QUICKLY)
-    count = 0
+    counts = []
     for partition in range(PARTITIONS):
         low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
-        count += high - low
+        counts.append(high - low)
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
     values = [[] for _ in range(PARTITIONS)]
-    for message in read(consumer, count, seconds=40):
-        values[message.partition()].append(message.value())
+    while missing := sum(max(0, count - len(each)) for count, each in zip(counts, values, strict=True)):
+        for message in read(consumer, missing, seconds=40):
+            values[message.partition()].append(message.value())
     consumer.close()
     return values
 
