@@ -17,6 +17,7 @@ from .replicas import Replica, Replicas
 
 if TYPE_CHECKING:
     from .group_partition import Call, GroupPartition
+    from .groups.group import Group
     from .groups.offsets import CommittedOffsets
     from .groups.ready import Waiter
 
@@ -44,6 +45,10 @@ class GroupCoordination:
     def loaded(self) -> Iterator["GroupPartition"]:
         """The partitions whose groups are known here."""
         return (partition for partition in self._partitions.values() if partition.is_loaded)
+
+    def groups(self) -> Iterator["Group"]:
+        """All that are known here."""
+        return (group for partition in self.loaded() for group in partition.coordinator.groups.values())
 
     def committed(self) -> list["CommittedOffsets"]:
         """For each partition what its groups have committed."""

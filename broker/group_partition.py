@@ -38,8 +38,7 @@ class GroupPartition:
     def __init__(self, replica: Replica, context: GroupContext, restart: Callable[["GroupPartition"], None]) -> None:
         self.replica = replica
         self.epoch = replica.spec.epoch
-        self.coordinator = Coordinator(context.settings, context.cluster, context.new_id)
-        self.coordinator.ready.counts = context.counts
+        self.coordinator = Coordinator(context.settings, context.cluster, context.new_id, context.counts)
         self.is_loaded = False
         self.loaded_ms = -1
         """Since when requests are taken, by the wall clock."""
@@ -188,15 +187,14 @@ class GroupPartition:
         ready = self.coordinator.ready.take()
         if not self._context.is_sure_to_lead(self.replica):
             _confirm(ready)
-        for answer in ready.answers_at_once:
-            answer.give()
+        _give(ready.answers_at_once)
         try:
             is_appended = not ready.records or self._append(ready.records)
         except Exception:
-            _refuse(ready.answers)
+            _refuse(ready.answers, not_coordinator())
             raise
         if not is_appended:
-            _refuse(ready.answers)
+            _refuse(ready.answers, not_coordinator())
         elif ready.answers:
             self._answer_when_committed(ready.answers)
         self._set_alarm()
@@ -219,8 +217,7 @@ class GroupPartition:
     def _answer_when_committed(self, answers: Sequence[Answer]) -> None:
         needed = self.replica.log.log_end
         if self.replica.high_watermark >= needed:
-            for answer in answers:
-                answer.give()
+            _give(answers)
             return
         waiting = _Committing(answers)
         self.replica.wait_until_committed(needed, waiting)
@@ -248,8 +245,12 @@ def _confirm(ready: Ready) -> None:
         ready.append(BARRIER)
 
 
-def _refuse(answers: Sequence[Answer]) -> None:
-    error = not_coordinator()
+def _give(answers: Sequence[Answer]) -> None:
+    for answer in answers:
+        answer.give()
+
+
+def _refuse(answers: Sequence[Answer], error: KafkaError) -> None:
     for answer in answers:
         answer.waiter.refuse(error)
 
@@ -280,8 +281,7 @@ class _Committing:
     def on_acknowledged(self) -> None:
         if not self.done:
             self.done = True
-            for answer in self._answers:
-                answer.give()
+            _give(self._answers)
 
     def on_refused(self, error: KafkaError) -> None:
         self._refuse(not_coordinator())
@@ -294,5 +294,4 @@ class _Committing:
     def _refuse(self, error: KafkaError) -> None:
         if not self.done:
             self.done = True
-            for answer in self._answers:
-                answer.waiter.refuse(error)
+            _refuse(self._answers, error)

@@ -393,9 +393,7 @@ class Spu:
         used_bytes, size_bytes = self.storage_limit.used_bytes, self.storage_limit.size_bytes
         counts = count_replicas(self.replicas)
         peers = self._peers.gauges(now)
-        groups = gauge_groups(
-            (group for partition in self.groups.loaded() for group in partition.coordinator.groups.values()), lags
-        )
+        groups = gauge_groups(self.groups.groups(), lags)
         gauges = Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers, groups)
         text = bytearray(render(self.metrics, gauges))
         for piece in pieces(gauges):

@@ -13,6 +13,8 @@ TOPIC_OPERATIONS = 0b1101_1111_1000
 """Read, write, create, delete, alter, describe and the two for configs: without access control all that there are."""
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 """Create, alter, describe, cluster action, the two for configs, idempotent write."""
+GROUP_OPERATIONS = 0b1101_0100_1000
+"""Read, delete, describe and the two for configs."""
 OPERATIONS_UNKNOWN = -(2**31)
 NOBODY = -1
 

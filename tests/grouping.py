@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from tailrace.broker.groups.coordinator import Coordinator
+from tailrace.broker.groups.counts import GroupCounts
 from tailrace.broker.groups.group import Caller, GroupKind
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.ready import Waiter
@@ -127,7 +128,8 @@ class GroupWorld:
     # inside
 
     def _new(self) -> Coordinator:
-        return Coordinator(lambda group_id: self.settings, self.cluster, lambda: str(UUID(int=next(self._ids))))
+        new_id = lambda: str(UUID(int=next(self._ids)))  # noqa: E731
+        return Coordinator(lambda group_id: self.settings, self.cluster, new_id, GroupCounts())
 
     def _carry_out(self) -> None:
         ready = self.coordinator.ready.take()

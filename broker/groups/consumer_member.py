@@ -14,9 +14,8 @@ from .assignments import TopicPartition
 from .group import Caller
 from .rebalances import Participant
 
-LEFT_FOR_GOOD = -1
 LEFT_FOR_NOW = -2
-"""Epochs with which members leave; a static one that left for now keeps its partitions until its session ends."""
+"""The epoch of a static member that left, and keeps its partitions until its session ends; others leave with -1."""
 _PROFILE_OVERHEAD = 500
 _NAME_OVERHEAD = 60
 """About what members, and names, take in memory beside their characters."""

@@ -13,6 +13,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .classic_requests import ClassicRequests
 from .consumer_requests import ConsumerRequests
+from .counts import GroupCounts
 from .group import Group
 from .moment import Moment
 from .offset_requests import OffsetRequests
@@ -26,13 +27,19 @@ _Alarm = tuple[float, int, Group]
 
 
 class Coordinator:
-    def __init__(self, settings: Callable[[str], GroupSettings], cluster: Cluster, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        settings: Callable[[str], GroupSettings],
+        cluster: Cluster,
+        new_id: Callable[[], str],
+        counts: GroupCounts,
+    ) -> None:
         self.settings = settings
         """By the group's id."""
         self.cluster = cluster
         self.new_id = new_id
         """A random UUID as a text, another one each time."""
-        self.ready = Ready()
+        self.ready = Ready(counts)
         self.groups: dict[str, Group] = {}
         self.classic = ClassicRequests(self)
         self.consumer = ConsumerRequests(self)

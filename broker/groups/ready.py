@@ -34,13 +34,13 @@ class Answer(NamedTuple):
 
 @dataclass(slots=True)
 class Ready:
+    counts: GroupCounts
+    """Of all that was ever made ready, by any coordinator here."""
     records: list[GroupRecord] = field(default_factory=list)
     """To be appended together: a log has all of them or none."""
     answers: list[Answer] = field(default_factory=list)
     """To be given when these records, and all that was appended before them, are committed."""
     answers_at_once: list[Answer] = field(default_factory=list)
-    counts: GroupCounts = field(default_factory=GroupCounts)
-    """Of all that was ever made ready, by any coordinator here."""
 
     def __bool__(self) -> bool:
         return bool(self.records or self.answers or self.answers_at_once)
@@ -60,6 +60,6 @@ class Ready:
 
     def take(self) -> "Ready":
         """What there is to do; it counts as done."""
-        taken = Ready(self.records, self.answers, self.answers_at_once)
+        taken = Ready(self.counts, self.records, self.answers, self.answers_at_once)
         self.records, self.answers, self.answers_at_once = [], [], []
         return taken

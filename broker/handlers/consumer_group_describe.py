@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.ready import Waiter
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -17,8 +17,7 @@ from tailrace.protocol.messages.consumer_group_describe import (
 )
 from tailrace.server.request_context import RequestContext
 
-from .describe_groups import GROUP_OPERATIONS
-from .group_answers import Gathering, consumer_groups_not_allowed
+from .group_answers import Gathering, ask_consumer_group, authorize
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
 def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupDescribeRequest) -> None:
     def response(described: list[DescribedGroup]) -> ConsumerGroupDescribeResponse:
         if request.include_authorized_operations:
-            for group in described:
-                if group.error_code == ErrorCode.NONE:
-                    group.authorized_operations = GROUP_OPERATIONS
+            authorize(described)
         return ConsumerGroupDescribeResponse(groups=described)
 
     gathering = Gathering(context, response)
@@ -46,7 +43,4 @@ def _describe(spu: "Spu", group_id: str, gathering: Gathering) -> None:
         coordinator.ready.answer(waiter, coordinator.consumer.describe(group_id))
 
     waiter: Waiter = gathering.part(refused)
-    if spu.broker_configs.settings.allows_consumer_groups:
-        spu.groups.ask(group_id, waiter, call)
-    else:
-        waiter.refuse(consumer_groups_not_allowed())
+    ask_consumer_group(spu, group_id, waiter, call)

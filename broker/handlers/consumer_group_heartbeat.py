@@ -17,7 +17,7 @@ from tailrace.protocol.messages.consumer_group_heartbeat import (
 )
 from tailrace.server.request_context import RequestContext
 
-from .group_answers import Responding, caller_of, consumer_groups_not_allowed
+from .group_answers import Responding, ask_consumer_group, caller_of
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
@@ -28,10 +28,7 @@ def handle(spu: "Spu", context: RequestContext, request: ConsumerGroupHeartbeatR
         coordinator.consumer.heartbeat(request, context.api_version, caller_of(context), waiter, moment)
 
     waiter: Waiter = Responding(context, _refused)
-    if spu.broker_configs.settings.allows_consumer_groups:
-        spu.groups.ask(request.group_id, waiter, call)
-    else:
-        waiter.refuse(consumer_groups_not_allowed())
+    ask_consumer_group(spu, request.group_id, waiter, call)
 
 
 def _refused(error: KafkaError) -> ConsumerGroupHeartbeatResponse:

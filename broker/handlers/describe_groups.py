@@ -10,25 +10,20 @@ from typing import TYPE_CHECKING
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.ready import Waiter
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from tailrace.server.request_context import RequestContext
 
-from .group_answers import Gathering
+from .group_answers import Gathering, authorize
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
-
-GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""Read, Delete, Describe, DescribeConfigs and AlterConfigs, by their numbers in Kafka's access rules."""
 
 
 def handle(spu: "Spu", context: RequestContext, request: DescribeGroupsRequest) -> None:
     def response(described: list[DescribedGroup]) -> DescribeGroupsResponse:
         if request.include_authorized_operations:
-            for group in described:
-                if group.error_code == ErrorCode.NONE:
-                    group.authorized_operations = GROUP_OPERATIONS
+            authorize(described)
         return DescribeGroupsResponse(groups=described)
 
     gathering = Gathering(context, response)

@@ -1,11 +1,17 @@
 """How the answers of coordinators become responses: of one group, or of several that answer in any order."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 from tailrace.broker.groups.group import Caller
+from tailrace.broker.groups.ready import Waiter
+from tailrace.cluster.client_view import GROUP_OPERATIONS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.server.request_context import RequestContext
+
+if TYPE_CHECKING:
+    from tailrace.broker.group_partition import Call
+    from tailrace.broker.spu import Spu
 
 
 class Responding:
@@ -96,8 +102,17 @@ def caller_of(context: RequestContext) -> Caller:
     return Caller(context.client_id or "", f"/{host}")
 
 
-def consumer_groups_not_allowed() -> KafkaError:
-    return KafkaError(
-        ErrorCode.UNSUPPORTED_VERSION,
-        "groups of the consumer protocol are not enabled here: see group.coordinator.rebalance.protocols",
-    )
+def ask_consumer_group(spu: "Spu", group_id: str, waiter: Waiter, call: "Call") -> None:
+    """Has the coordinator called, where groups of KIP-848 may be."""
+    if spu.broker_configs.settings.allows_consumer_groups:
+        spu.groups.ask(group_id, waiter, call)
+        return
+    reason = "groups of the consumer protocol are not enabled here: see group.coordinator.rebalance.protocols"
+    waiter.refuse(KafkaError(ErrorCode.UNSUPPORTED_VERSION, reason))
+
+
+def authorize(described: Iterable[Any]) -> None:
+    """Says of groups of either kind what their client may do with them: without access control all that there is."""
+    for group in described:
+        if group.error_code == ErrorCode.NONE:
+            group.authorized_operations = GROUP_OPERATIONS

@@ -20,8 +20,7 @@ def handle(spu: "Spu", context: RequestContext, request: ListGroupsRequest) -> L
     kinds = frozenset(kind.lower() for kind in request.types_filter)
     listed = [
         ListedGroup(group.group_id, group.protocol_type, group.state, group.kind)
-        for partition in spu.groups.loaded()
-        for group in partition.coordinator.groups.values()
+        for group in spu.groups.groups()
         if (not states or group.state.lower() in states) and (not kinds or group.kind in kinds)
     ]
     error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if spu.groups.is_loading else ErrorCode.NONE

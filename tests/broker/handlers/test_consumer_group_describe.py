@@ -3,8 +3,8 @@ from group_handlers import GroupHost, response_of
 
 from tailrace.broker.handlers import consumer_group_heartbeat
 from tailrace.broker.handlers.consumer_group_describe import handle
-from tailrace.broker.handlers.describe_groups import GROUP_OPERATIONS
 from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.client_view import GROUP_OPERATIONS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -2,7 +2,8 @@ import pytest
 from group_handlers import GroupHost, response_of
 
 from tailrace.broker.handlers import join_group
-from tailrace.broker.handlers.describe_groups import GROUP_OPERATIONS, handle
+from tailrace.broker.handlers.describe_groups import handle
+from tailrace.cluster.client_view import GROUP_OPERATIONS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from grouping import GroupWorld, Sleeper
 from hosts import request_of
 
-from tailrace.broker.groups.group import GroupKind
+from tailrace.broker.groups.group import Group, GroupKind
 from tailrace.broker.handlers.list_groups import handle
 from tailrace.broker.spu import Spu
 from tailrace.protocol.apis import ApiKey
@@ -23,12 +24,8 @@ class Partitions:
     worlds: list[GroupWorld] = field(default_factory=list)
     is_loading: bool = False
 
-    @property
-    def groups(self) -> "Partitions":
-        return self
-
-    def loaded(self) -> Iterator[GroupWorld]:
-        return iter(self.worlds)
+    def groups(self) -> Iterator[Group]:
+        return (group for world in self.worlds for group in world.coordinator.groups.values())
 
 
 def sleeper(group_id: str, state: str, kind: GroupKind = GroupKind.CLASSIC) -> Sleeper:
@@ -47,7 +44,9 @@ def spu() -> Partitions:
 
 
 def listed(spu: Partitions, **asked: list[str]) -> ListGroupsResponse:
-    return handle(cast(Spu, spu), request_of(ApiKey.LIST_GROUPS), ListGroupsRequest(**cast(Any, asked)))
+    return handle(
+        cast(Spu, SimpleNamespace(groups=spu)), request_of(ApiKey.LIST_GROUPS), ListGroupsRequest(**cast(Any, asked))
+    )
 
 
 @pytest.mark.parametrize(
