@@ -16,6 +16,9 @@ _FIRST_GUESS_BYTES_MIN = 16 * 1024
 _OUTPUT_WAS_TOO_SMALL = "whole buffer"
 """What cramjam says, in the words of Rust's standard library, when the output does not fit."""
 
+_GZIP_DEFAULT_LEVEL = -1
+"""As zlib calls it, and so `compression.gzip.level`; the library knows no negative numbers."""
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_VERSIONS = Struct(">ii").pack(1, 1)
 _XERIAL_HEADER_BYTES = 16
@@ -51,7 +54,7 @@ def compress(kind: Compression, data: Buffer, level: int | None = None) -> bytes
         case Compression.NONE:
             return bytes(data)
         case Compression.GZIP:
-            return bytes(cramjam.gzip.compress(data, level))
+            return bytes(cramjam.gzip.compress(data, None if level == _GZIP_DEFAULT_LEVEL else level))
         case Compression.SNAPPY:
             block = bytes(cramjam.snappy.compress_raw(data))
             return b"".join((_XERIAL_MAGIC, _XERIAL_VERSIONS, _BLOCK_SIZE.pack(len(block)), block))

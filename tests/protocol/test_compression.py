@@ -61,6 +61,17 @@ def test_zstd_of_unknown_size() -> None:
     assert decompress(Compression.ZSTD, packer.compress(data) + packer.flush()) == data
 
 
-@pytest.mark.parametrize(("kind", "level"), [(Compression.GZIP, 9), (Compression.LZ4, 17), (Compression.ZSTD, -5)])
+@pytest.mark.parametrize(
+    ("kind", "level"),
+    [
+        (Compression.GZIP, -1),
+        (Compression.GZIP, 1),
+        (Compression.GZIP, 9),
+        (Compression.LZ4, 17),
+        (Compression.ZSTD, -131072),
+        (Compression.ZSTD, -5),
+        (Compression.ZSTD, 22),
+    ],
+)
 def test_levels(kind: Compression, level: int) -> None:
     assert decompress(kind, compress(kind, b"level" * 1000, level)) == b"level" * 1000
