@@ -5,12 +5,16 @@ Modules are imported only for the subcommand that is called: `tailrace up` must 
 """
 
 import argparse
+import gc
 import importlib
 import sys
 from collections.abc import Sequence
+from types import ModuleType
+from typing import NoReturn
 
 from tailrace import __version__
 
+_PROGRAM = "tailrace"
 _COMMANDS = {
     "up": ("tailrace.cli.up", "run a whole local cluster"),
     "serve sc": ("tailrace.cli.serve_sc", "run the Streaming Controller of a cluster"),
@@ -78,27 +82,56 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """The arguments of one command, with its `run`. Exits with the usage when they are none."""
-    parser = argparse.ArgumentParser(prog="tailrace", description="A Kafka-protocol broker cluster, without a JVM.")
-    parser.add_argument("--version", action="version", version=f"tailrace {__version__}")
-    chosen = parser
+    command = next((each for each in (*_COMMANDS, *_ALIASES) if _begins_with(words, each)), None)
+    if command is None:
+        _explain(words)
+    return _parse_command(command, words[len(command.split()) :])
+
+
+def _begins_with(words: Sequence[str], command: str) -> bool:
+    return list(words[: len(command.split())]) == command.split()
+
+
+def _parse_command(command: str, words: Sequence[str]) -> argparse.Namespace:
+    """Makes the parser of this command alone: those of all would take a noticeable part of a start."""
+    meant = _ALIASES.get(command, command)
+    module_name, text = _COMMANDS[meant]
+    module = _import(module_name)
+    runnable = getattr(module, "COMMANDS", {}).get(meant.rpartition(" ")[2], module)
+    parser = argparse.ArgumentParser(prog=f"{_PROGRAM} {command}", description=text)
+    runnable.configure(parser)
+    parser.set_defaults(run=runnable.run)
+    return parser.parse_args(words)
+
+
+def _explain(words: Sequence[str]) -> NoReturn:
+    """These begin with no command: somebody wants help, or has mistyped."""
+    parser = _parser_of_all()
+    parser.parse_args(words)
+    parser.error("name a command first")
+
+
+def _parser_of_all() -> argparse.ArgumentParser:
+    """Knows which commands there are, and nothing of what they take."""
+    parser = argparse.ArgumentParser(prog=_PROGRAM, description="A Kafka-protocol broker cluster, without a JVM.")
+    parser.add_argument("--version", action="version", version=f"{_PROGRAM} {__version__}")
     subcommands = parser.add_subparsers(metavar="COMMAND", required=True)
     groups = {
         group: subcommands.add_parser(group, help=text).add_subparsers(metavar="COMMAND", required=True)
         for group, text in _GROUPS.items()
     }
     for command in (*_COMMANDS, *_ALIASES):
-        meant = _ALIASES.get(command, command)
-        module_name, text = _COMMANDS[meant]
+        _, text = _COMMANDS[_ALIASES.get(command, command)]
         group, _, name = command.rpartition(" ")
-        subparser = (groups[group] if group else subcommands).add_parser(name, help=text, description=text)
-        if list(words[: len(command.split())]) == command.split():
-            module = importlib.import_module(module_name)
-            runnable = getattr(module, "COMMANDS", {}).get(meant.rpartition(" ")[2], module)
-            runnable.configure(subparser)
-            subparser.set_defaults(run=runnable.run)
-            chosen = subparser
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        # The parser of all commands would answer with a usage that helps nobody.
-        chosen.error(f"unrecognized arguments: {' '.join(unknown)}")
-    return arguments
+        (groups[group] if group else subcommands).add_parser(name, help=text)
+    return parser
+
+
+def _import(module_name: str) -> ModuleType:
+    """What imports make lives on. To look for garbage among it again and again would take a seventh of a start."""
+    gc.disable()
+    try:
+        return importlib.import_module(module_name)
+    finally:
+        gc.freeze()
+        gc.enable()
