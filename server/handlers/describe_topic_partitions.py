@@ -57,6 +57,7 @@ def _page(cluster: Cluster, names: list[str], first_partition: int, left: int) -
         topic = cluster.topics.get(name)
         if topic is None:
             response.topics.append(_unknown(name))
+            first_partition = 0  # deleted since the page before
             continue
         if left == 0:
             response.next_cursor = Cursor(name, 0)

@@ -105,6 +105,8 @@ async def test_the_spu_has_a_limit_of_its_own(autojump_clock: object) -> None:
         (("a", "b"), ("b", 2), ([("b", 0, [2, 3])], None)),
         (("a",), ("a", 99), ([("a", 0, [])], None)),
         ((), ("aa", 0), ([("b", 0, [0, 1, 2, 3])], None)),
+        ((), ("aa", 2), ([("b", 0, [0, 1, 2, 3])], None)),
+        (("aa", "b"), ("aa", 2), ([("aa", 3, []), ("b", 0, [0, 1, 2, 3])], None)),
         (("a",), ("b", 0), ([("a", ErrorCode.INVALID_REQUEST, [])], None)),
         (("a",), ("a", -1), ([("a", ErrorCode.INVALID_REQUEST, [])], None)),
     ],
