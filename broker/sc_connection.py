@@ -234,6 +234,7 @@ class ScConnection:
                 nursery.cancel_scope.cancel()
         finally:
             self._link = None
+            self.lease_end = -math.inf  # the SC may take this process for dead, and give the lease to another one
             self._reconnecting.on_lost(trio.current_time() - since)
             if not self._leaving:
                 self._logger.warning("sc_lost", address=str(address), reason=link.closed_because)

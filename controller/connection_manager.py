@@ -30,12 +30,13 @@ from tailrace.protocol.internal.report_live_replicas import (
     ReportLiveReplicasResponse,
 )
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
-from tailrace.runtime.network import Address, Connection
+from tailrace.runtime.network import Address, Connection, Network
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
 
 from .actions import AddPartition, AddSpu, ConnectionAction, DeletePartition, DeleteSpu, UpdatePartition, UpdateSpu
 from .cluster_mirror import MirrorChange
 from .connection_documents import ConnectionRow
+from .ends_of_processes import until_nobody_listens
 from .events import Event, LeaderFailed, LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost, StorageReported
 from .leases import Leases
 from .local_store import LocalStore, PartitionKey
@@ -69,6 +70,8 @@ class _Peer:
     address: Address
     stream: SpuStream
     link: PrivateLink = field(init=False)
+    listens_at: tuple[Address, ...] = ()
+    """Where clients and other SPUs find it."""
     forwards: int = 0
     """Passed on by it and not answered yet."""
     forwarded_bytes: int = 0
@@ -79,6 +82,7 @@ class ConnectionManager:
         self,
         store: LocalStore,
         cluster: Cluster,
+        network: Network,
         *,
         events: Callable[[Event], Awaitable[None]],
         allocate_producer_ids: Callable[[], Awaitable[range]],
@@ -94,6 +98,7 @@ class ConnectionManager:
         read now; while there are any, no SPU is told that what is not named is gone."""
         self._store = store
         self._cluster = cluster
+        self._network = network
         self._events = events
         self._allocate_producer_ids = allocate_producer_ids
         self._forward = forward
@@ -225,6 +230,7 @@ class ConnectionManager:
                 nursery.cancel_scope.cancel()
         finally:
             self._on_end(peer)
+        await self._end_lease_of_the_dead(peer)
 
     def _on_end(self, peer: _Peer) -> None:
         registered = peer.stream.registered
@@ -234,6 +240,19 @@ class ConnectionManager:
         if self._connected.get(registered.spu) is peer:
             del self._connected[registered.spu]
             self._leases.stream_ended(registered.spu)
+
+    async def _end_lease_of_the_dead(self, peer: _Peer) -> None:
+        """A process that was killed is missed at once, if its machine says that it is gone."""
+        registered = peer.stream.registered
+        if registered is None:
+            return
+
+        def is_left() -> bool:
+            return self._leases.is_left(registered.spu, registered.incarnation)
+
+        with trio.move_on_after(self._leases.seconds):
+            if await until_nobody_listens(self._network, peer.listens_at, is_left):
+                self._lose(registered.spu, "its process has ended")
 
     async def _handle(self, peer: _Peer, _: IntEnum, message: Any) -> object:
         if isinstance(message, RegisterSpuRequest):
@@ -274,6 +293,9 @@ class ConnectionManager:
         before = self._connected.get(spu)
         self._connected[spu] = peer
         self._leases.grant(spu, message.incarnation, now)
+        listens_at = [(each.host, each.port) for each in message.listeners]
+        listens_at.append((message.private_host, message.private_port))
+        peer.listens_at = tuple(Address(host, port) for host, port in listens_at)
         peer.stream.accept(Registered(spu, message.incarnation, message.software_version, now))
         peer.link.accept_frames_up_to(FRAME_BYTES_MAX)
         if before is not None:

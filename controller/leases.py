@@ -1,7 +1,8 @@
 """Who is alive: each SPU holds a lease that it renews, and until the lease ends it counts as online.
 
 A broken connection alone does not make an SPU offline: a moment of trouble in the network is no reason to elect other
-leaders. A lease is counted here, from when its renewal was received, so no two clocks are compared.
+leaders; that its process has ended is one. A lease is counted here, from when its renewal was received, so no two
+clocks are compared.
 """
 
 from dataclasses import dataclass
@@ -35,6 +36,11 @@ class Leases:
 
     def is_held(self, spu: SpuId) -> bool:
         return spu in self._leases
+
+    def is_left(self, spu: SpuId, incarnation: str) -> bool:
+        """Whether that process has the lease, and is not connected."""
+        lease = self._leases.get(spu)
+        return lease is not None and lease.incarnation == incarnation and not lease.has_stream
 
     def refusal(self, spu: SpuId, incarnation: str, now: float) -> str | None:
         """Why a process cannot have the lease now: another one of that id is connected and alive."""

@@ -197,6 +197,7 @@ class StreamingController:
         connections = ConnectionManager(
             workflow.local,
             workflow.cluster,
+            self._seams.network,
             events=workflow.connection_reader.read,
             allocate_producer_ids=administration.allocate_producer_ids,
             forward=host.forward,

@@ -128,6 +128,17 @@ async def test_there_is_a_lease_from_the_first_renewal_until_one_is_missed(autoj
         assert spu.connection.lease_end < trio.current_time()
 
 
+async def test_there_is_no_lease_without_the_connection_on_which_it_was_renewed(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        await sc.registered()
+        await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
+        assert spu.connection.lease_end > trio.current_time()
+        sc.drop()
+        await trio.testing.wait_all_tasks_blocked()
+        assert spu.connection.lease_end < trio.current_time()
+
+
 async def test_it_waits_for_a_controller_and_comes_back_when_the_connection_broke(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with _running(network) as spu:

@@ -69,6 +69,8 @@ from tailrace.runtime.network import Address
 from tailrace.server.private_link import LinkClosed
 
 ADDRESS = Address("sc", 9004)
+ADDRESSES_OF_SPUS = (Address("spu.example", 9005), Address("spu.private.example", 9006))
+"""Where the scripted ones say that they are found."""
 TOPIC = UUID(int=7)
 
 
@@ -120,6 +122,7 @@ class _World:
         self.manager = ConnectionManager(
             self.store,
             self.cluster,
+            self.network,
             events=self._hear,
             allocate_producer_ids=self._allocate,
             forward=self._forward,
@@ -187,6 +190,8 @@ async def _world(*objects: Object) -> AsyncIterator[_World]:
             server = PrivateServer(world.manager, structlog.get_logger())
             nursery.start_soon(server.serve, await world.network.listen(ADDRESS))
             nursery.start_soon(world.manager.run)
+            for address in ADDRESSES_OF_SPUS:
+                await world.network.listen(address)
             yield world
             nursery.cancel_scope.cancel()
 
@@ -520,6 +525,35 @@ async def test_a_killed_process_is_succeeded_by_the_next_at_once(autojump_clock:
         await trio.sleep(5)
         assert [type(event) for event in world.happened] == [SpuConnected, SpuConnected]
         assert world.manager.connections()[0].incarnation == "second"
+
+
+async def test_a_process_at_whose_addresses_nobody_listens_any_more_is_lost_at_once(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _world(spu(1)) as world:
+        one = await world.registered(1)
+        one.link.close()
+        for address in ADDRESSES_OF_SPUS:
+            await trio.sleep(0.1)
+            assert len(world.happened) == 1, "clients, or other SPUs, may still reach it"
+            world.network.listeners[address].close()
+        await trio.sleep(0.1)
+        assert world.happened[1:] == [SpuLost(SpuId(1), "first", "its process has ended")]
+        await trio.sleep(5)
+        assert len(world.happened) == 2
+
+
+async def test_a_process_that_is_connected_is_alive_whoever_listens(autojump_clock: trio.testing.MockClock) -> None:
+    async with _world(spu(1)) as world:
+        one = await world.registered(1)
+        one.link.close()
+        await trio.testing.wait_all_tasks_blocked()
+        again = await world.registered(1)
+        for address in ADDRESSES_OF_SPUS:
+            world.network.listeners[address].close()
+        await trio.sleep(1.4)
+        assert [type(event) for event in world.happened] == [SpuConnected, SpuConnected]
+        assert again.link.closed_because is None
 
 
 async def test_of_two_processes_with_one_id_the_second_is_refused(autojump_clock: trio.testing.MockClock) -> None:

@@ -64,3 +64,16 @@ def test_time_in_which_nobody_looked_does_not_count() -> None:
     leases.extend(3.0)
     assert leases.ended(4.4) == []
     assert leases.ended(4.5) == [ONE]
+
+
+def test_a_lease_is_left_when_its_process_has_lost_its_stream_and_is_not_back() -> None:
+    leases = Leases(1.5)
+    assert not leases.is_left(ONE, "a")
+    leases.grant(ONE, "a", now=0.0)
+    assert not leases.is_left(ONE, "a")
+    leases.stream_ended(ONE)
+    assert leases.is_left(ONE, "a")
+    assert not leases.is_left(ONE, "b")
+    leases.grant(ONE, "b", now=0.5)
+    assert not leases.is_left(ONE, "a")
+    assert not leases.is_left(ONE, "b")

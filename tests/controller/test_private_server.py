@@ -41,6 +41,7 @@ async def _serving(network: MemoryNetwork) -> AsyncIterator[tuple[MemoryListener
     manager = ConnectionManager(
         LocalStore(),
         Cluster(),
+        network,
         events=_ignore,
         allocate_producer_ids=_no_ids,
         forward=_no_forwarding,
