@@ -60,6 +60,8 @@ class _Stream:
         self._last_arrival = 0.0
         self._changed: trio.Event | None = None
         """Somebody waits for it."""
+        self._reading: trio.CancelScope | None = None
+        """Somebody waits for what arrives next; the deadline is when that will be."""
 
     @property
     def room_bytes(self) -> int:
@@ -72,7 +74,7 @@ class _Stream:
         if isinstance(what, bytes):
             self._held_bytes += len(what)
         self._link.streams[self] = None
-        self.notify()
+        self._expect_arrival()
 
     def on_link_opened(self) -> None:
         """What waited comes now."""
@@ -90,6 +92,7 @@ class _Stream:
         now = trio.current_time()
         self._under_way = deque((arrival if arrival <= now else math.inf, what) for arrival, what in self._under_way)
         self._last_arrival = self._under_way[-1][0] if self._under_way else 0.0
+        self._expect_arrival()
 
     @property
     def next_arrival(self) -> float:
@@ -128,6 +131,19 @@ class _Stream:
         if self._changed is not None:
             self._changed.set()
             self._changed = None
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _expect_arrival(self) -> None:
+        """A reader sleeps until then, and need not be woken to be told so."""
+        if self._reading is not None:
+            self._reading.deadline = self.next_arrival
+
+    async def wait_for_arrival(self) -> None:
+        """Or until something else has happened."""
+        with trio.CancelScope(deadline=self.next_arrival) as self._reading:
+            await trio.sleep_forever()
+        self._reading = None
 
     async def wait_for_change(self, until: float) -> None:
         if self._changed is None:
@@ -175,7 +191,7 @@ class SimulatedConnection:
         await trio.lowlevel.checkpoint()
         self._check_open_for_waiting()
         while self._incoming.first is None:
-            await self._incoming.wait_for_change(self._incoming.next_arrival)
+            await self._incoming.wait_for_arrival()
             self._check_open_for_waiting()
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
