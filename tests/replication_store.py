@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
 from tailrace.broker.replication.follower import Follower
@@ -72,7 +72,7 @@ class ListLog:
     def compact(self, entry: Entry, *, wholly: bool) -> None:
         self._log_end = self.log_end
         at = self.all.index(entry)
-        lesser = replace(entry, kind=EntryKind.COMPACTED, content=-abs(entry.content))
+        lesser = entry._replace(kind=EntryKind.COMPACTED, content=-abs(entry.content))
         self.all[at : at + 1] = [] if wholly else [lesser]
 
     def _note_epoch(self, entry: Entry) -> None:

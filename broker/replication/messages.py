@@ -5,6 +5,7 @@ names its incarnation, the process that speaks: another one may have lost what t
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -48,8 +49,7 @@ class SealReply:
     log_start: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
+class Append(NamedTuple):
     """Entries from `base` on, none as a sign of life, and how far the leader is."""
 
     epoch: Epoch
@@ -61,8 +61,7 @@ class Append:
     live_replicas: frozenset[SpuId]
 
 
-@dataclass(frozen=True, slots=True)
-class AppendReply:
+class AppendReply(NamedTuple):
     epoch: Epoch
     spu: SpuId
     incarnation: str

@@ -5,6 +5,7 @@ replica is offline. Until the log has been changed nobody reads from it, for the
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -43,8 +44,7 @@ class Restamp:
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True)
-class AppendEntries:
+class AppendEntries(NamedTuple):
     entries: tuple[Entry, ...]
 
 
