@@ -185,9 +185,10 @@ class Fetch:
             raise replica.not_leading_yet()
         # A follower may lack the end of an epoch that nobody has cut.
         if wanted.last_fetched_epoch != NO_EPOCH and replica.is_leader:
+            if wanted.last_fetched_epoch > replica.spec.epoch:
+                self._check_verdict(replica)
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} has not been yet")
             epoch, end = replica.log.epoch_end(wanted.last_fetched_epoch)
-            if end < 0:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} is unknown")
             # The epoch itself may be unknown: where it was recovered at a later one, its records carry that.
             if end < offset:
                 self._check_verdict(replica)

@@ -2,7 +2,7 @@
 
 The special times of Kafka are -1 latest, -2 earliest, -3 the record with the largest timestamp (v7), -4 earliest on
 local disks (v8), -5 the last offset in remote storage (v9), -6 the earliest that is not in remote storage (v11).
-We have no remote storage: -4 and -6 answer as -2, and -5 knows no offset.
+There is no remote storage: -4 answers as -2, and -5 and -6 know no offset, as in Kafka without it.
 
 - The leader answers, with what is committed. While a new leader has not committed all that the one before left, offsets
   that depend on it are OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE: a consumer must not begin before what it
@@ -89,12 +89,12 @@ def _find(replica: Replica, timestamp: int, version: int) -> tuple[int, int, int
     if timestamp == LATEST:
         _check_recovered(replica, version)
         return -1, replica.high_watermark, replica.spec.epoch
-    if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return -1, log.log_start, log.epoch_at(log.log_start)
     if timestamp == MAX_TIMESTAMP:
         _check_recovered(replica, version)
         return log.max_timestamp(replica.high_watermark)
-    if timestamp == LATEST_TIERED:
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None
     if timestamp < 0:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} has no meaning")

@@ -44,7 +44,7 @@ def _answer(spu: "Spu", topic: str, asked: OffsetForLeaderPartition) -> EpochEnd
 
 def _end_of(replica: Replica, epoch: int) -> tuple[int, int]:
     """The epoch, or the last one before it, and where it ended."""
-    if epoch > replica.spec.epoch:
+    if epoch > replica.spec.epoch or epoch == NO_EPOCH:
         # An epoch that has not been yet is undefined, not the latest: the consumer would think its log agrees.
         return NO_EPOCH, NO_OFFSET
     found = (epoch, replica.log.log_end) if epoch == replica.spec.epoch else replica.log.epoch_end(epoch)

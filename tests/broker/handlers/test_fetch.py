@@ -246,6 +246,16 @@ async def test_a_follower_serves_what_it_knows_to_be_committed(autojump_clock: o
         assert only(await ask(client, fetch(wanted(1)), version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+async def test_a_consumer_that_read_an_epoch_that_has_not_been_starts_anew(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        for offset in (0, 1, 2):
+            answer = only(await ask(client, fetch(wanted(offset, last_fetched_epoch=1))))
+            assert (answer.error_code, answer.diverging_epoch) == (ErrorCode.OFFSET_OUT_OF_RANGE, None)
+
+
 async def test_a_follower_takes_nothing_it_lacks_for_cut_off(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
@@ -264,6 +274,8 @@ async def test_who_read_an_epoch_that_was_recovered_at_a_later_one_reads_on(auto
         await running.create("t")
         await produce(client, batch(b"a"))
         await produce(client, batch(b"b"))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.use_spec(replace(replica.spec, epoch=8))
         answer = only(await ask(client, fetch(wanted(1, last_fetched_epoch=7))))
         assert answer.diverging_epoch is None
         assert len(answer.records) > 0
@@ -351,7 +363,7 @@ def _add_follower_in_rack_b(running: RunningSpu) -> None:
     running.spu.cluster.put_spu(SpuSpec(SpuId(2), "b"))
 
 
-@pytest.mark.parametrize("last_fetched_epoch", [-1, 0])
+@pytest.mark.parametrize("last_fetched_epoch", [-1, 0, 7])
 async def test_a_leader_without_a_lease_sends_no_consumer_back(autojump_clock: object, last_fetched_epoch: int) -> None:
     async with running_spu() as running:
         client = await running.client()

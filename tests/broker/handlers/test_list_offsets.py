@@ -55,7 +55,7 @@ async def fill(running: RunningSpu) -> None:
         (LATEST, -1, 5),
         (EARLIEST, -1, 0),
         (EARLIEST_LOCAL, -1, 0),
-        (EARLIEST_PENDING_UPLOAD, -1, 0),
+        (EARLIEST_PENDING_UPLOAD, -1, -1),
         (LATEST_TIERED, -1, -1),
         (MAX_TIMESTAMP, FIRST_TIME + 1002, 2),
         (0, FIRST_TIME + 1000, 0),

@@ -21,8 +21,8 @@ def produced(records: bytes) -> ProduceRequest:
 
 @pytest.mark.parametrize(
     ("asked", "epoch", "end"),
-    [(0, 0, 2), (1, 1, 3), (7, -1, -1)],
-    ids=["the first epoch", "the current one", "one that has not been"],
+    [(0, 0, 2), (1, 1, 3), (7, -1, -1), (-1, -1, -1)],
+    ids=["the first epoch", "the current one", "one that has not been", "none"],
 )
 async def test_an_epochs_end_is_where_the_next_began(autojump_clock: object, asked: int, epoch: int, end: int) -> None:
     world = World()
