@@ -256,6 +256,8 @@ class ClientConnection:
     def _flush(self) -> None:
         """Sends what may leave now; what the client does not take yet, a task sends as room comes."""
         something_to_send = self._outbox.collect()
+        if self._outbox.held_up_by is not None and not self._in_turn:
+            something_to_send = self._hurry() or something_to_send
         self._room_made.set()
         if not something_to_send or self._draining or self._nursery is None:
             return
@@ -268,6 +270,18 @@ class ClientConnection:
         if not done:
             self._draining = True
             self._nursery.start_soon(self._drain)
+
+    def _hurry(self) -> bool:
+        """Who only waits for more gives what there is when others wait for it; says whether there is more to send."""
+        outbox = self._outbox
+        has_hurried = False
+        while (context := outbox.held_up_by) is not None:
+            assert isinstance(context, RequestContext)
+            if context.hurry is None:
+                break
+            context.hurry()
+            has_hurried = outbox.collect() or has_hurried
+        return has_hurried
 
     async def _drain(self) -> None:
         while True:

@@ -27,7 +27,7 @@ class Answer(Protocol):
 
 
 class Outbox:
-    __slots__ = ("_line", "_parts", "held_bytes", "sent_bytes")
+    __slots__ = ("_line", "_parts", "held_bytes", "held_up_by", "sent_bytes")
 
     def __init__(self) -> None:
         self._line: deque[Answer] = deque()
@@ -35,6 +35,8 @@ class Outbox:
         self.held_bytes = 0
         """Ready to be sent and still in this process's memory; file ranges do not count."""
         self.sent_bytes = 0
+        self.held_up_by: Answer | None = None
+        """Of the first in line, if the one behind it could leave."""
 
     @property
     def unanswered(self) -> Sequence[Answer]:
@@ -48,6 +50,7 @@ class Outbox:
         line = self._line
         parts = line[0].parts if line else None
         if parts is None:
+            self._look_who_waits()
             return bool(self._parts)
         small: list[Buffer] = []
         while parts is not None:
@@ -62,7 +65,12 @@ class Outbox:
                         self.held_bytes += len(part)
             parts = line[0].parts if line else None
         self._queue_joined(small)
+        self._look_who_waits()
         return bool(self._parts)
+
+    def _look_who_waits(self) -> None:
+        line = self._line
+        self.held_up_by = line[0] if len(line) > 1 and line[1].parts is not None else None
 
     def _queue_joined(self, small: list[Buffer]) -> None:
         """Queues neighbours as one: copying a few hundred bytes is cheaper than carrying one part more."""

@@ -40,6 +40,7 @@ class RequestContext:
         "client_id",
         "close_after",
         "correlation_id",
+        "hurry",
         "listener",
         "parts",
     )
@@ -69,6 +70,8 @@ class RequestContext:
         """Why the connection is to be closed: what is ready leaves first, and no request after this one is handled."""
         self.abandon: Callable[[], None] | None = None
         """Set by whoever keeps this context waiting; called when the client has gone."""
+        self.hurry: Callable[[], None] | None = None
+        """Set by whoever could respond now and waits for more; called when another response waits behind this one."""
         self._on_response = on_response
         self._encode = encode
 
@@ -89,7 +92,7 @@ class RequestContext:
     def _put(self, parts: Sequence[Part]) -> None:
         assert self.parts is None, "a request has one response"
         self.parts = parts
-        self.abandon = None
+        self.abandon = self.hurry = None
 
     def _send(self) -> None:
         self._on_response(self)

@@ -4,7 +4,8 @@
   diverges. v13: topics by id.
 - v11: followers serve consumers too, up to the high watermark that they know, and the leader tells a consumer that
   names its rack of a live follower there, with no records (KIP-392). Older versions are sent to the leader.
-- A fetch that finds less than min_bytes waits, at most max_wait_ms, and is woken by appends to its partitions.
+- A fetch that finds less than min_bytes waits, at most max_wait_ms, and is woken by appends to its partitions. It ends
+  early when the answer to a later request of the connection is ready; with Kafka that one waits as long as the fetch.
 - The first batch is returned even when it is larger than the limits, so that a consumer can always go on (KIP-74).
   Unlike Apache Kafka we never return a part of a batch after it.
 """
@@ -254,6 +255,7 @@ class Fetch:
                 replica.waiting_fetches[self] = None
                 self._parked_on.append(replica)
         self._context.abandon = self._leave
+        self._context.hurry = self.on_deadline
         self._spu.deadlines.add(deadline, self)
 
     def on_advanced(self) -> None:

@@ -161,6 +161,31 @@ async def test_responses_leave_in_request_order_whatever_becomes_known_first() -
             await served.client.response()  # checks the correlation ids
 
 
+async def test_who_waits_for_more_than_there_is_does_not_hold_up_others() -> None:
+    hurried = []
+
+    def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse | None:
+        if not request.key.startswith("patient"):
+            return FindCoordinatorResponse(host=request.key)
+
+        def hurry() -> None:
+            hurried.append(request.key)
+            context.respond(FindCoordinatorResponse(host=request.key))
+
+        context.hurry = hurry
+        return None
+
+    async with _served(_Script(handle)) as served:
+        await served.client.send(served.ask("first", "patient"))
+        assert (await served.client.response()).host == "first"
+        await trio.testing.wait_all_tasks_blocked()
+        assert not hurried, "nobody waits behind it"
+        for round_ in range(2):
+            await served.client.send(served.ask("last", "patient"))
+            assert [(await served.client.response()).host for _ in range(2)] == ["patient", "last"]
+            assert len(hurried) == round_ + 1
+
+
 async def test_responses_that_are_prepared_together_leave_together() -> None:
     script = _Script()
     script.handle = script.wait

@@ -116,11 +116,30 @@ def test_a_response_waits_for_those_before_it() -> None:
     outbox.expect(second)
     assert not outbox.collect()
     assert list(outbox.unanswered) == [first, second]
+    assert outbox.held_up_by is first
     first.parts = [b"first,"]
     assert outbox.collect()
+    assert outbox.held_up_by is None
     connection = _Grudging([])
     assert outbox.send(connection)
     assert connection.received == b"first,second"
+
+
+def test_whoever_is_behind_a_response_that_leaves_may_be_held_up_as_well() -> None:
+    outbox = Outbox()
+    second = _Answer()
+    for answer in (_Answer([b"first"]), second, _Answer([b"third"])):
+        outbox.expect(answer)
+    assert outbox.collect()
+    assert outbox.held_up_by is second
+
+
+def test_nobody_is_held_up_by_a_request_that_is_alone_or_followed_by_one_that_waits_too() -> None:
+    outbox = Outbox()
+    for _ in range(2):
+        outbox.expect(_Answer())
+        assert not outbox.collect()
+        assert outbox.held_up_by is None
 
 
 def test_a_request_without_a_response_holds_up_nobody() -> None:
