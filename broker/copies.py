@@ -9,7 +9,6 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import SpuId
-from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Network
 
@@ -47,6 +46,8 @@ class FetchedCopies:
         address = public_address(self._cluster, spu)
         if address is None:
             return NOTHING
+        from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
         partition = FetchPartition(partition=replica.partition, fetch_offset=offset, partition_max_bytes=1)
         topic = FetchTopic(topic_id=replica.spec.topic_id, partitions=[partition])
         with trio.move_on_after(ANSWER_SECONDS_MAX):

@@ -5,7 +5,7 @@ speaks, so that its answer can be passed on as it comes.
 """
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
@@ -16,17 +16,13 @@ from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decode, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
-from tailrace.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
 from tailrace.server.request_context import RequestContext
 
 from .mirror_updater import MirrorUpdater
 from .sc_connection import ScUnreachableError
+
+if TYPE_CHECKING:
+    from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
 
 FORWARD_MS_MIN = 1000
 """Clients that do not want to wait give a timeout of nothing, and still mean to have it done."""
@@ -67,12 +63,14 @@ class Forwarding:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, UNREACHABLE) from error
 
     async def _create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
+        from tailrace.protocol.messages.create_topics import CreateTopicsRequest
+
         version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
         request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
         response: CreateTopicsResponse = await self._forward(ApiKey.CREATE_TOPICS, version, request)
         return [await self._outcome(result) for result in response.topics]
 
-    async def _outcome(self, result: CreatableTopicResult) -> TopicSpec | KafkaError:
+    async def _outcome(self, result: "CreatableTopicResult") -> TopicSpec | KafkaError:
         if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
             # Somebody else's request for it is under way.
             await self._mirror.until(lambda: result.name in self._cluster.topics)
@@ -91,7 +89,9 @@ class Forwarding:
         return response
 
 
-def _creatable(topic: NewTopic) -> CreatableTopic:
+def _creatable(topic: NewTopic) -> "CreatableTopic":
+    from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
     configs = [CreatableTopicConfig(name=name, value=value) for name, value in (topic.configs or {}).items()]
     return CreatableTopic(
         name=topic.name, num_partitions=topic.partitions, replication_factor=topic.replication_factor, configs=configs

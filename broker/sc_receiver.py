@@ -12,17 +12,14 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, ApplyMetadataResponse
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, ApplySpecsResponse
-from tailrace.protocol.internal.describe_replica_segments import DescribeReplicaSegmentsRequest
-from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
+from tailrace.protocol.internal_apis import InternalApiKey
 
 from .live_replicas_updater import LiveReplicasUpdater
 from .mirror_updater import MirrorUpdater
-from .replica_descriptions import describe_replicas
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replicas import Replicas
 from .sc_connection import Ask
-from .segment_descriptions import describe_segments
 from .spec_dispatcher import SpecDispatcher
 from .spec_messages import held_specs
 from .storage_limit import StorageLimit
@@ -55,15 +52,20 @@ class ScReceiver:
         self._mirror.on_connected(reported)
 
     async def handle(self, api_key: IntEnum, message: Any) -> object:
-        match message:
-            case ApplySpecsRequest():
+        # What is asked seldom is imported when it is asked.
+        match api_key:
+            case InternalApiKey.APPLY_SPECS:
                 return await self._apply_specs(message)
-            case ApplyMetadataRequest():
+            case InternalApiKey.APPLY_METADATA:
                 self._apply_metadata(message)
                 return ApplyMetadataResponse()
-            case DescribeReplicasRequest():
+            case InternalApiKey.DESCRIBE_REPLICAS:
+                from .replica_descriptions import describe_replicas
+
                 return describe_replicas(self._replicas, message)
-            case DescribeReplicaSegmentsRequest():
+            case InternalApiKey.DESCRIBE_REPLICA_SEGMENTS:
+                from .segment_descriptions import describe_segments
+
                 return await describe_segments(self._replicas, message)
         raise AssertionError(f"{api_key!r} is not in the table of what an SPU is asked")
 

@@ -4,7 +4,6 @@ A document is what JSON or YAML was parsed to, written by a person, another prog
 about it is taken for granted: every field is of its type and in its range, and no field is left over.
 """
 
-import difflib
 import re
 from enum import StrEnum
 from typing import TypeVar
@@ -148,6 +147,8 @@ class Fields:
 
     def end(self) -> None:
         for name in self._left:
+            import difflib  # only for the person who mistyped: it is slow to load
+
             close = difflib.get_close_matches(str(name), self._asked, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(self._asked))}"
             raise FieldError(f"{self._path + ': ' if self._path else ''}unknown field {shown(name)}; {hint}")

@@ -5,8 +5,9 @@ belong to the SPUs, to whose addresses Metadata leads them. The command line's o
 but not advertised: Kafka's clients would not know them.
 """
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.client_view import ConnectedListener
@@ -27,9 +28,8 @@ from tailrace.server.request_context import ClientIdentity, RequestContext
 from . import handlers
 from .administration import Administration
 from .connection_documents import ConnectionRow
+from .local_store import LocalStore
 from .object_administration import ObjectAdministration
-from .partition_descriptions import PartitionDescriptions
-from .segment_descriptions import SegmentDescriptions
 
 ADVERTISED: Mapping[int, Api] = {
     key: api for key, api in API_TABLE.items() if key in SHARED | ADMINISTRATIVE | handlers.OWN
@@ -46,8 +46,8 @@ class PublicHost:
         broker_configs: BrokerConfigs,
         administration: Administration,
         objects: ObjectAdministration,
-        partitions: PartitionDescriptions,
-        segments: SegmentDescriptions,
+        local: LocalStore,
+        ask_spu: Callable[[SpuId, Any], Awaitable[Any]],
         connections: Callable[[], Sequence[ConnectionRow]],
     ) -> None:
         self.id: SpuId = NO_SPU
@@ -55,8 +55,8 @@ class PublicHost:
         self.broker_configs = broker_configs
         self.administration = administration
         self.objects = objects
-        self.partitions = partitions
-        self.segments = segments
+        self.local = local
+        self.ask_spu = ask_spu
         self.connections = connections
         self.apis = ADVERTISED
 

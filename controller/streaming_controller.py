@@ -13,12 +13,6 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import KafkaError
-from tailrace.protocol.ids import SpuId
-from tailrace.protocol.internal.describe_replica_segments import (
-    DescribeReplicaSegmentsRequest,
-    DescribeReplicaSegmentsResponse,
-)
-from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest, DescribeReplicasResponse
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
@@ -40,10 +34,8 @@ from .metrics import ScGauges, ScMetrics, gauges_of, render
 from .object_administration import ObjectAdministration
 from .object_codec import key_of
 from .objects import ClusterIdentity
-from .partition_descriptions import PartitionDescriptions
 from .private_server import PrivateServer
 from .public_host import KNOWN, PublicHost
-from .segment_descriptions import SegmentDescriptions
 from .updaters import NoProvisioner, Provisioner
 from .workflow import Workflow, WorkflowCounts
 
@@ -174,24 +166,13 @@ class StreamingController:
             changes, effects, workflow.local, broker_configs, self._seams.wall_clock, chance, self._logger
         )
         objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, self._logger)
-
-        async def ask(spu: SpuId, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
-            response: DescribeReplicasResponse = await connections.ask_spu(spu, request)
-            return response
-
-        async def ask_for_segments(
-            spu: SpuId, request: DescribeReplicaSegmentsRequest
-        ) -> DescribeReplicaSegmentsResponse:
-            response: DescribeReplicaSegmentsResponse = await connections.ask_spu(spu, request)
-            return response
-
         host = PublicHost(
             workflow.cluster,
             broker_configs,
             administration,
             objects,
-            PartitionDescriptions(workflow.local, ask),
-            SegmentDescriptions(workflow.local, ask_for_segments),
+            workflow.local,
+            lambda spu, request: connections.ask_spu(spu, request),
             lambda: connections.connections(),
         )
         connections = ConnectionManager(

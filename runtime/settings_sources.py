@@ -4,7 +4,6 @@ Every setting has one name. `public` is the flag `--public`, the environment var
 `public = …` of the file; Kafka's own broker settings (`num.partitions`) stand in the file's table `[broker]`.
 """
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import PurePath
 
@@ -15,6 +14,8 @@ ENVIRONMENT_PREFIX = "TAILRACE_"
 
 def read_file(path: str, text: bytes) -> dict[str, object]:
     """The settings of a TOML file, given its content."""
+    import tomllib  # few start with a file
+
     try:
         return tomllib.loads(text.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 import trio
@@ -12,7 +13,6 @@ from structlog.testing import capture_logs
 
 from tailrace.cli import apply, connection, partition, segment, spu, spu_group, topic
 from tailrace.cli.main import parse
-from tailrace.controller.partition_descriptions import PartitionDescriptions
 from tailrace.controller.public_host import KNOWN, PublicHost
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_replicas import (
@@ -43,7 +43,12 @@ class PublicSc:
     log_ends: dict[int, int] = field(default_factory=dict)
     """What each SPU says is the end of its logs; the high watermark is the lowest."""
 
-    async def describe(self, spu_id: SpuId, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
+    async def ask_spu(self, spu_id: SpuId, message: Any) -> Any:
+        if isinstance(message, DescribeReplicasRequest):
+            return self._describe_replicas(spu_id, message)
+        return await self.running.spus.ask_spu(spu_id, message)
+
+    def _describe_replicas(self, spu_id: SpuId, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
         end = self.log_ends.get(spu_id, 0)
         return DescribeReplicasResponse(
             [
@@ -75,8 +80,8 @@ async def public_sc() -> AsyncIterator[PublicSc]:
                 running.broker_configs,
                 running.administration,
                 running.objects,
-                PartitionDescriptions(running.workflow.local, sc.describe),
-                running.host.segments,
+                running.workflow.local,
+                sc.ask_spu,
                 running.spus.connections,
             )
             server = PublicServer(host, KNOWN, running.broker_configs, ServerMetrics(KNOWN), logger)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import structlog
 import trio
@@ -23,9 +24,7 @@ from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.object_administration import ObjectAdministration
 from tailrace.controller.object_codec import encode, key_of
 from tailrace.controller.objects import Listener, Object, Partition, Spu, SpuSpec
-from tailrace.controller.partition_descriptions import PartitionDescriptions
 from tailrace.controller.public_host import PublicHost
-from tailrace.controller.segment_descriptions import SegmentDescriptions
 from tailrace.controller.updaters import NoProvisioner, Provisioner
 from tailrace.controller.workflow import Workflow
 from tailrace.protocol.ids import SpuId, TopicId
@@ -73,7 +72,9 @@ class ObedientSpus:
             for spu in sorted(self.connected)
         ]
 
-    async def ask_spu(self, spu: SpuId, message: DescribeReplicasRequest) -> DescribeReplicasResponse:
+    async def ask_spu(self, spu: SpuId, message: Any) -> Any:
+        if isinstance(message, DescribeReplicaSegmentsRequest):
+            return await self._describe_segments(spu, message)
         return await self.describe(spu, message)
 
     def is_connected(self, spu: SpuId, incarnation: str) -> bool:
@@ -97,7 +98,7 @@ class ObedientSpus:
         ]
         return DescribeReplicasResponse(replicas)
 
-    async def describe_segments(
+    async def _describe_segments(
         self, spu: SpuId, request: DescribeReplicaSegmentsRequest
     ) -> DescribeReplicaSegmentsResponse:
         self.asked_for_segments.append((spu, request))
@@ -182,9 +183,9 @@ async def running_workflow(
     administration = Administration(changes, effects, workflow.local, broker_configs, clock, chance, logger)
     objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, logger)
     spus = ObedientSpus()
-    partitions = PartitionDescriptions(workflow.local, spus.describe)
-    segments = SegmentDescriptions(workflow.local, spus.describe_segments)
-    host = PublicHost(workflow.cluster, broker_configs, administration, objects, partitions, segments, spus.connections)
+    host = PublicHost(
+        workflow.cluster, broker_configs, administration, objects, workflow.local, spus.ask_spu, spus.connections
+    )
 
     async def report() -> None:
         while True:

@@ -1,14 +1,14 @@
 """One module per API that only the SC answers, most of them the command line's; imported on their first request."""
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from tailrace.controller.connection_documents import ConnectionRow
+from tailrace.controller.local_store import LocalStore
 from tailrace.controller.object_administration import ObjectAdministration
-from tailrace.controller.partition_descriptions import PartitionDescriptions
-from tailrace.controller.segment_descriptions import SegmentDescriptions
 from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
 from tailrace.server.request_context import Reply, RequestContext
 
@@ -23,10 +23,11 @@ class ObjectHost(Protocol):
     def connections(self) -> Callable[[], Sequence[ConnectionRow]]: ...
 
     @property
-    def partitions(self) -> PartitionDescriptions: ...
+    def local(self) -> LocalStore: ...
 
     @property
-    def segments(self) -> SegmentDescriptions: ...
+    def ask_spu(self) -> Callable[[SpuId, Any], Awaitable[Any]]:
+        """The SPU's response. Raises LinkClosed, with a sentence, when it cannot be asked."""
 
 
 OWN = frozenset({ApiKey.LIST_OFFSETS})

@@ -1,6 +1,7 @@
 """DescribeSegments, version 0: the segments of a topic's partitions, with what SPUs say of their copies."""
 
 from tailrace.controller.handlers import ObjectHost
+from tailrace.controller.segment_descriptions import SegmentDescriptions
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.describe_segments import DescribeSegmentsRequest, DescribeSegmentsResponse
 from tailrace.server.request_context import RequestContext
@@ -11,7 +12,8 @@ async def handle(
 ) -> DescribeSegmentsResponse:
     number = None if request.partition < 0 else request.partition
     try:
-        described = await host.segments.describe(request.topic, number, request.before)
+        descriptions = SegmentDescriptions(host.local, host.ask_spu)
+        described = await descriptions.describe(request.topic, number, request.before)
     except KafkaError as error:
         return DescribeSegmentsResponse(error_code=error.code, error_message=error.message)
     return DescribeSegmentsResponse(partitions=described)

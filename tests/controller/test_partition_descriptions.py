@@ -4,12 +4,16 @@ from running_workflow import RunningWorkflow, put, registered, running_workflow
 
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.partition_descriptions import ANSWER_SECONDS_MAX
+from tailrace.controller.partition_descriptions import ANSWER_SECONDS_MAX, PartitionDescriptions
 from tailrace.protocol.error_codes import KafkaError
 
 
+def _descriptions(running: RunningWorkflow) -> PartitionDescriptions:
+    return PartitionDescriptions(running.workflow.local, running.spus.ask_spu)
+
+
 async def messages(running: RunningWorkflow) -> dict[int, str | None]:
-    (partition,) = await running.host.partitions.describe(None)
+    (partition,) = await _descriptions(running).describe(None)
     return {each.spu_id: each.error_message for each in partition.details}
 
 
@@ -38,14 +42,14 @@ async def test_an_spu_whose_stream_is_broken_is_described_by_that() -> None:
 
 async def test_all_topics_are_described_in_order_and_each_once() -> None:
     async with running_workflow() as running:
-        assert await running.host.partitions.describe(None) == []
+        assert await _descriptions(running).describe(None) == []
         with pytest.raises(KafkaError):
-            await running.host.partitions.describe(["nowhere"])
+            await _descriptions(running).describe(["nowhere"])
     store = MemoryStore()
     await put(store, *registered(1))
     async with running_workflow(store) as running:
         await running.connect(1)
         await running.administration.create_topics([NewTopic("b", 2, 1), NewTopic("a", 1, 1)])
-        everything = await running.host.partitions.describe(None)
+        everything = await _descriptions(running).describe(None)
         assert [(each.topic, each.partition) for each in everything] == [("a", 0), ("b", 0), ("b", 1)]
-        assert len(await running.host.partitions.describe(["a", "a"])) == 1
+        assert len(await _descriptions(running).describe(["a", "a"])) == 1

@@ -8,7 +8,7 @@ from running_workflow import RunningWorkflow, put, registered, running_workflow
 
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.controller.key_value.memory import MemoryStore
-from tailrace.controller.segment_descriptions import ANSWER_SECONDS_MAX
+from tailrace.controller.segment_descriptions import ANSWER_SECONDS_MAX, SegmentDescriptions
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.internal.describe_replica_segments import (
     DescribeReplicaSegmentsResponse,
@@ -35,13 +35,17 @@ async def _running(partitions: int = 1) -> AsyncIterator[RunningWorkflow]:
         yield running
 
 
+def _descriptions(running: RunningWorkflow) -> SegmentDescriptions:
+    return SegmentDescriptions(running.workflow.local, running.spus.ask_spu)
+
+
 def _copies(described: SegmentedPartition) -> list[list[tuple[int, str]]]:
     """Of each segment."""
     return [sorted((copy.spu_id, copy.comparison) for copy in each.copies) for each in described.segments]
 
 
 async def _one(running: RunningWorkflow, number: int | None = None) -> SegmentedPartition:
-    (described,) = await running.host.segments.describe("orders", number, -1)
+    (described,) = await _descriptions(running).describe("orders", number, -1)
     return described
 
 
@@ -93,18 +97,18 @@ async def test_who_is_away_is_described_by_that(autojump_clock: trio.testing.Moc
 async def test_all_partitions_or_one_and_of_many_fewer_segments_each(monkeypatch: pytest.MonkeyPatch) -> None:
     async with _running(partitions=3) as running:
         running.spus.segments |= {1: WHOLE, 2: WHOLE, 3: WHOLE}
-        assert [each.partition for each in await running.host.segments.describe("orders", None, -1)] == [0, 1, 2]
+        assert [each.partition for each in await _descriptions(running).describe("orders", None, -1)] == [0, 1, 2]
         assert (await _one(running, 2)).partition == 2
         assert {request.segments_max for _, request in running.spus.asked_for_segments} == {500}
         monkeypatch.setattr("tailrace.controller.segment_descriptions.SEGMENTS_OF_ALL_MAX", 30)
         running.spus.asked_for_segments.clear()
-        await running.host.segments.describe("orders", None, 6)
+        await _descriptions(running).describe("orders", None, 6)
         assert {(request.segments_max, request.before) for _, request in running.spus.asked_for_segments} == {(10, 6)}
 
 
 async def test_what_is_not_there() -> None:
     async with _running() as running:
         with pytest.raises(KafkaError, match="there is no topic other"):
-            await running.host.segments.describe("other", None, -1)
+            await _descriptions(running).describe("other", None, -1)
         with pytest.raises(KafkaError, match="there is no partition orders/1"):
-            await running.host.segments.describe("orders", 1, -1)
+            await _descriptions(running).describe("orders", 1, -1)
