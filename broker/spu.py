@@ -12,7 +12,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
-from tailrace.protocol.apis import API_TABLE
+from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
@@ -22,7 +22,7 @@ from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 from tailrace.server import handlers as shared_handlers
-from tailrace.server.client_connection import Route
+from tailrace.server.client_connection import Route, Shortcut
 from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
@@ -122,12 +122,19 @@ class Spu:
         api = KNOWN.get(api_key)
         if api is None or not api.serves(api_version):
             return None
-        return decoder(api.request, api_version), self._handler(api_key)
+        return Route(decoder(api.request, api_version), self._handler(api_key), self._shortcut(api_key, api_version))
 
     def _handler(self, api_key: int) -> Callable[[RequestContext, Any], Reply]:
         if api_key in shared_handlers.SHARED:
             return partial(shared_handlers.load(api_key), self)
         return partial(handlers.load(api_key), self)
+
+    def _shortcut(self, api_key: int, api_version: int) -> Callable[[], Shortcut] | None:
+        if api_key != ApiKey.PRODUCE:
+            return None
+        from .produce_shortcut import ProduceShortcut  # as its handler, when the first producer comes
+
+        return partial(ProduceShortcut, self, api_version)
 
     def end_turn(self) -> None:
         if self._appended:

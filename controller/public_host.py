@@ -66,7 +66,7 @@ class PublicHost:
         api = KNOWN.get(api_key)
         if api is None or not api.serves(api_version):
             return None
-        return decoder(api.request, api_version), self._handle(api_key)
+        return Route(decoder(api.request, api_version), self._handle(api_key))
 
     def end_turn(self) -> None:
         """Nobody here waits for what others append."""

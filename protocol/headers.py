@@ -17,6 +17,7 @@ from .primitives import TOO_SHORT, Buffer, Part, skip_tagged
 
 _REQUEST = Struct(">hhih")
 """API key, API version, correlation id, length of the client id. That length is a classic one in every version."""
+_KIND = Struct(">hhi")
 _CORRELATION_ID = Struct(">i")
 _SIZE_BYTES = 4
 _SIZE_AND_RESPONSE = Struct(">ii")
@@ -72,6 +73,14 @@ def read_request_header(
     except (error, IndexError, UnicodeDecodeError) as reason:
         raise RemoteProtocolError(f"malformed request header: {reason}") from None
     return api.key, api_version, correlation_id, client_id, position
+
+
+def read_request_kind(view: memoryview) -> tuple[int, int, int]:
+    """API key, version and correlation id: all of the header that those need who know the rest."""
+    try:
+        return _KIND.unpack_from(view)
+    except error as reason:
+        raise RemoteProtocolError(f"malformed request header: {reason}") from None
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int, table: Mapping[int, Api] = API_TABLE) -> bytes:

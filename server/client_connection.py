@@ -8,7 +8,7 @@ before it reads on, as Apache Kafka does for every request.
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
 from types import CoroutineType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -17,7 +17,7 @@ from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import Api, ApiKey
 from tailrace.protocol.compile import Decoder
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.protocol.headers import ResponseEncoder, read_request_header, response_encoder
+from tailrace.protocol.headers import ResponseEncoder, read_request_header, read_request_kind, response_encoder
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Connection
 
@@ -36,9 +36,27 @@ handled; if all left together at the end, client and server would wait for each 
 UNANSWERED_MAX = 1000
 HELD_BYTES_MAX = 4 * 1024 * 1024
 
-Route = tuple[Decoder, Callable[[RequestContext, Any], Reply]]
-AnsweredRoute = tuple[Decoder, Callable[[RequestContext, Any], Reply], ResponseEncoder]
-"""All that is looked up for a request, kept together so that it is looked up once."""
+Shortcut = Callable[[memoryview, int], bytes | None]
+"""Answers a request from its bytes (the frame and its correlation id) with those of the whole response, or says None
+before anything has happened: then it goes the ordinary way."""
+
+
+class Route(NamedTuple):
+    """How requests of one API and version are decoded and handled."""
+
+    decode: Decoder
+    handle: Callable[[RequestContext, Any], Reply]
+    new_shortcut: Callable[[], Shortcut] | None = None
+    """Makes one for a connection."""
+
+
+class AnsweredRoute(NamedTuple):
+    """All that is looked up for a request, kept together so that it is looked up once."""
+
+    decode: Decoder
+    handle: Callable[[RequestContext, Any], Reply]
+    encode: ResponseEncoder
+    new_shortcut: Callable[[], Shortcut] | None
 
 
 class Dispatcher(Protocol):
@@ -82,6 +100,8 @@ class ClientConnection:
         self._nursery: trio.Nursery | None = None
         self._room_made = trio.Event()
         self._in_turn = False
+        self._shortcuts: dict[tuple[int, int], Shortcut] = {}
+        """By API and version, for those that this client has used."""
         self._answered: dict[tuple[int, int], int] = {}
         """Responses of this turn, by API and version."""
         self._draining = False
@@ -118,8 +138,7 @@ class ClientConnection:
             self._memory.release(self)
             self._connection.close()
             for answer in self._outbox.unanswered:
-                assert isinstance(answer, RequestContext)
-                if answer.abandon is not None:
+                if isinstance(answer, RequestContext) and answer.abandon is not None:
                     answer.abandon()
 
     def close(self, reason: str) -> None:
@@ -186,6 +205,8 @@ class ClientConnection:
                     break
                 if 0 < handled <= ANSWERED_EARLY:
                     self._flush()
+                if self._shortcuts and self._answer_at_once(frame):
+                    continue
                 rare = self._handle(frame)
                 if rare is not None or self._closing is not None:
                     break
@@ -205,9 +226,26 @@ class ClientConnection:
             self._metrics.on_responses(api_key, api_version, self._client.software_name, count, seconds)
         self._answered.clear()
 
+    def _answer_at_once(self, frame: memoryview) -> bool:
+        """Whether there is a shortcut for such a request, and it knows this one."""
+        api_key, api_version, correlation_id = read_request_kind(frame)
+        api = api_key, api_version
+        shortcut = self._shortcuts.get(api)
+        if shortcut is None:
+            return False
+        response = shortcut(frame, correlation_id)
+        if response is None:
+            return False
+        self._outbox.put(response)
+        self._answered[api] = self._answered.get(api, 0) + 1
+        return True
+
     def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
         api_key, api_version, correlation_id, client_id, position = read_request_header(frame, 0, self._apis)
-        decode, handle, encode = self._routes.get((api_key, api_version)) or self._find_route(api_key, api_version)
+        route = self._routes.get((api_key, api_version)) or self._find_route(api_key, api_version)
+        decode, handle, encode, new_shortcut = route
+        if new_shortcut is not None and (api_key, api_version) not in self._shortcuts:
+            self._shortcuts[api_key, api_version] = new_shortcut()
         context = RequestContext(
             api_key,
             api_version,
@@ -232,11 +270,12 @@ class ClientConnection:
     def _find_route(self, api_key: IntEnum, api_version: int) -> AnsweredRoute:
         route = self._dispatcher.route(api_key, api_version)
         if route is not None:
-            answered = *route, response_encoder(self._apis[api_key], api_version)
+            encode = response_encoder(self._apis[api_key], api_version)
+            answered = AnsweredRoute(route.decode, route.handle, encode, route.new_shortcut)
             self._routes[api_key, api_version] = answered
             return answered
         if api_key == ApiKey.API_VERSIONS:  # of a version that nobody here can read, answered in one that all can
-            return _read_nothing, self._refuse_version, response_encoder(self._apis[api_key], 0)
+            return AnsweredRoute(_read_nothing, self._refuse_version, response_encoder(self._apis[api_key], 0), None)
         raise RemoteProtocolError(f"{api_key.name} version {api_version} is not answered here")
 
     def _refuse_version(self, context: RequestContext, request: None) -> Reply:

@@ -6,7 +6,7 @@ as file ranges: large ones go from the page cache to the socket, small ones are 
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tailrace.protocol.primitives import Part
 from tailrace.runtime.file_range import FileRange
@@ -26,11 +26,19 @@ class Answer(Protocol):
         """None until the response is known."""
 
 
+class _Known(NamedTuple):
+    """An answer that was known before those in front of it."""
+
+    parts: Sequence[Part]
+
+
 class Outbox:
-    __slots__ = ("_line", "_parts", "held_bytes", "held_up_by", "sent_bytes")
+    __slots__ = ("_line", "_parts", "_small", "held_bytes", "held_up_by", "sent_bytes")
 
     def __init__(self) -> None:
         self._line: deque[Answer] = deque()
+        self._small: list[Buffer] = []
+        """Neighbours that will be one part."""
         self._parts: deque[Part] = deque()
         self.held_bytes = 0
         """Ready to be sent and still in this process's memory; file ranges do not count."""
@@ -45,26 +53,29 @@ class Outbox:
     def expect(self, answer: Answer) -> None:
         self._line.append(answer)
 
+    def put(self, response: bytes) -> None:
+        """A small response that nobody expected: it was known as soon as it was asked for."""
+        if self._line:
+            self._line.append(_Known((response,)))
+        else:
+            self._small.append(response)
+
     def collect(self) -> bool:
         """Moves answers whose turn has come to the send queue; says whether anything is there to send."""
-        line = self._line
+        line, small = self._line, self._small
         parts = line[0].parts if line else None
-        if parts is None:
-            self._look_who_waits()
-            return bool(self._parts)
-        small: list[Buffer] = []
         while parts is not None:
             line.popleft()
             for part in parts:
                 if type(part) is bytes and len(part) <= JOINED_BYTES_MAX:
                     small.append(part)
                 elif len(part):
-                    self._queue_joined(small)
+                    self._queue_joined()
                     self._parts.append(part)
                     if type(part) is not FileRange:
                         self.held_bytes += len(part)
             parts = line[0].parts if line else None
-        self._queue_joined(small)
+        self._queue_joined()
         self._look_who_waits()
         return bool(self._parts)
 
@@ -72,8 +83,9 @@ class Outbox:
         line = self._line
         self.held_up_by = line[0] if len(line) > 1 and line[1].parts is not None else None
 
-    def _queue_joined(self, small: list[Buffer]) -> None:
+    def _queue_joined(self) -> None:
         """Queues neighbours as one: copying a few hundred bytes is cheaper than carrying one part more."""
+        small = self._small
         if small:
             joined = small[0] if len(small) == 1 else b"".join(small)
             small.clear()

@@ -17,12 +17,12 @@ import trio
 from tailrace.broker.replicas import Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
-    PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from tailrace.protocol.primitives import Buffer
 from tailrace.protocol.produced_batch import admit
 from tailrace.protocol.record_batch import LOG_OVERHEAD, TRANSACTIONAL, BatchHeader, stamp
 from tailrace.protocol.records import NO_TIMESTAMP
@@ -54,14 +54,11 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
             try:
                 if refused is not None:
                     raise refused
-                replica = spu.replicas.leading(name, data.index)
-                if replica.is_internal:
-                    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} is written by brokers alone")
-                if replica.is_merging:
-                    raise replica.not_leader()  # not yet: the client tries again
-                if acks == ALL:
-                    _check_enough_replicas(replica)
-                answer, needed = _append(spu, replica, data, context.api_version)
+                replica = writable(spu, name, data.index, acks)
+                base_offset, append_time_ms, needed = append(spu, replica, data.records, context.api_version)
+                answer = PartitionProduceResponse(
+                    data.index, _NO_ERROR, base_offset, append_time_ms, replica.log.log_start
+                )
             except KafkaError as reason:
                 error = reason
                 answer = PartitionProduceResponse(
@@ -87,10 +84,18 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
     return response
 
 
-def _check_enough_replicas(replica: Replica) -> None:
-    live, wanted = replica.live_count, replica.replicas_min
-    if live < wanted:
-        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{live} live replicas; min.insync.replicas is {wanted}")
+def writable(spu: "Spu", topic: str | UUID, partition: int, acks: int) -> Replica:
+    """The replica that takes what producers send for the partition. Raises KafkaError."""
+    replica = spu.replicas.leading(topic, partition)
+    if replica.is_internal:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} is written by brokers alone")
+    if replica.is_merging:
+        raise replica.not_leader()  # not yet: the client tries again
+    if acks == ALL:
+        live, wanted = replica.live_count, replica.replicas_min
+        if live < wanted:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{live} live replicas; min.insync.replicas is {wanted}")
+    return replica
 
 
 def _earlier(spu: "Spu", replica: Replica, header: BatchHeader) -> AppendedBatch | None:
@@ -103,12 +108,13 @@ def _earlier(spu: "Spu", replica: Replica, header: BatchHeader) -> AppendedBatch
         raise replica.not_leader() from None  # another leader may have stored what seems to be missing
 
 
-def _append(
-    spu: "Spu", replica: Replica, data: PartitionProduceData, api_version: int
-) -> tuple[PartitionProduceResponse, int]:
-    """Appends what one partition was sent: its answer, and the offset that must be committed before it is given."""
+def append(spu: "Spu", replica: Replica, records: Buffer | None, api_version: int) -> tuple[int, int, int]:
+    """Appends what one partition was sent. Raises KafkaError.
+
+    Returns base offset and append time, which belong in the answer, and the offset that must be committed before it.
+    """
     rules = replica.settings.produce
-    batch, header = admit(data.records, rules, api_version=api_version, now_ms=spu.wall_clock.now_ms())
+    batch, header = admit(records, rules, api_version=api_version, now_ms=spu.wall_clock.now_ms())
     if header.attributes & TRANSACTIONAL:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     log = replica.log
@@ -127,8 +133,7 @@ def _append(
         metrics.produced_batches += 1
         metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
         spu.on_appended(replica)
-    append_time_ms = header.max_timestamp if rules.append_time else NO_TIMESTAMP
-    return PartitionProduceResponse(data.index, _NO_ERROR, base_offset, append_time_ms, log.log_start), needed
+    return base_offset, header.max_timestamp if rules.append_time else NO_TIMESTAMP, needed
 
 
 class PendingProduce:

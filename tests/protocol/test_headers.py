@@ -13,6 +13,7 @@ from tailrace.protocol.headers import (
     decode_response,
     encode_request,
     encode_response,
+    read_request_kind,
     response_header,
 )
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, SC_PRIVATE_APIS, SPU_PRIVATE_APIS
@@ -126,3 +127,10 @@ def test_a_small_response_is_one_part_and_a_large_one_is_not_copied() -> None:
     assert len(encode_request(RequestHeader(ApiKey.API_VERSIONS, 3, 1), request)) == 1
     large = FetchResponse(responses=[FetchableTopicResponse("t" * 30_000) for _ in range(3)])
     assert [len(part) for part in encode_response(ApiKey.FETCH, 12, 1, large)] == [9, len(encode(large, 12)[0])]
+
+
+def test_the_kind_of_a_request_is_the_beginning_of_its_header() -> None:
+    frame = frame_of(encode_request(RequestHeader(ApiKey.API_VERSIONS, 4, 77, "c"), ApiVersionsRequest()))
+    assert read_request_kind(frame) == (ApiKey.API_VERSIONS, 4, 77)
+    with pytest.raises(RemoteProtocolError):
+        read_request_kind(frame[:7])

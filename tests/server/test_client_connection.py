@@ -16,6 +16,7 @@ from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.headers import encode_response
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace.server.client_connection import (
     ANSWERED_EARLY,
@@ -24,6 +25,7 @@ from tailrace.server.client_connection import (
     UNANSWERED_MAX,
     ClientConnection,
     Route,
+    Shortcut,
 )
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.metrics import ServerMetrics
@@ -43,6 +45,7 @@ class _Script:
     """What the SPU does with each request, and what it was asked."""
 
     handle: Callable[[RequestContext, FindCoordinatorRequest], object] = _echo
+    new_shortcut: Callable[[], Shortcut] | None = None
     asked: list[str] = field(default_factory=list)
     waiting: list[RequestContext] = field(default_factory=list)
     turns: list[int] = field(default_factory=list)
@@ -52,7 +55,7 @@ class _Script:
         api = API_TABLE.get(api_key)
         if api is None or not api.serves(api_version):
             return None
-        return decoder(api.request, api_version), self.reply
+        return Route(decoder(api.request, api_version), self.reply, self.new_shortcut)
 
     def reply(self, context: RequestContext, request: object) -> Reply:
         assert isinstance(request, FindCoordinatorRequest)
@@ -202,6 +205,53 @@ async def test_responses_that_are_prepared_together_leave_together() -> None:
         assert [(await served.client.response()).host for _ in keys] == keys
         assert served.server_side.send_calls == 1
         assert served.metrics.sent_bytes > 0
+
+
+async def test_what_a_shortcut_answers_leaves_in_its_place_and_is_counted() -> None:
+    """It answers whoever asks for `at once`; others go the ordinary way, and so does the first request."""
+    ordinary = served_by_shortcut = 0
+
+    def answer(frame: memoryview, correlation_id: int) -> bytes | None:
+        nonlocal served_by_shortcut
+        if b"at once" not in bytes(frame):
+            return None
+        served_by_shortcut += 1
+        response = FindCoordinatorResponse(host="shortcut")
+        parts = encode_response(ApiKey.FIND_COORDINATOR, VERSION, correlation_id, response)
+        return b"".join(part for part in parts if isinstance(part, bytes))
+
+    def wait_sometimes(context: RequestContext, request: FindCoordinatorRequest) -> object:
+        nonlocal ordinary
+        ordinary += 1
+        return script.wait(context, request) if request.key == "wait" else FindCoordinatorResponse(host=request.key)
+
+    script = _Script(wait_sometimes, lambda: answer)
+    async with _served(script) as served:
+        keys = ["at once", "at once", "a", "wait", "at once", "b", "wait", "at once"]
+        await served.client.send(served.ask(*keys))
+        hosts = [(await served.client.response()).host for _ in range(3)]
+        await trio.testing.wait_all_tasks_blocked()
+        assert (ordinary, served_by_shortcut) == (5, 3)
+        for context in reversed(script.waiting):
+            context.respond(FindCoordinatorResponse(host="waited"))
+        hosts += [(await served.client.response()).host for _ in range(5)]
+        assert hosts == ["at once", "shortcut", "a", "waited", "shortcut", "b", "waited", "shortcut"]
+        assert served.metrics.requests[ApiKey.FIND_COORDINATOR, VERSION, "unknown"].count == len(keys)
+
+
+async def test_a_client_that_goes_with_answers_known_behind_one_that_waits() -> None:
+    abandoned: list[str] = []
+
+    def wait(context: RequestContext, request: FindCoordinatorRequest) -> None:
+        context.abandon = lambda: abandoned.append(request.key)
+
+    script = _Script(wait, lambda: lambda frame, _: b"at once" if b"at once" in bytes(frame) else None)
+    async with _served(script) as served:
+        await served.client.send(served.ask("wait", "at once"))
+        await trio.testing.wait_all_tasks_blocked()
+        served.client.connection.close()
+        await served.ended.wait()
+        assert abandoned == ["wait"]
 
 
 async def test_rare_work_is_waited_for_before_the_next_request() -> None:

@@ -213,3 +213,24 @@ def test_a_broken_connection_is_the_callers_to_handle() -> None:
     with pytest.raises(OSError) as broken:
         outbox.send(server)
     assert broken.value.errno == errno.ECONNRESET
+
+
+def test_what_is_put_leaves_behind_what_was_expected_before_it() -> None:
+    outbox, connection = Outbox(), _Grudging([])
+    outbox.put(b"1")
+    outbox.put(b"2")
+    first, second = _Answer(), _Answer()
+    outbox.expect(first)
+    outbox.put(b"4")
+    outbox.expect(second)
+    outbox.put(b"6")
+    for answer, parts, left in ((None, (), b"12"), (first, (b"3",), b"1234"), (second, (b"5",), b"123456")):
+        if answer is not None:
+            answer.parts = parts
+        assert outbox.collect()
+        assert outbox.held_bytes == len(left) - len(connection.received)
+        assert outbox.send(connection)
+        assert connection.received == left
+        assert outbox.held_bytes == 0
+    assert not outbox.unanswered
+    assert connection.calls == 3, "neighbours are one part"

@@ -35,7 +35,7 @@ class _Mirror:
         api = API_TABLE.get(api_key)
         if api is None or not api.serves(api_version):
             return None
-        return decoder(api.request, api_version), self.reply
+        return Route(decoder(api.request, api_version), self.reply)
 
     def reply(self, context: RequestContext, request: object) -> object:
         assert isinstance(request, FindCoordinatorRequest)

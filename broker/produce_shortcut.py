@@ -1,0 +1,142 @@
+"""A producer's usual requests, answered from their bytes.
+
+A client sends the same request again and again, but for its number and its records. Up to the records it is recognised
+byte for byte, and was decoded once; its answer was encoded once, but for a few numbers. So no request, response or
+context becomes an object, which is half of the work that such a request would be. What is unusual in any way, every
+error for one, goes the ordinary way: there is nothing here that decides anything.
+"""
+
+from struct import Struct, error
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.compile import decoder
+from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
+from tailrace.protocol.headers import read_request_header, response_encoder
+from tailrace.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tailrace.protocol.primitives import read_uvarint, uvarint
+
+from .handlers import produce
+
+if TYPE_CHECKING:
+    from .spu import Spu
+
+LEARNED_MAX = 64
+"""For one connection; a client that varies its requests more than this gains nothing and costs us nothing."""
+
+_API = API_TABLE[ApiKey.PRODUCE]
+_AFTER_CORRELATION_ID = 8
+_SIZE = Struct(">i")
+_NO_TAGS = bytes(3)
+"""Of the partition, the topic and the request, behind the records."""
+_NUMBER = Struct(">q")
+_LOG_START_FROM = 5
+_NO_NUMBER = -0x7F01020304050607
+"""Stands for numbers in an answer that is made to see where they belong; no name has such bytes."""
+
+
+class ProduceShortcut:
+    """For the requests of one connection in one version."""
+
+    __slots__ = ("_decode", "_ends", "_is_flexible", "_learned", "_left_to_learn", "_spu", "_version")
+
+    def __init__(self, spu: "Spu", api_version: int) -> None:
+        self._spu = spu
+        self._version = api_version
+        self._is_flexible = _API.is_flexible(api_version)
+        self._decode = decoder(ProduceRequest, api_version)
+        self._learned: dict[bytes, _UsualRequest] = {}
+        """By all that stands between the correlation id and the size of the records."""
+        self._ends: list[int] = []
+        """Where that may end."""
+        self._left_to_learn = LEARNED_MAX
+
+    def __call__(self, frame: memoryview, correlation_id: int) -> bytes | None:
+        """The whole response; None when the request is to go the ordinary way, and nothing has happened."""
+        for end in self._ends:
+            usual = self._learned.get(frame[_AFTER_CORRELATION_ID:end].tobytes())
+            if usual is not None:
+                records = self._records(frame, end)
+                return None if records is None else usual.answer(records, correlation_id)
+        if self._left_to_learn:
+            self._left_to_learn -= 1
+            self._learn(frame)
+        return None
+
+    def _records(self, frame: memoryview, position: int) -> memoryview | None:
+        """What is at the position, and of the size that stands there, if nothing that says anything follows."""
+        try:
+            if not self._is_flexible:
+                (size,) = _SIZE.unpack_from(frame, position)
+                position += _SIZE.size
+                return frame[position:] if position + size == len(frame) else None
+            size_and_one, position = read_uvarint(frame, position)
+        except (error, IndexError, RemoteProtocolError):
+            return None
+        stop = position + size_and_one - 1
+        return frame[position:stop] if stop >= position and frame[stop:] == _NO_TAGS else None
+
+    def _learn(self, frame: memoryview) -> None:
+        """Takes note of a request as those that are answered here from the next one on. Raises RemoteProtocolError."""
+        *_, position = read_request_header(frame)
+        request, _ = self._decode(frame, position)
+        if request.acks not in (1, produce.ALL) or len(request.topic_data) != 1:
+            return
+        (topic,) = request.topic_data
+        if len(topic.partition_data) != 1 or topic.partition_data[0].records is None:
+            return
+        (data,) = topic.partition_data
+        size = len(data.records)
+        size_bytes = len(uvarint(size + 1)) + len(_NO_TAGS) if self._is_flexible else _SIZE.size
+        end = len(frame) - size - size_bytes
+        if self._records(frame, end) != data.records:
+            return  # there is more in it: tags that are not known here, or bytes behind it
+        name = topic.topic_id if self._version >= produce.TOPIC_IDS_FROM else topic.name
+        usual = _UsualRequest(self._spu, self._version, request.acks, name, data.index)
+        self._learned[frame[_AFTER_CORRELATION_ID:end].tobytes()] = usual
+        if end not in self._ends:
+            self._ends.append(end)
+
+
+class _UsualRequest:
+    """To one partition; only the records differ."""
+
+    __slots__ = ("_acks", "_after", "_before", "_numbers", "_pack", "_partition", "_size", "_spu", "_topic", "_version")
+
+    def __init__(self, spu: "Spu", api_version: int, acks: int, topic: str | UUID, partition: int) -> None:
+        self._spu = spu
+        self._version = api_version
+        self._acks = acks
+        self._topic = topic
+        self._partition = partition
+        self._numbers = 3 if api_version >= _LOG_START_FROM else 2
+        encoded = _encoded(api_version, topic, PartitionProduceResponse(partition, 0, *(_NO_NUMBER,) * 3))
+        before, _, self._after = encoded.partition(_NUMBER.pack(_NO_NUMBER) * self._numbers)
+        self._size, self._before = before[: _SIZE.size], before[_SIZE.size + _SIZE.size :]
+        self._pack = Struct(f">{_SIZE.size}si{len(self._before)}s{self._numbers}q{len(self._after)}s").pack
+
+    def answer(self, records: memoryview, correlation_id: int) -> bytes | None:
+        acks = self._acks
+        try:
+            replica = produce.writable(self._spu, self._topic, self._partition, acks)
+            if replica.syncs_before_acknowledging or (acks == produce.ALL and not replica.is_alone):
+                return None  # the answer has to wait
+            base_offset, append_time_ms, _ = produce.append(self._spu, replica, records, self._version)
+        except KafkaError:
+            return None
+        numbers = (base_offset, append_time_ms, replica.log.log_start)[: self._numbers]
+        return self._pack(self._size, correlation_id, self._before, *numbers, self._after)
+
+
+def _encoded(api_version: int, topic: str | UUID, answer: PartitionProduceResponse) -> bytes:
+    named = TopicProduceResponse("" if isinstance(topic, UUID) else topic, partition_responses=[answer])
+    if isinstance(topic, UUID):
+        named.topic_id = topic
+    parts = response_encoder(_API, api_version)(0, ProduceResponse([named]))
+    return b"".join(part for part in parts if isinstance(part, bytes))

@@ -1,0 +1,180 @@
+"""The shortcut against the ordinary way: it answers the same, or not at all."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import pytest
+from spus import RunningSpu, batch, led_elsewhere, running_spu
+
+from tailrace.broker.produce_shortcut import LEARNED_MAX, ProduceShortcut
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.headers import RequestHeader, decode_response, encode_request
+from tailrace.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+BY_NAME, BY_ID = 12, 13
+CLASSIC = 3
+EMPTY = (0, 0)
+
+
+@asynccontextmanager
+async def _served(configs: dict[str, str | None] | None = None) -> AsyncIterator[RunningSpu]:
+    async with running_spu() as running:
+        await running.create("t", 2, configs)
+        yield running
+
+
+def _topic_id(running: RunningSpu) -> UUID:
+    return running.spu.cluster.topics["t"].id
+
+
+def _request(running: RunningSpu, records: bytes | None, partition: int = 0, acks: int = 1) -> ProduceRequest:
+    topic = TopicProduceData("t", _topic_id(running), [PartitionProduceData(partition, records)])
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic])
+
+
+def _frame(request: ProduceRequest, version: int, correlation_id: int = 1, client_id: str | None = "c") -> memoryview:
+    parts = encode_request(RequestHeader(ApiKey.PRODUCE, version, correlation_id, client_id), request)
+    return memoryview(bytearray(b"".join(bytes(part) for part in parts if isinstance(part, bytes | memoryview)))[4:])
+
+
+def _bounds(running: RunningSpu, partition: int = 0) -> tuple[int, int]:
+    replica = running.spu.replicas.find("t", partition)
+    assert replica is not None
+    return replica.log.log_start, replica.log.log_end
+
+
+def _learned(running: RunningSpu, version: int, acks: int = 1) -> ProduceShortcut:
+    """One that knows what requests to the first partition look like."""
+    shortcut = ProduceShortcut(running.spu, version)
+    assert shortcut(_frame(_request(running, batch(b"x"), acks=acks), version), 1) is None
+    assert _bounds(running) == EMPTY, "nothing has happened"
+    return shortcut
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("version", range(3, 14))
+async def test_a_usual_request_is_answered_as_on_the_ordinary_way(
+    autojump_clock: object, version: int, acks: int
+) -> None:
+    async with _served() as running:
+        shortcut = _learned(running, version, acks)
+        for size in (1, 100, 20_000):
+            request = _request(running, batch(b"x" * size), acks=acks)
+            ordinary: ProduceResponse = await (await running.client()).request(ApiKey.PRODUCE, version, request)
+            answer = shortcut(_frame(request, version, 7 + size), 7 + size)
+            assert answer is not None
+            assert int.from_bytes(answer[:4], "big") == len(answer) - 4
+            correlation_id, response = decode_response(ApiKey.PRODUCE, version, answer[4:])
+            assert correlation_id == 7 + size
+            ordinary.responses[0].partition_responses[0].base_offset += 1
+            assert response == ordinary
+        assert _bounds(running) == (0, 6)
+        running.spu.end_turn()
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_ID])
+async def test_through_a_connection_too(autojump_clock: object, version: int) -> None:
+    """Two partitions by turns, each answer in its place, behind others that come the ordinary way."""
+    async with _served() as running:
+        client = await running.client()
+        for number in range(5):
+            requests = [_request(running, batch(b"a", b"b"), partition) for partition in (0, 1, 2)]
+            await client.send(b"".join(client.encode(ApiKey.PRODUCE, version, request) for request in requests))
+            answers = [(await client.response()).responses[0].partition_responses[0] for _ in requests]
+            assert [(each.index, each.base_offset) for each in answers] == [(0, 2 * number), (1, 2 * number), (2, -1)]
+        assert running.spu.metrics.server.requests[ApiKey.PRODUCE, version, "unknown"].count == 15
+        assert running.spu.metrics.produced_batches == 10
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_what_is_unusual_is_left_alone(autojump_clock: object, version: int) -> None:
+    async with _served() as running:
+        good = batch(b"x")
+        spoilt = bytearray(good)
+        spoilt[-1] ^= 1
+        usual = _request(running, good)
+        several = ProduceRequest(acks=1, timeout_ms=1000, topic_data=usual.topic_data * 2)
+        both = [PartitionProduceData(0, good), PartitionProduceData(1, good)]
+        pair = TopicProduceData("t", _topic_id(running), both)
+        frames = [
+            _frame(_request(running, bytes(spoilt)), version),
+            _frame(_request(running, None), version),
+            _frame(_request(running, b""), version),
+            _frame(_request(running, good, acks=0), version),
+            _frame(_request(running, good, acks=2), version),
+            _frame(_request(running, good, partition=2), version),
+            _frame(several, version),
+            _frame(ProduceRequest(acks=1, timeout_ms=1000, topic_data=[pair]), version),
+            memoryview(bytes(_frame(usual, version)) + b"x"),
+            memoryview(bytes(_frame(usual, version))[:-1]),
+        ]
+        shortcut = _learned(running, version)
+        for frame in frames:
+            for _ in range(2):  # none of them is learned
+                try:
+                    assert shortcut(frame, 1) is None
+                except RemoteProtocolError:
+                    assert frame is frames[-1], "what is cut short, as on the ordinary way"
+        assert _bounds(running) == EMPTY
+        assert running.spu.metrics.produce_errors == 0, "counted where it is answered"
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME])
+async def test_any_cut_of_a_usual_request_is_left_alone(autojump_clock: object, version: int) -> None:
+    async with _served() as running:
+        shortcut = _learned(running, version)
+        frame = _frame(_request(running, batch(b"x")), version)
+        for number in range(LEARNED_MAX):  # it learns no more, and reads no further
+            shortcut(_frame(_request(running, None), version, client_id=f"client-{number}"), 1)
+        assert [shortcut(frame[:length], 1) for length in range(8, len(frame))] == [None] * (len(frame) - 8)
+        assert _bounds(running) == EMPTY
+        assert shortcut(frame, 1) is not None
+
+
+async def test_unknown_tags_are_left_to_those_who_skip_them(autojump_clock: object) -> None:
+    async with _served() as running:
+        frame = bytes(_frame(_request(running, batch(b"x")), BY_NAME))
+        tagged = memoryview(frame[:-1] + b"\1\7\0")  # one of the request, of no size
+        shortcut = ProduceShortcut(running.spu, BY_NAME)
+        assert [shortcut(tagged, 1) for _ in range(2)] == [None, None]
+        shortcut = _learned(running, BY_NAME)
+        assert shortcut(tagged, 1) is None
+        assert _bounds(running) == EMPTY
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_what_has_to_wait_for_the_disk_is_left_alone(autojump_clock: object, acks: int) -> None:
+    async with _served({"flush.messages": "1"}) as running:
+        shortcut = _learned(running, BY_ID, acks)
+        assert shortcut(_frame(_request(running, batch(b"x"), acks=acks), BY_ID), 1) is None
+        assert _bounds(running) == EMPTY
+
+
+async def test_a_replica_that_leads_no_more_is_left_alone(autojump_clock: object) -> None:
+    async with _served() as running:
+        shortcut = _learned(running, BY_ID)
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        led_elsewhere(replica)
+        assert shortcut(_frame(_request(running, batch(b"x")), BY_ID), 1) is None
+        assert _bounds(running) == EMPTY
+
+
+async def test_what_it_remembers_is_bounded(autojump_clock: object) -> None:
+    async with _served() as running:
+        shortcut = ProduceShortcut(running.spu, CLASSIC)
+
+        def ask(number: int) -> bytes | None:
+            return shortcut(_frame(_request(running, batch(b"x")), CLASSIC, client_id=f"client-{number}"), 1)
+
+        assert all(ask(number) is None for number in range(LEARNED_MAX + 10))
+        answered = [ask(number) is not None for number in range(LEARNED_MAX + 10)]
+        assert answered == [True] * LEARNED_MAX + [False] * 10
+        running.spu.end_turn()
