@@ -338,8 +338,9 @@ class Log:
         if was_named or names_closed:
             await self._disk.replace_manifest(self._manifest_content(), self._segments.open)
         else:
-            # A process that is killed leaves this behind. After a power failure without it, epochs seem to end early.
-            self._disk.note([*map(manifest.epoch_line, self.epochs), manifest.stamped_line(self._stamped_end)])
+            # On the disk before the batches are: after a power failure they alone would say that epochs ended early.
+            lines = [*map(manifest.epoch_line, self.epochs), manifest.stamped_line(self._stamped_end)]
+            await self._disk.sync_note(self._disk.note(lines), self._segments.open)
 
     # growing shorter
 

@@ -220,6 +220,21 @@ async def test_for_clients_an_epoch_begins_with_its_bridge(files: SimulatedFiles
         assert [segment.end for segment in each.segments()] == [10, 20, 26, 29]
 
 
+async def test_stamps_that_reach_the_disk_by_themselves_do_not_change_the_epochs(files: SimulatedFiles) -> None:
+    log = _open(files, replace(CONFIG, segment_bytes_max=10_000))
+    _append(log, 25, epoch=1)
+    await log.sync()
+    await log.restamp(0, 25, 2)
+    assert log.wants_sync
+    for name in files.list(DIRECTORY):
+        if name.endswith(".log"):
+            files.open(f"{DIRECTORY}/{name}").sync_now()  # as the kernel does some time
+    again = _open(files.crash("synced"))
+    assert {header.leader_epoch for header, _ in again.headers(0, 99)} == {2}
+    assert [again.epoch_at(offset) for offset in (0, 24)] == [1, 1]
+    assert again.epoch_end(1) == (1, 25)
+
+
 async def test_a_bridge_that_is_recovered_again_keeps_its_epochs_beginning(files: SimulatedFiles) -> None:
     log = await _recovered(files, sync_first=False)
     await log.restamp(20, 29, 4)
@@ -286,11 +301,7 @@ async def test_what_is_cut_takes_the_epoch_with_it(files: SimulatedFiles) -> Non
     assert list(log.epochs) == [(1, 0), (3, 25)]
 
 
-async def test_only_what_the_manifest_speaks_of_costs_a_sync_to_be_stamped(files: SimulatedFiles) -> None:
-    syncs: list[int] = []
-    real_sync = files.sync
-
-    async def counting_sync(node: object) -> None:
+async def counting_sync(node: object) -> None:
         syncs.append(1)
         await real_sync(node)  # type: ignore[arg-type]
 
