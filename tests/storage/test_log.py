@@ -301,31 +301,6 @@ async def test_what_is_cut_takes_the_epoch_with_it(files: SimulatedFiles) -> Non
     assert list(log.epochs) == [(1, 0), (3, 25)]
 
 
-async def counting_sync(node: object) -> None:
-        syncs.append(1)
-        await real_sync(node)  # type: ignore[arg-type]
-
-    files.sync = counting_sync  # type: ignore[method-assign,assignment]
-    log = _open(files)
-    _append(log, 15)
-    await log.restamp(5, 15, 1)
-    assert not syncs
-    await log.sync()
-    syncs.clear()
-    await log.restamp(12, 15, 2)
-    assert not syncs
-    await log.restamp(8, 15, 3)
-    assert syncs
-    assert log.wants_sync
-    await log.sync()
-    log.append(make_batch(15, epoch=3), header_of(make_batch(15, epoch=3)))
-    await log.close()
-    log = _open(files, clean=True)
-    syncs.clear()
-    await log.restamp(15, 16, 4)
-    assert syncs
-
-
 async def test_after_a_restamp_that_failed_the_log_refuses_everything(files: SimulatedFiles) -> None:
     log = _open(files)
     _append(log, 15)
