@@ -1,7 +1,7 @@
 """Fetch, versions 4–18: whole batches up to the high watermark, from the page cache to the socket.
 
 - v7: incremental sessions (KIP-227), see `fetch_session`. v12: a consumer that read a cut-off epoch is told where it
-  diverges. v13: topics by id.
+  diverges. v13: topics by id. v16: who asked the wrong SPU, or knows an epoch that is over, is told who leads now.
 - v11: followers serve consumers too, up to the high watermark that they know, and the leader tells a consumer that
   names its rack of a live follower there, with no records (KIP-392). Older versions are sent to the leader.
 - A fetch that finds less than min_bytes waits, at most max_wait_ms, and is woken by appends to its partitions. It ends
@@ -25,14 +25,17 @@ from tailrace.broker.fetch_session import (
     PartitionKey,
 )
 from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
+from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
 from tailrace.broker.replicas import Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import NO_EPOCH
+from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 from tailrace.server.request_context import RequestContext
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
 FOLLOWERS_FROM = 11
 TOPIC_IDS_FROM = 13
+LEADERS_FROM = 16
+LED_BY_OTHERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 READ_COMMITTED = 1
 
 
@@ -200,10 +205,7 @@ class Fetch:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is outside the log")
         bytes_max = min(wanted.bytes_max, bytes_left)
         if offset < replica.readable_end and (bytes_max > 0 or at_least_one):
-            # librdkafka takes an answer without any record for a sign that it asks for too few bytes, and complains.
-            found = replica.log.read(
-                offset, bytes_max, replica.readable_end, at_least_one=at_least_one, passes_empty=True
-            )
+            found = replica.read(offset, bytes_max, at_least_one=at_least_one)
             if found is not None:
                 data.records = found
         return data
@@ -246,7 +248,19 @@ class Fetch:
         if session is not None and len(session.partitions) > 1:
             session.served(served)
         self._spu.metrics.fetched_bytes += reading.bytes
-        return FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
+        response = FetchResponse(session_id=session.id if session is not None else NO_SESSION, responses=topics)
+        if reading.answers_at_once and self._context.api_version >= LEADERS_FROM:
+            self._tell_leaders(reading, response)
+        return response
+
+    def _tell_leaders(self, reading: Reading, response: FetchResponse) -> None:
+        leaders: dict[SpuId, None] = {}
+        for wanted, data in reading.found:
+            if data.error_code in LED_BY_OTHERS and (found := leader_elsewhere(self._spu, *wanted.key)) is not None:
+                data.current_leader = LeaderIdAndEpoch(found.leader, found.epoch)
+                leaders[found.leader] = None
+        endpoints = (endpoint_of(self._spu, leader, self._context.listener) for leader in leaders)
+        response.node_endpoints = [NodeEndpoint(*endpoint) for endpoint in endpoints if endpoint is not None]
 
     def park(self, deadline: float) -> None:
         for wanted in self._partitions:
@@ -260,14 +274,17 @@ class Fetch:
 
     def on_advanced(self) -> None:
         """One of the partitions has new records to read, or is gone."""
-        reading = self.read()
-        if reading.bytes >= self._request.min_bytes or reading.answers_at_once:
-            self._answer(reading)
+        if not self.done:
+            reading = self.read()
+            if reading.bytes >= self._request.min_bytes or reading.answers_at_once:
+                self._answer(reading)
 
     def on_deadline(self) -> None:
         self._answer(self.read())
 
     def _answer(self, reading: Reading) -> None:
+        if self.done:
+            return  # a disk failed while this was read, and everybody who waited for its replica was told
         self._leave()
         self._context.respond(self.response(reading))
 

@@ -5,7 +5,8 @@
 - An idempotent producer's repeated batch is answered with the offset it got the first time.
 - An SPU whose storage is full takes nothing more: KAFKA_STORAGE_ERROR, which clients try again until there is room.
 - Topics in which brokers keep what they coordinate take nothing from clients: INVALID_TOPIC_EXCEPTION.
-- v13 names topics by id. Transactional batches are refused until transactions are served.
+- v10: who asked the wrong SPU is told who leads, and where that is. v13 names topics by id.
+- Transactional batches are refused until transactions are served.
 """
 
 from collections.abc import Callable
@@ -14,9 +15,12 @@ from uuid import UUID
 
 import trio
 
+from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
 from tailrace.broker.replicas import Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
@@ -32,6 +36,7 @@ from tailrace.storage.producer_state import AppendedBatch
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
 
+LEADERS_FROM = 10
 TOPIC_IDS_FROM = 13
 ALL = -1
 NO_OFFSET = -1
@@ -68,10 +73,11 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                     error_message=reason.message or None,
                 )
                 spu.metrics.produce_errors += 1
+                _tell_leader(spu, context, response, answer, name)
             else:
                 if acks and replica.high_watermark < needed and (acks == ALL or replica.syncs_before_acknowledging):
                     if pending is None:
-                        pending = PendingProduce(context, response)
+                        pending = PendingProduce(spu, context, response)
                     pending.wait_for(replica, needed, answer)
             partitions.append(answer)
         topics.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
@@ -79,7 +85,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
         context.respond_nothing(close=f"a record sent with acks=0 was refused: {error}" if error else None)
         return None
     if pending is not None:
-        pending.start(spu, request.timeout_ms)
+        pending.start(request.timeout_ms)
         return None
     return response
 
@@ -96,6 +102,21 @@ def writable(spu: "Spu", topic: str | UUID, partition: int, acks: int) -> Replic
         if live < wanted:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{live} live replicas; min.insync.replicas is {wanted}")
     return replica
+
+
+def _tell_leader(
+    spu: "Spu", context: RequestContext, response: ProduceResponse, answer: PartitionProduceResponse, topic: str | UUID
+) -> None:
+    if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or context.api_version < LEADERS_FROM:
+        return
+    found = leader_elsewhere(spu, topic, answer.index)
+    if found is None:
+        return
+    answer.current_leader = LeaderIdAndEpoch(found.leader, found.epoch)
+    if all(node.node_id != found.leader for node in response.node_endpoints):
+        endpoint = endpoint_of(spu, found.leader, context.listener)
+        if endpoint is not None:
+            response.node_endpoints.append(NodeEndpoint(*endpoint))
 
 
 def _earlier(spu: "Spu", replica: Replica, header: BatchHeader) -> AppendedBatch | None:
@@ -139,22 +160,23 @@ def append(spu: "Spu", replica: Replica, records: Buffer | None, api_version: in
 class PendingProduce:
     """A produce request of which some partitions are not committed yet."""
 
-    __slots__ = ("_context", "_response", "_waiting", "done")
+    __slots__ = ("_context", "_response", "_spu", "_waiting", "done")
 
-    def __init__(self, context: RequestContext, response: ProduceResponse) -> None:
+    def __init__(self, spu: "Spu", context: RequestContext, response: ProduceResponse) -> None:
+        self._spu = spu
         self._context = context
         self._response = response
         self._waiting: dict[_PendingPartition, None] = {}
         self.done = False
 
     def wait_for(self, replica: Replica, needed: int, answer: PartitionProduceResponse) -> None:
-        partition = _PendingPartition(self, answer)
+        partition = _PendingPartition(self, replica, answer)
         self._waiting[partition] = None
         replica.wait_until_committed(needed, partition)
 
-    def start(self, spu: "Spu", timeout_ms: int) -> None:
+    def start(self, timeout_ms: int) -> None:
         self._context.abandon = self._abandon
-        spu.deadlines.add(trio.current_time() + max(timeout_ms, 0) / 1000, self)
+        self._spu.deadlines.add(trio.current_time() + max(timeout_ms, 0) / 1000, self)
 
     def on_decided(self, partition: "_PendingPartition") -> Callable[[], None] | None:
         """What sends the answer, if this was the last partition."""
@@ -170,15 +192,19 @@ class PendingProduce:
         self.done = True
         self._context.respond(self._response)
 
+    def tell_leader(self, replica: Replica, answer: PartitionProduceResponse) -> None:
+        _tell_leader(self._spu, self._context, self._response, answer, replica.spec.topic_id)
+
     def _abandon(self) -> None:
         self.done = True
 
 
 class _PendingPartition:
-    __slots__ = ("_answer", "_request")
+    __slots__ = ("_answer", "_replica", "_request")
 
-    def __init__(self, request: PendingProduce, answer: PartitionProduceResponse) -> None:
+    def __init__(self, request: PendingProduce, replica: Replica, answer: PartitionProduceResponse) -> None:
         self._request = request
+        self._replica = replica
         self._answer = answer
 
     @property
@@ -198,3 +224,4 @@ class _PendingPartition:
         self._answer.error_code = error.code
         self._answer.error_message = error.message or None
         self._answer.base_offset = NO_OFFSET
+        self._request.tell_leader(self._replica, self._answer)
