@@ -1,6 +1,8 @@
 # `make up` runs a broker, `make test` runs every test, `make check` the fast ones; each installs what it needs first.
 PYTHON ?= python3
 BIN := .venv/bin
+# In an environment of its own: it brings a library that structlog imports wherever it is, and users have it not.
+IMPORT_LINTER := .venv/import-linter
 STAMP := .venv/.installed
 
 # Compiled files are kept, whatever the environment says: to make them anew for each process takes longer than most tests.
@@ -11,9 +13,10 @@ unexport PYTHONDONTWRITEBYTECODE
 install: $(STAMP)
 
 $(STAMP): pyproject.toml
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv .venv $(IMPORT_LINTER)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --group dev --group clients --editable .
+	$(BIN)/python -m pip --python $(IMPORT_LINTER)/bin/python install --quiet --group imports
 	touch $@
 
 up: install
@@ -23,7 +26,7 @@ check: install
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	PYTHONPATH=src $(IMPORT_LINTER)/bin/lint-imports
 	$(BIN)/pytest -n auto --dist worksteal
 
 test: check

@@ -1,5 +1,7 @@
 """What `tailrace up` refuses before it serves; that it serves is shown by the compatibility tests, which start it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,27 @@ MANAGED = ManagedSpus(
     {},
     are_listeners_chosen=False,
 )
+
+IMPORTED_WHEN_USED = {
+    "difflib",
+    "h11",
+    "prometheus_client",
+    "re2",
+    "sqlite3",
+    "tailrace.broker.group_partition",
+    "tailrace.broker.groups.coordinator",
+    "tailrace.broker.segment_descriptions",
+    "tailrace.cli.sc_client",
+    "tailrace.controller.key_value.etcd",
+    "tailrace.controller.partition_descriptions",
+    "tailrace.controller.segment_descriptions",
+    "tailrace.protocol.messages.create_topics",
+    "tailrace.protocol.messages.fetch",
+    "tailrace.protocol.messages.metadata",
+    "tomllib",
+    "yaml",
+}
+IMPORTED_BY_STRUCTLOG_WHERE_IT_IS = {"rich"}
 
 
 @pytest.fixture(autouse=True)
@@ -155,3 +178,11 @@ async def test_a_group_that_cannot_be_read_is_not_written_over() -> None:
     await store.write([Put("spu-group/main", b"not ours", 0)])
     with pytest.raises(ObjectError):
         await with_main_group(store, 2, MANAGED)
+
+
+def test_what_is_seldom_needed_does_not_slow_the_start_down() -> None:
+    """Nearly all of a start is imports."""
+    look = "import sys, tailrace.cli.up; print(*sys.modules)"
+    imported = subprocess.run([sys.executable, "-c", look], capture_output=True, check=True, text=True).stdout.split()
+    assert "tailrace.broker.spu" in imported
+    assert not (IMPORTED_WHEN_USED | IMPORTED_BY_STRUCTLOG_WHERE_IT_IS) & set(imported)
