@@ -5,7 +5,6 @@ and is never tried again: what the page cache lost, a second sync would wrongly 
 """
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from .metrics import BrokerMetrics
 from .replicas import Replica
@@ -17,13 +16,10 @@ MILLISECONDS_FOREVER = 2**62
 
 
 class Flusher:
-    def __init__(
-        self, nursery: trio.Nursery, deadlines: Deadlines, metrics: BrokerMetrics, logger: FilteringBoundLogger
-    ) -> None:
+    def __init__(self, nursery: trio.Nursery, deadlines: Deadlines, metrics: BrokerMetrics) -> None:
         self._nursery = nursery
         self._deadlines = deadlines
         self._metrics = metrics
-        self._logger = logger
         self._limiter = trio.CapacityLimiter(FLUSHES_AT_ONCE)
 
     def on_appended(self, replica: Replica) -> None:
@@ -58,12 +54,6 @@ class Flusher:
         except OSError as error:
             if replica.is_open:  # a topic that was deleted meanwhile has its logs closed
                 replica.go_offline(f"sync failed: {error}")
-                self._logger.error(
-                    "replica_went_offline",
-                    topic=replica.topic,
-                    partition=replica.partition,
-                    reason=replica.offline_reason,
-                )
             return
         finally:
             replica.flush_running = False

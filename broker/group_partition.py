@@ -68,8 +68,8 @@ class GroupPartition:
             except AssertionError:
                 raise
             except (OSError, KafkaError) as error:
-                self._logger.error("replica_went_offline", reason=f"its groups were not loaded: {error}")
-                self.replica.go_offline(str(error))  # the others may have it whole, and one of them leads then
+                # The others may have it whole, and one of them leads then.
+                self.replica.go_offline(f"its groups were not loaded: {error}")
                 return
             except Exception as error:
                 # Whoever leads next may find the same: one SPU after the other would stop, with all that it does.

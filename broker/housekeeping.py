@@ -124,7 +124,6 @@ class Housekeeping:
         except OSError as error:
             if replica.is_open:  # a topic that was deleted meanwhile has its logs closed
                 replica.go_offline(str(error))
-                self._log(replica).error("replica_went_offline", reason=replica.offline_reason)
 
     def _log(self, replica: Replica) -> FilteringBoundLogger:
         return self._logger.bind(topic=replica.topic, partition=replica.partition)

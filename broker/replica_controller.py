@@ -356,7 +356,6 @@ class ReplicaController:
             self._end_role()
 
     def _fail(self, error: OSError | KafkaError) -> None:
-        self._logger.error("replica_went_offline", reason=str(error))
         self._replica.go_offline(str(error))
 
     # deadlines

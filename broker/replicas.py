@@ -17,6 +17,7 @@ from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader
+from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.log import Log
@@ -83,6 +84,7 @@ class Replica:
         "lagging_count",
         "log",
         "offline_reason",
+        "offline_watcher",
         "replication",
         "role_watcher",
         "settings",
@@ -116,7 +118,9 @@ class Replica:
         self.follower_end: Callable[[SpuId], int | None] = _nobody_follows
         """Up to where a follower is known to have the log of the leader here."""
         self.offline_reason: str | None = None
-        """Set by the first failed write or sync; nothing is accepted afterwards."""
+        """Set by the first failed write, read or sync; nothing is accepted afterwards."""
+        self.offline_watcher: Callable[[Replica], None] | None = None
+        """Called when that is set."""
         self.unsynced_since: float | None = None
         self.flush_running = False
         self.replication: Replication | None = None
@@ -238,12 +242,34 @@ class Replica:
         try:
             self.log.append(batch, header)
         except OSError as error:
-            self.go_offline(f"append failed: {error}")
-            raise self.storage_error() from error
+            raise self._failed("append", error) from error
         if self._commits_at_append:
             self.high_watermark = self.log.log_end
         elif self.replication is not None:
             self.replication.on_batch(header)
+
+    def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
+        """What consumers may have, from the offset on. Like the next two it raises KafkaError when the disk refuses;
+        the replica is offline then."""
+        try:
+            # librdkafka takes an answer without any record for a sign that it asks for too few bytes, and complains.
+            return self.log.read(offset, bytes_max, self.readable_end, at_least_one=at_least_one, passes_empty=True)
+        except OSError as error:
+            raise self._failed("read", error) from error
+
+    def find_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first committed record that is not older."""
+        try:
+            return self.log.find_timestamp(timestamp_ms, self.high_watermark)
+        except OSError as error:
+            raise self._failed("read", error) from error
+
+    def max_timestamp(self) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first of the newest committed records."""
+        try:
+            return self.log.max_timestamp(self.high_watermark)
+        except OSError as error:
+            raise self._failed("read", error) from error
 
     def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
         """The waiter hears when all below the offset is committed, or that this replica will not say so any more."""
@@ -282,6 +308,8 @@ class Replica:
     def go_offline(self, reason: str) -> None:
         if self.offline_reason is None:
             self.offline_reason = reason
+            if self.offline_watcher is not None:
+                self.offline_watcher(self)
         self.refuse_waiters(self.storage_error())
         self._on_role()
         if self.replication is not None:
@@ -297,6 +325,10 @@ class Replica:
             self.waiting_acknowledgements.popleft()[1].on_refused(error)
         for fetch in list(self.waiting_fetches):
             fetch.on_advanced()
+
+    def _failed(self, what: str, error: OSError) -> KafkaError:
+        self.go_offline(f"{what} failed: {error}")
+        return self.storage_error()
 
     def storage_error(self) -> KafkaError:
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the replica is offline: {self.offline_reason}")

@@ -54,7 +54,6 @@ class Scrubbing:
                 except OSError as error:
                     if replica.is_open and not segment.is_closed:
                         replica.go_offline(str(error))
-                        self._log(replica).error("replica_went_offline", reason=replica.offline_reason)
 
     async def _scrub(self, replica: Replica, segment: SealedSegment) -> None:
         if segment.is_closed:

@@ -188,6 +188,7 @@ class SpecDispatcher:
             await log.close(clean=False)
             return
         replica = Replica(self._spu, spec, log, settings, high_watermark)
+        replica.offline_watcher = self._report_offline
         self._replicas.add(replica)
         await self._replication.attend(replica)
         if log.synced_end < log.log_end:
@@ -196,6 +197,9 @@ class SpecDispatcher:
     def _refuse_to_open(self, spec: PartitionSpec, reason: str) -> None:
         self._log(spec).error("replica_did_not_open", reason=reason)
         self._replicas.add_damaged(spec, reason)
+
+    def _report_offline(self, replica: Replica) -> None:
+        self._log(replica.spec).error("replica_went_offline", reason=replica.offline_reason)
 
     def _report_recovery(self, spec: PartitionSpec, log: Log) -> None:
         report = log.recovery

@@ -294,7 +294,7 @@ class Spu:
     def _receiver(
         self, nursery: trio.Nursery, replication: ReplicaInfoDispatcher, live_replicas: LiveReplicasUpdater
     ) -> ScReceiver:
-        self._flusher = Flusher(nursery, self.deadlines, self.metrics, self._logger)
+        self._flusher = Flusher(nursery, self.deadlines, self.metrics)
         self._dispatcher = SpecDispatcher(
             self.id,
             self.data_directory,

@@ -93,12 +93,12 @@ def _find(replica: Replica, timestamp: int, version: int) -> tuple[int, int, int
         return -1, log.log_start, log.epoch_at(log.log_start)
     if timestamp == MAX_TIMESTAMP:
         _check_recovered(replica, version)
-        return log.max_timestamp(replica.high_watermark)
+        return replica.max_timestamp()
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None
     if timestamp < 0:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} has no meaning")
-    found = log.find_timestamp(timestamp, replica.high_watermark)
+    found = replica.find_timestamp(timestamp)
     if found is None:
         _check_recovered(replica, version)
     return found

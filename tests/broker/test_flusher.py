@@ -2,7 +2,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import structlog
 import trio
 import trio.testing
 from simulation.files import SimulatedFiles
@@ -72,7 +71,7 @@ async def _flushing() -> AsyncIterator[_Flushing]:
     files, metrics, deadlines = SlowDisk(), BrokerMetrics(), Deadlines()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(deadlines.run)
-        yield _Flushing(Flusher(nursery, deadlines, metrics, structlog.get_logger()), files, metrics)
+        yield _Flushing(Flusher(nursery, deadlines, metrics), files, metrics)
         nursery.cancel_scope.cancel()
 
 

@@ -67,7 +67,7 @@ class _Spu:
             self.replicas,
             Parking("/data", self.files, SteadyClock()),
             self.broker_configs,
-            Flusher(self.nursery, Deadlines(), self.metrics, logger),
+            Flusher(self.nursery, Deadlines(), self.metrics),
             self.metrics,
             replication_on(HERE, self.files, self.replicas, self.nursery),
             logger,

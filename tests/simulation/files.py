@@ -110,9 +110,11 @@ class SimulatedFile:
             raise OSError(errno.ENOSPC, "no space left on the simulated device", self._path)
 
     def read_at(self, position: int, count: int) -> bytes:
+        self._files.check_reading()
         return bytes(self.node.content[position : position + count])
 
     def map(self) -> memoryview:
+        self._files.check_reading()
         return memoryview(bytes(self.node.content))
 
     def truncate(self, size: int) -> None:
@@ -140,6 +142,7 @@ class SimulatedFiles:
         self.room_bytes: int | None = None
         """How many more bytes the disk takes; None for any number."""
         self.syncs_fail = False
+        self.reads_fail = False
         self.sync_seconds: Callable[[], float] = lambda: 0.0
         """How long the disk takes this time."""
         self.boots = 1
@@ -240,6 +243,10 @@ class SimulatedFiles:
         if self.room_bytes is not None:
             self.room_bytes -= len(node.content) - before
         self.on_operation()
+
+    def check_reading(self) -> None:
+        if self.reads_fail:
+            raise OSError(errno.EIO, "the simulated disk cannot be read")
 
     def room_for(self, count: int) -> int:
         return count if self.room_bytes is None else min(count, self.room_bytes)

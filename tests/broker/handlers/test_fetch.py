@@ -393,3 +393,47 @@ async def test_a_leader_without_a_lease_sends_no_consumer_back(autojump_clock: o
         running.spu.sc.lease_end = trio.current_time() + 1
         answer = only(await ask(client, ahead))
         assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE or answer.diverging_epoch is not None
+
+
+async def _two_segments(running: RunningSpu) -> WireClient:
+    """Three batches, of which the first two are in a sealed segment, so that to find them takes a look at the disk."""
+    client = await running.client()
+    await running.create("t", configs={"internal.segment.bytes": "150"})
+    for value in (b"a", b"b", b"c"):
+        await produce(client, batch(value))
+    assert len(running.spu.replicas.leading("t", 0).log.segments()) == 2
+    return client
+
+
+async def test_a_disk_that_cannot_be_read_takes_the_replica_offline(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await _two_segments(running)
+        running.world.files.reads_fail = True
+        assert only(await ask(client, fetch(wanted(1)))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        running.world.files.reads_fail = False
+        assert only(await ask(client, fetch(wanted(1)))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_who_waits_is_told_when_the_disk_cannot_be_read_any_more(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client, other = await _two_segments(running), await running.client()
+        waiting = fetch(wanted(1), wait_ms=500, min_bytes=1_000_000)
+        for each in (client, other):
+            await each.send(each.encode(ApiKey.FETCH, BY_NAME, waiting))
+        await trio.testing.wait_all_tasks_blocked()
+        running.world.files.reads_fail = True
+        for each in (client, other):
+            assert only(await each.response()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        running.world.files.reads_fail = False
+
+
+async def test_a_producer_does_not_hear_that_consumers_cannot_be_served(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client, consumer = await _two_segments(running), await running.client()
+        waiting = fetch(wanted(1), wait_ms=60_000, min_bytes=1_000_000)
+        await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, waiting))
+        await trio.testing.wait_all_tasks_blocked()
+        running.world.files.reads_fail = True
+        await produce(client, batch(b"d"))
+        assert only(await consumer.response()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        running.world.files.reads_fail = False

@@ -2,6 +2,7 @@
 
 import pytest
 from spus import RunningSpu, batch, led_elsewhere, running_spu
+from structlog.testing import capture_logs
 
 from tailrace.broker.handlers.list_offsets import (
     DEBUGGING_REPLICA,
@@ -137,3 +138,18 @@ async def test_a_partition_that_is_named_twice_is_refused(autojump_clock: object
         await fill(running)
         twice = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
         assert [each.error_code for each in await ask(running, twice, twice)] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+@pytest.mark.parametrize("time", [FIRST_TIME, MAX_TIMESTAMP])
+async def test_a_disk_that_cannot_be_read_takes_the_replica_offline(autojump_clock: object, time: int) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        with capture_logs() as logs:
+            running.world.files.reads_fail = True
+            (found,) = await ask(running, ListOffsetsPartition(partition_index=0, timestamp=time))
+            running.world.files.reads_fail = False
+        assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        (told,) = [each for each in logs if each["event"] == "replica_went_offline"]
+        assert (told["topic"], told["partition"], told["reason"].split(":")[0]) == ("t", 0, "read failed")
+        (found,) = await ask(running, ListOffsetsPartition(partition_index=0, timestamp=LATEST))
+        assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
