@@ -73,6 +73,7 @@ class ScReceiver:
         before = online_spus(self._cluster)
         self._mirror.apply(message)
         for spu in before - online_spus(self._cluster):
+            self._cluster.lost_at[spu] = trio.current_time()
             self._replication.on_offline(spu)
 
     async def report(self, ask: Ask) -> None:

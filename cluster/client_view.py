@@ -1,5 +1,6 @@
 """What clients are told about the cluster, whichever request they ask with."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +17,9 @@ CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 GROUP_OPERATIONS = 0b1101_0100_1000
 """Read, delete, describe and the two for configs."""
 OPERATIONS_UNKNOWN = -(2**31)
+NAMED_SECONDS = 9.0
+"""For so long clients are told where an SPU was that has gone: as long as Kafka takes to miss a broker. Most come back
+sooner, and clients that drop a broker and its connections in the middle of an election lose time by it, or more."""
 NOBODY = -1
 
 
@@ -36,8 +40,10 @@ class Broker(NamedTuple):
     rack: str | None
 
 
-def brokers(cluster: Cluster, this: SpuId, listener: ConnectedListener) -> list[Broker]:
-    """The SPUs that a client on this listener can reach, by id.
+def brokers(
+    cluster: Cluster, this: SpuId, listener: ConnectedListener, *, lost_since: float = math.inf
+) -> list[Broker]:
+    """The SPUs that a client on this listener can reach, by id; and those that were lost since then.
 
     This SPU is where the client has just reached it, unless its mirror has an address of its own: see `MirrorUpdater`.
     """
@@ -45,7 +51,8 @@ def brokers(cluster: Cluster, this: SpuId, listener: ConnectedListener) -> list[
     for spu_id in sorted(cluster.spus):
         spu = cluster.spus[spu_id]
         endpoint = spu.endpoint(listener.name)
-        if endpoint is not None and (spu.online or spu_id == this):
+        is_named = spu.online or spu_id == this or cluster.lost_at.get(spu_id, -math.inf) > lost_since
+        if endpoint is not None and is_named:
             found.append(Broker(spu_id, endpoint.host, endpoint.port, spu.rack))
         elif spu_id == this:
             found.append(Broker(spu_id, *listener.advertised, spu.rack))

@@ -28,6 +28,8 @@ class Cluster:
         self._topics_by_id: dict[TopicId, TopicSpec] = {}
         self._group_configs: dict[str, Mapping[str, str]] = {}
         self.spus: Mapping[SpuId, SpuSpec] = MappingProxyType(self._spus)
+        self.lost_at: dict[SpuId, float] = {}
+        """When SPUs went offline, by the clock of whoever keeps this mirror and saw it."""
         self.topics: Mapping[str, TopicSpec] = MappingProxyType(self._topics)
         self.group_configs: Mapping[str, Mapping[str, str]] = MappingProxyType(self._group_configs)
         """What consumer groups set themselves, by their ids; those that set nothing are not named."""

@@ -3,14 +3,18 @@
 - Topics are asked for by name or (v10 and later) by id; none named means all of them. A topic is answered once.
 - Where client and `auto.create.topics.enable` want it, a missing topic is created and returned in this same response.
   Kafka returns an error first and the topic when the client asks again.
+- An SPU that has gone leads nothing, and stays among the brokers for a while.
 - The address of this SPU is that of the listener which the client came in on.
 - Authorized operations are all there are, when asked for: there is no access control.
 """
 
 from collections.abc import Awaitable
 
+import trio
+
 from tailrace.cluster.client_view import (
     CLUSTER_OPERATIONS,
+    NAMED_SECONDS,
     OPERATIONS_UNKNOWN,
     TOPIC_OPERATIONS,
     brokers,
@@ -140,8 +144,10 @@ def _response(
     if request.include_topic_authorized_operations:
         for topic in topics:
             topic.topic_authorized_operations = TOPIC_OPERATIONS
+    lost_since = trio.current_time() - NAMED_SECONDS
+    named = brokers(host.cluster, host.id, context.listener, lost_since=lost_since)
     return MetadataResponse(
-        brokers=[MetadataResponseBroker(*broker) for broker in brokers(host.cluster, host.id, context.listener)],
+        brokers=[MetadataResponseBroker(*broker) for broker in named],
         cluster_id=host.cluster.cluster_id,
         controller_id=host.cluster.controller_id,
         topics=topics,

@@ -13,15 +13,18 @@ from spus import ADDRESS, World, batch
 
 from tailrace.broker.sc_receiver import ELECTIONS_SECONDS_MAX
 from tailrace.broker.spu import Spu, StartError
+from tailrace.cluster.client_view import NAMED_SECONDS
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import TopicId
+from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, Endpoint, SpuState
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, Config
 from tailrace.protocol.internal.describe_replica_segments import DescribeReplicaSegmentsRequest
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
 from tailrace.protocol.internal.register_spu import RegisterSpuRequest
 from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest
 from tailrace.protocol.internal_apis import InternalApiKey
+from tailrace.protocol.messages.metadata import MetadataRequest
 from tailrace.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -219,3 +222,26 @@ async def test_a_duplicate_does_not_start_and_leaves_all_as_it_was(autojump_cloc
             await Spu(SETTINGS, world.seams(), structlog.get_logger()).run()
     async with _running(world) as (sc, _):
         assert sc.heard_of(RegisterSpuRequest)[0].stopped_cleanly
+
+
+async def test_clients_go_on_to_hear_for_a_while_where_a_lost_spu_was(autojump_clock: object) -> None:
+    async with _running(World()) as (sc, _):
+        client = WireClient(await sc.network.connect(ADDRESS))
+
+        async def tell(*, is_online: bool) -> None:
+            other = SpuState(2, None, is_online, [Endpoint("PUBLIC", "spu-2", 9005)])
+            sc.version += 1
+            await sc.ask(ApplyMetadataRequest(False, sc.version, "cluster", 1, [other]))
+
+        async def named() -> list[int]:
+            answer = await client.request(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
+            return [broker.node_id for broker in answer.brokers]
+
+        await tell(is_online=True)
+        await trio.sleep(60)
+        await tell(is_online=False)
+        assert await named() == [1, 2]
+        await trio.sleep(NAMED_SECONDS - 1)
+        assert await named() == [1, 2]
+        await trio.sleep(2)
+        assert await named() == [1]

@@ -52,6 +52,21 @@ def test_who_is_no_spu_tells_of_the_spus_where_they_say() -> None:
     assert seen == [(1, "one", 9, "r1"), (2, "two", 9, "r2"), (3, "three", 9, None)]
 
 
+def test_who_was_lost_a_moment_ago_is_still_named_to_those_who_ask_for_it() -> None:
+    mirror = cluster()
+    mirror.lost_at = {AWAY: 10.0}
+    listener = ConnectedListener("PUBLIC", ("one", 9))
+
+    def named(lost_since: float) -> list[SpuId]:
+        return [broker.id for broker in brokers(mirror, ONE, listener, lost_since=lost_since)]
+
+    assert named(9.0) == [ONE, TWO, THREE, AWAY]
+    assert named(10.0) == [ONE, TWO, THREE]
+    assert [broker.id for broker in brokers(mirror, ONE, listener)] == [ONE, TWO, THREE]
+    mirror.put_spu(SpuSpec(AWAY, None, (Endpoint("INSIDE", "away", 9),), online=False))
+    assert named(9.0) == [ONE, TWO, THREE], "nobody knows where it was"
+
+
 def test_an_spu_without_the_listener_cannot_be_reached_by_it() -> None:
     seen = brokers(cluster(), ONE, ConnectedListener("INSIDE", ("one.local", 8)))
     assert seen == [(1, "one.local", 8, "r1"), (2, "two.local", 8, "r2")]
