@@ -14,11 +14,12 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.runtime.descriptors import files_of_logs
 from tailrace.runtime.files import Files
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import load_high_watermarks
 from tailrace.storage.log import Log
-from tailrace.storage.open_files import OpenFiles
+from tailrace.storage.open_files import OPEN_FILES_MAX, OpenFiles
 
 from .flusher import Flusher
 from .held_specs import HeldSpecs, HeldTopic
@@ -62,7 +63,7 @@ class SpecDispatcher:
         self._metrics = metrics
         self._replication = replication
         self._logger = logger
-        self._open_files = OpenFiles(files)
+        self._open_files = OpenFiles(files, min(OPEN_FILES_MAX, files_of_logs(files.descriptors_max())))
         self._clean = clean
         """Whether whoever wrote the logs last closed them all."""
         self._topics: dict[TopicId, HeldTopic] = {}

@@ -16,6 +16,7 @@ from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
+from tailrace.runtime.descriptors import clients_of_an_spu
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address, Listener
@@ -334,7 +335,10 @@ class Spu:
     def _accept_clients(
         self, nursery: trio.Nursery, listeners: list[tuple[Listener, ListenerSettings]]
     ) -> PublicServer:
-        server = PublicServer(self, KNOWN, self.broker_configs, self.metrics.server, self._logger)
+        clients_max = clients_of_an_spu(self.files.descriptors_max())
+        server = PublicServer(
+            self, KNOWN, self.broker_configs, self.metrics.server, self._logger, clients_max=clients_max
+        )
         for listener, each in listeners:
             nursery.start_soon(server.serve, listener, each)
         nursery.start_soon(server.close_idle)

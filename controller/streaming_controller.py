@@ -13,6 +13,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.runtime.descriptors import clients_of_a_controller
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings
@@ -126,7 +127,15 @@ class StreamingController:
                 nursery.start_soon(self._reconcile, term)
                 nursery.start_soon(self._rebalance, term)
                 nursery.start_soon(PrivateServer(term.connections, self._logger).serve, private)
-                server = PublicServer(term.host, KNOWN, term.host.broker_configs, self.metrics.server, self._logger)
+                clients_max = clients_of_a_controller(self._seams.files.descriptors_max())
+                server = PublicServer(
+                    term.host,
+                    KNOWN,
+                    term.host.broker_configs,
+                    self.metrics.server,
+                    self._logger,
+                    clients_max=clients_max,
+                )
                 nursery.start_soon(server.close_idle)
                 for listener, settings in public:
                     nursery.start_soon(server.serve, listener, settings)

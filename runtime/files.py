@@ -9,6 +9,7 @@ import errno
 import fcntl
 import mmap
 import os
+import resource
 import shutil
 from typing import Protocol
 
@@ -89,6 +90,9 @@ class Files(Protocol):
 
     def free_bytes(self, directory: str) -> tuple[int, int]:
         """(total, usable) bytes of the volume that holds the directory."""
+
+    def descriptors_max(self) -> int | None:
+        """How many files and connections this process may have open; None: as many as it likes."""
 
     def boot_id(self) -> str:
         """Another one after the machine has stopped, and with it the page cache; empty where that cannot be known."""
@@ -226,6 +230,10 @@ class RealFiles:
     def free_bytes(self, directory: str) -> tuple[int, int]:
         volume = os.statvfs(directory)
         return volume.f_blocks * volume.f_frsize, volume.f_bavail * volume.f_frsize
+
+    def descriptors_max(self) -> int | None:
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return None if soft == resource.RLIM_INFINITY else soft
 
     def boot_id(self) -> str:
         try:

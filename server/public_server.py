@@ -31,8 +31,12 @@ class PublicServer:
         configs: BrokerConfigs,
         metrics: ServerMetrics,
         logger: FilteringBoundLogger,
+        *,
+        clients_max: int,
     ) -> None:
+        """`clients_max`: how many this process can bear, whatever the configs allow."""
         self._dispatcher = dispatcher
+        self._clients_max = clients_max
         self._apis = apis
         self._routes: dict[tuple[int, int], AnsweredRoute] = {}
         self._configs = configs
@@ -78,6 +82,8 @@ class PublicServer:
         settings = self._configs.settings
         if len(self._connections) >= settings.connections_max:
             return f"max.connections is {settings.connections_max}"
+        if len(self._connections) >= self._clients_max:
+            return f"the open files that this process may have are enough for {self._clients_max} clients"
         if self._per_address[host] >= settings.connections_per_address_max:
             return f"max.connections.per.ip is {settings.connections_per_address_max}"
         return None

@@ -84,7 +84,7 @@ async def public_sc() -> AsyncIterator[PublicSc]:
                 sc.ask_spu,
                 running.spus.connections,
             )
-            server = PublicServer(host, KNOWN, running.broker_configs, ServerMetrics(KNOWN), logger)
+            server = PublicServer(host, KNOWN, running.broker_configs, ServerMetrics(KNOWN), logger, clients_max=100)
             listener = await network.listen(ADDRESS)
             nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS))
             yield sc

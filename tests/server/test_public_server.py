@@ -71,13 +71,14 @@ async def _ask(client: WireClient) -> FindCoordinatorResponse:
 
 @asynccontextmanager
 async def _serving(
-    configs: Mapping[str, str] | None = None, *, advertised: Address | None = None
+    configs: Mapping[str, str] | None = None, *, advertised: Address | None = None, clients_max: int = 100
 ) -> AsyncIterator[_Serving]:
     network = MemoryNetwork()
     listener = await network.listen(ADDRESS)
     broker_configs = BrokerConfigs(configs or {})
     metrics = ServerMetrics(API_TABLE)
-    server = PublicServer(_Mirror(), API_TABLE, broker_configs, metrics, structlog.get_logger())
+    logger = structlog.get_logger()
+    server = PublicServer(_Mirror(), API_TABLE, broker_configs, metrics, logger, clients_max=clients_max)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve, listener, ListenerSettings("PUBLIC", ADDRESS, advertised))
         nursery.start_soon(server.close_idle)
@@ -128,6 +129,15 @@ async def test_a_client_is_told_the_advertised_address_or_the_one_it_has_reached
         response = await _ask(await serving.client())
         assert Address(response.host, response.port) == (advertised or ADDRESS)
         assert response.error_message == "PUBLIC"
+
+
+async def test_clients_beyond_the_open_files_that_are_theirs_are_turned_away() -> None:
+    async with _serving(clients_max=2) as serving:
+        clients = [await serving.client() for _ in range(3)]
+        await _ask(clients[0])
+        await _ask(clients[1])
+        assert await clients[2].at_end()
+        assert serving.metrics.refused_connections == 1
 
 
 @pytest.mark.parametrize("limit", ["max.connections", "max.connections.per.ip"])

@@ -226,6 +226,9 @@ class SimulatedFiles:
     def free_bytes(self, directory: str) -> tuple[int, int]:
         return 2**40, 2**40 if self.room_bytes is None else self.room_bytes
 
+    def descriptors_max(self) -> None:
+        return None
+
     def boot_id(self) -> str:
         return f"boot-{self.boots}"
 
