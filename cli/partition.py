@@ -19,10 +19,15 @@ UNKNOWN = -1
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topics", metavar="TOPIC", nargs="*", help="default: all")
+    parser.add_argument(
+        "--lagging", action="store_true", help="only those with a replica that is behind the leader, or not live"
+    )
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
     partitions = await client.describe_partitions(arguments.topics or None)
+    if arguments.lagging:
+        partitions = [each for each in partitions if is_lagging(each)]
     documents = await _documents(client, arguments, partitions)
     show_documents(arguments, documents, lambda: partition_table(partitions))
 
@@ -159,6 +164,14 @@ def lag_of(replica: ReplicaDetail, leader: ReplicaDetail) -> int | None:
     if UNKNOWN in (replica.log_end, leader.log_end):
         return None
     return max(leader.log_end - replica.log_end, 0)
+
+
+def is_lagging(partition: DescribedPartition) -> bool:
+    """Whether a replica lacks records, is not live, or nobody can say."""
+    leader = leader_of(partition)
+    return len(partition.live_replicas) < len(partition.replicas) or any(
+        lag_of(each, leader) != 0 for each in _details(partition)
+    )
 
 
 def _lags_text(partition: DescribedPartition) -> str:

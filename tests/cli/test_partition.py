@@ -1,10 +1,11 @@
 import json
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 from public_sc import PublicSc, public_sc, tailrace
 
-from tailrace.cli.partition import description, partition_document, partition_table
+from tailrace.cli.partition import description, is_lagging, partition_document, partition_table
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
 
@@ -28,6 +29,8 @@ async def test_partitions_with_what_their_leaders_say(capsys: pytest.CaptureFixt
             "orders          0       1  [1, 2]  [1, 2]      7   5  2: 2      0  Online       -\n"
             "orders          1       2  [2, 1]  [2, 1]      5   5  1: 0      0  Online       -\n"
         )
+        assert await tailrace(sc.network, "partition", "list", "--lagging") == 0
+        assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["PARTITION", "0"]
         assert await tailrace(sc.network, "partition", "describe", "orders", "0") == 0
         shown = capsys.readouterr().out
         assert shown.splitlines()[-3:] == [
@@ -79,6 +82,7 @@ def test_what_nobody_said_is_a_dash() -> None:
         "  1  leader    yes           -    -   -    -  -        SPU 1 is not online",
         "  2  follower  no            0    5   3    -  12.3 kB  -",
     ]
+    assert is_lagging(LEADERLESS)
     document = partition_document(LEADERLESS)
     assert document["logEnd"] is None
     json.dumps(document)
@@ -88,4 +92,6 @@ def test_a_follower_that_seems_ahead_lacks_nothing() -> None:
     partition = DescribedPartition("a", UUID(int=5), 0, "Online", 1, 0, [1, 2], [1, 2], "", [])
     partition.details = [ReplicaDetail(1, 0, 5, 5, 1), ReplicaDetail(2, 0, 6, 5, 1)]
     assert " 0  1 bytes" in description(partition).splitlines()[-1]
+    assert not is_lagging(partition)
+    assert is_lagging(replace(partition, live_replicas=[1]))
     assert partition_document(partition)["details"][1]["lag"] == 0  # type: ignore[index]
