@@ -16,6 +16,8 @@ from .peer_introduction import INTRODUCTION_SECONDS_MAX, RefusedError, be_introd
 from .peer_messages import PeerIdentity
 
 STRANGERS_AT_ONCE = 64
+STRANGERS_MAX = 256
+"""The others wait; more are turned away, for each holds an open file that a log may need."""
 REFUSED_KEPT_MAX = 1000
 
 
@@ -26,6 +28,7 @@ class PeerAcceptor:
         self._use = use
         self._logger = logger
         self._strangers = trio.CapacityLimiter(STRANGERS_AT_ONCE)
+        self._stranger_count = 0
         self._refused: dict[str, None] = {}
         """Reasons that were logged since somebody was let in: each is said once, for who is refused comes again."""
 
@@ -34,6 +37,11 @@ class PeerAcceptor:
         async with trio.open_nursery() as nursery:
             while True:
                 connection = await accept(listener, "PRIVATE", self._logger)
+                if self._stranger_count >= STRANGERS_MAX:
+                    self._log_refused(connection, f"{STRANGERS_MAX} others wait to be let in")
+                    connection.close()
+                    continue
+                self._stranger_count += 1
                 nursery.start_soon(self._meet, connection)
 
     async def _meet(self, connection: Connection) -> None:
@@ -49,6 +57,7 @@ class PeerAcceptor:
         except OSError as error:
             self._logger.debug("connection_broke", peer=str(connection.remote), reason=str(error))
         finally:
+            self._stranger_count -= 1
             if peer is None:
                 connection.close()
         if peer is not None:

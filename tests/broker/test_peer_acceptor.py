@@ -9,7 +9,7 @@ from simulation.client import WireClient
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
-from tailrace.broker.peer_acceptor import STRANGERS_AT_ONCE, PeerAcceptor
+from tailrace.broker.peer_acceptor import STRANGERS_AT_ONCE, STRANGERS_MAX, PeerAcceptor
 from tailrace.broker.peer_introduction import INTRODUCTION_SECONDS_MAX, RefusedError, introduce
 from tailrace.broker.peer_messages import PeerIdentity
 from tailrace.protocol.apis import ApiKey
@@ -96,6 +96,15 @@ async def test_strangers_do_not_keep_others_out_for_long(autojump_clock: object)
         await trio.testing.wait_all_tasks_blocked()
     assert used == [identity(2)]
     assert all(stranger.peer.closed for stranger in strangers)
+
+
+async def test_strangers_in_great_numbers_are_turned_away(autojump_clock: object) -> None:
+    async with _serving([]) as network:
+        with capture_logs() as logged:
+            strangers = [await network.connect(PRIVATE) for _ in range(STRANGERS_MAX + 10)]
+            await trio.testing.wait_all_tasks_blocked()
+        assert sum(stranger.peer.closed for stranger in strangers) == 10
+        assert [event["reason"] for event in logged] == [f"{STRANGERS_MAX} others wait to be let in"]
 
 
 async def test_too_many_open_files_do_not_end_it(autojump_clock: object) -> None:
