@@ -54,7 +54,8 @@ class Housekeeping:
                 replica.log.producers.expire(silent_since_ms)
                 if replica.offline_reason is None and replica.settings.log.deletes:
                     await self._attempt(replica, self._apply_retention)
-            for topic, topic_id in self._parking.remove_expired(self._configs.settings.deleted_topic_retention_ms):
+            expired = await self._parking.remove_expired(self._configs.settings.deleted_topic_retention_ms)
+            for topic, topic_id in expired:
                 self._logger.info("parked_storage_removed", topic=topic, topic_id=str(topic_id))
 
     async def compact(self) -> None:

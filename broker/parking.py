@@ -7,6 +7,8 @@ process ended between the deletion and the parking, gets it at the next start.
 from collections.abc import Container, Iterator
 from contextlib import suppress
 
+import trio
+
 from tailrace.protocol.ids import TopicId
 from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
@@ -18,6 +20,8 @@ class Parking:
         self._data_directory = data_directory
         self._files = files
         self._wall_clock = wall_clock
+        self._removals: dict[TopicId, trio.Event] = {}
+        """Each with its end: nobody is given back what is being removed."""
 
     async def park(self, topic: str, topic_id: TopicId) -> None:
         """From now on the topic's storage here is only kept for its retention."""
@@ -25,9 +29,11 @@ class Parking:
             marker = layout.parked_path(self._data_directory, topic, topic_id)
             await self._files.replace(marker, str(self._wall_clock.now_ms()).encode())
 
-    def unpark(self, topic: str, topic_id: TopicId) -> bool:
+    async def unpark(self, topic: str, topic_id: TopicId) -> bool:
         """Whether it was parked."""
         marker = layout.parked_path(self._data_directory, topic, topic_id)
+        if topic_id in self._removals:
+            await self._removals[topic_id].wait()
         was_parked = self._files.exists(marker)
         self._files.remove(marker)
         return was_parked
@@ -39,18 +45,30 @@ class Parking:
             if topic_id not in known and not self._files.exists(marker):
                 await self.park(topic, topic_id)
 
-    def remove_expired(self, retention_ms: int) -> list[tuple[str, TopicId]]:
+    async def remove_expired(self, retention_ms: int) -> list[tuple[str, TopicId]]:
         """Removes what has been parked for longer than the retention; says what went."""
         newest_ms = self._wall_clock.now_ms() - retention_ms
         removed = []
-        for topic, topic_id in self._stored():
-            marker = layout.parked_path(self._data_directory, topic, topic_id)
-            if self._files.exists(marker):
-                since = self._files.read(marker)
-                if not since.isdigit() or int(since) <= newest_ms:
-                    self._files.remove_tree(layout.topic_directory(self._data_directory, topic, topic_id))
-                    removed.append((topic, topic_id))
+        for topic, topic_id in list(self._stored()):
+            if self._is_expired(topic, topic_id, newest_ms):
+                await self._remove(topic, topic_id)
+                removed.append((topic, topic_id))
         return removed
+
+    async def _remove(self, topic: str, topic_id: TopicId) -> None:
+        removal = self._removals[topic_id] = trio.Event()
+        try:
+            await self._files.discard_tree(layout.topic_directory(self._data_directory, topic, topic_id))
+        finally:
+            del self._removals[topic_id]
+            removal.set()
+
+    def _is_expired(self, topic: str, topic_id: TopicId, newest_ms: int) -> bool:
+        marker = layout.parked_path(self._data_directory, topic, topic_id)
+        if not self._files.exists(marker):
+            return False
+        since = self._files.read(marker)
+        return not since.isdigit() or int(since) <= newest_ms
 
     def _stored(self) -> Iterator[tuple[str, TopicId]]:
         """Every topic that has storage here, parked or not."""

@@ -135,7 +135,7 @@ class SpecDispatcher:
         clean = self._clean
         if before is None:
             # Whoever parked it may not have closed its logs, and a clean stop since says nothing of them.
-            clean = not self._parking.unpark(named.name, named.id) and clean
+            clean = not await self._parking.unpark(named.name, named.id) and clean
         topic = named if before is None else _merged(before, named)
         self._topics[topic.id] = topic
         concerned = topic.partitions

@@ -11,6 +11,7 @@ import mmap
 import os
 import resource
 import shutil
+from functools import partial
 from typing import Protocol
 
 import trio
@@ -75,7 +76,10 @@ class Files(Protocol):
     def remove(self, path: str) -> None:
         """Removes a file; a missing one is no error."""
 
-    def remove_tree(self, directory: str) -> None: ...
+    async def discard(self, path: str) -> None:
+        """Removes a file that may be large: nobody waits while its blocks are freed, which takes long."""
+
+    async def discard_tree(self, directory: str) -> None: ...
 
     def rename(self, path: str, to: str) -> None: ...
 
@@ -206,8 +210,11 @@ class RealFiles:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
-    def remove_tree(self, directory: str) -> None:
-        shutil.rmtree(directory, ignore_errors=True)
+    async def discard(self, path: str) -> None:
+        await trio.to_thread.run_sync(self.remove, path)
+
+    async def discard_tree(self, directory: str) -> None:
+        await trio.to_thread.run_sync(partial(shutil.rmtree, directory, ignore_errors=True))
 
     def rename(self, path: str, to: str) -> None:
         os.rename(path, to)

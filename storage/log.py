@@ -373,14 +373,15 @@ class Log:
         await self._disk.sync_note(file, self._segments.open)
         gone, self._segments.sealed[:count] = self._segments.sealed[:count], []
         for segment in gone:
-            self._remove(segment)
+            await self._remove(segment)
         if gone:
             self._disk.forget_entry()
         return [segment.facts for segment in gone]
 
-    def _remove(self, segment: Segment) -> None:
+    async def _remove(self, segment: Segment) -> None:
         segment.close()
         self.size_bytes -= segment.size
+        await self._files.discard(self._maker.path(segment.base, Kind.LOG))
         self._maker.remove(segment.base)
         # That of its end stays: it says what came before the segment that is now the first.
         self._snapshots.remove(segment.base)

@@ -1,6 +1,7 @@
 from uuid import UUID
 
 import pytest
+import trio
 from simulation.files import SimulatedFiles
 from spus import SteadyClock
 
@@ -36,29 +37,29 @@ async def test_parked_storage_goes_when_its_time_is_over(world: _World) -> None:
     world.store("t", FIRST)
     await world.parking.park("t", FIRST)
     world.clock.time_ms += HOUR_MS - 1
-    assert world.parking.remove_expired(HOUR_MS) == []
+    assert await world.parking.remove_expired(HOUR_MS) == []
     assert world.has("t", FIRST)
     world.clock.time_ms += 1
-    assert world.parking.remove_expired(HOUR_MS) == [("t", FIRST)]
+    assert await world.parking.remove_expired(HOUR_MS) == [("t", FIRST)]
     assert not world.has("t", FIRST)
-    assert world.parking.remove_expired(HOUR_MS) == []
+    assert await world.parking.remove_expired(HOUR_MS) == []
 
 
 async def test_a_topic_of_the_same_name_is_another_topic(world: _World) -> None:
     world.store("t", FIRST)
     await world.parking.park("t", FIRST)
     world.store("t", SECOND)
-    assert world.parking.remove_expired(0) == [("t", FIRST)]
+    assert await world.parking.remove_expired(0) == [("t", FIRST)]
     assert world.has("t", SECOND)
 
 
 async def test_a_topic_that_came_back_is_kept(world: _World) -> None:
     world.store("t", FIRST)
     await world.parking.park("t", FIRST)
-    world.parking.unpark("t", FIRST)
-    world.parking.unpark("t", FIRST)
+    await world.parking.unpark("t", FIRST)
+    await world.parking.unpark("t", FIRST)
     world.clock.time_ms += HOUR_MS
-    assert world.parking.remove_expired(0) == []
+    assert await world.parking.remove_expired(0) == []
     assert world.has("t", FIRST)
 
 
@@ -68,7 +69,7 @@ async def test_storage_of_no_topic_is_parked_at_the_start(world: _World) -> None
     world.store("orphan", SECOND)
     await world.parking.park_orphans({FIRST})
     world.clock.time_ms += HOUR_MS
-    assert world.parking.remove_expired(HOUR_MS) == [("orphan", SECOND)]
+    assert await world.parking.remove_expired(HOUR_MS) == [("orphan", SECOND)]
     assert world.has("known", FIRST)
 
 
@@ -77,7 +78,7 @@ async def test_parking_again_does_not_give_more_time(world: _World) -> None:
     await world.parking.park_orphans(())
     world.clock.time_ms += HOUR_MS
     await world.parking.park_orphans(())
-    assert world.parking.remove_expired(HOUR_MS) == [("orphan", SECOND)]
+    assert await world.parking.remove_expired(HOUR_MS) == [("orphan", SECOND)]
 
 
 async def test_a_topic_without_storage_leaves_no_trace(world: _World) -> None:
@@ -90,14 +91,14 @@ async def test_a_marker_that_cannot_be_read_counts_as_old(world: _World) -> None
     world.store("t", FIRST)
     marker = world.files.open(layout.parked_path("/data", "t", FIRST), create=True)
     marker.append(b"yesterday")
-    assert world.parking.remove_expired(HOUR_MS) == [("t", FIRST)]
+    assert await world.parking.remove_expired(HOUR_MS) == [("t", FIRST)]
 
 
 async def test_what_is_not_ours_is_left_alone(world: _World) -> None:
     world.files.make_directories("/data/topics/t/not-an-id")
     world.files.open("/data/topics/.DS_Store", create=True)
     await world.parking.park_orphans(())
-    assert world.parking.remove_expired(0) == []
+    assert await world.parking.remove_expired(0) == []
     assert world.files.exists("/data/topics/t/not-an-id")
 
 
@@ -108,4 +109,17 @@ async def test_parking_survives_a_power_failure(world: _World) -> None:
     await world.files.sync_directory("")
     await world.parking.park("t", FIRST)
     after = Parking("/data", world.files.crash("synced"), world.clock)
-    assert after.remove_expired(0) == [("t", FIRST)]
+    assert await after.remove_expired(0) == [("t", FIRST)]
+
+
+async def test_what_is_being_removed_is_given_back_to_nobody(world: _World, autojump_clock: object) -> None:
+    world.store("t", FIRST)
+    world.store("u", SECOND)
+    await world.parking.park("t", FIRST)
+    await world.parking.park("u", SECOND)
+    world.files.removal_seconds = 9.0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.parking.remove_expired, 0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not await world.parking.unpark("t", FIRST), "it has gone"
+    assert not world.has("t", FIRST)

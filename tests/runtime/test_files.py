@@ -115,12 +115,19 @@ def test_a_reader_outlives_the_removal_of_its_file(files: Files, directory: str)
     file.close()
 
 
-def test_a_tree_goes_as_a_whole(files: Files, directory: str) -> None:
+async def test_a_large_file_goes_and_a_missing_one_is_no_error(files: Files, directory: str) -> None:
+    files.open(f"{directory}/large", create=True).close()
+    for _ in range(2):
+        await files.discard(f"{directory}/large")
+        assert files.list(directory) == []
+
+
+async def test_a_tree_goes_as_a_whole(files: Files, directory: str) -> None:
     files.make_directories(f"{directory}/tree/deep")
     files.make_directories(f"{directory}/tree-top")
     files.open(f"{directory}/tree/deep/leaf", create=True).close()
-    files.remove_tree(f"{directory}/tree")
-    files.remove_tree(f"{directory}/tree")
+    await files.discard_tree(f"{directory}/tree")
+    await files.discard_tree(f"{directory}/tree")
     assert files.list(directory) == ["tree-top"]
 
 

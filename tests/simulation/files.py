@@ -143,6 +143,8 @@ class SimulatedFiles:
         """How many more bytes the disk takes; None for any number."""
         self.syncs_fail = False
         self.reads_fail = False
+        self.removal_seconds = 0.0
+        """How long the blocks of a large file take to be freed."""
         self.sync_seconds: Callable[[], float] = lambda: 0.0
         """How long the disk takes this time."""
         self.boots = 1
@@ -188,7 +190,12 @@ class SimulatedFiles:
                 self.room_bytes += len(self._names[path].content)
             self._enter(_parent(path), Unlink(path))
 
-    def remove_tree(self, directory: str) -> None:
+    async def discard(self, path: str) -> None:
+        await self._take_long_to_remove()
+        self.remove(path)
+
+    async def discard_tree(self, directory: str) -> None:
+        await self._take_long_to_remove()
         for path in sorted(self._names, reverse=True):
             if path == directory or path.startswith(directory + "/"):
                 self.remove(path)
@@ -266,6 +273,10 @@ class SimulatedFiles:
         node.synced = bytes(node.content)
         node.unsynced.clear()
         self.on_operation()
+
+    async def _take_long_to_remove(self) -> None:
+        if self.removal_seconds:
+            await trio.sleep(self.removal_seconds)
 
     async def _reach_disk(self) -> None:
         seconds = self.sync_seconds()

@@ -406,6 +406,19 @@ async def test_retention_stops_at_the_high_watermark(files: SimulatedFiles) -> N
     assert log.log_start == 10
 
 
+async def test_nobody_waits_while_large_files_are_removed(files: SimulatedFiles, autojump_clock: object) -> None:
+    log = _open(files, replace(CONFIG, retention_ms=10))
+    _append(log, 25)
+    files.removal_seconds = 9.0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log.apply_retention, 1000, 20)
+        await trio.testing.wait_all_tasks_blocked()
+        _append(log, 3)
+        assert _offsets(log) == list(range(20, 28))
+    await log.close()
+    assert _offsets(_open(files)) == list(range(20, 28))
+
+
 async def test_retention_makes_room_on_a_full_disk(files: SimulatedFiles) -> None:
     log = _open(files, replace(CONFIG, retention_ms=10))
     _append(log, 25)
