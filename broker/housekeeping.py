@@ -52,7 +52,8 @@ class Housekeeping:
             silent_since_ms = self._wall_clock.now_ms() - self._configs.settings.producer_expiration_ms
             for replica in list(self._replicas):
                 replica.log.producers.expire(silent_since_ms)
-                if replica.offline_reason is None and replica.settings.log.deletes:
+                # Followers delete what their leader has deleted, so that all logs start alike whatever clocks say.
+                if replica.leads_recovered and replica.settings.log.deletes:
                     await self._attempt(replica, self._apply_retention)
             expired = await self._parking.remove_expired(self._configs.settings.deleted_topic_retention_ms)
             for topic, topic_id in expired:

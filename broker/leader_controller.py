@@ -97,6 +97,7 @@ class LeaderController:
     def begin(self, now: float) -> None:
         self._replica.begin_leading()
         self._replica.follower_end = self.core.follower_end
+        self._replica.deleted_end = lambda: self.core.deleted_end
         spus = self._context.cluster.spus
         for spu in self._replica.spec.replicas:
             if spu in spus and not spus[spu].online:
@@ -174,9 +175,28 @@ class LeaderController:
             self._context.live_replicas.propose(replica.key, ready.propose)
         replica.lagging_count = len(self.core.live_replicas.left)
         replica.on_committed(self.core.high_watermark)
+        if ready.delete_to is not None:
+            self._context.nursery.start_soon(self._delete, ready.delete_to)
+        if replica.deletions:
+            replica.deletions.unpark_all()
         if replica.is_recovering and self.core.has_sealed_earlier_segments:
             replica.end_recovering()
         return True
+
+    async def _delete(self, end: int) -> None:
+        """What an earlier leader deleted, before it had told everybody."""
+        replica = self._replica
+        if self._is_over:
+            return
+        try:
+            await replica.log.advance_log_start(end)
+        except OSError as error:
+            if replica.is_open:
+                replica.go_offline(f"deleting records failed: {error}")
+        else:
+            self._logger.info("deletion_taken_over", log_start=end)
+            if replica.replication is not None:
+                replica.replication.on_deleted()
 
     async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:
         """The bytes of what recovery appends, stamped: made up, from the own log, or from whoever holds them."""

@@ -71,6 +71,7 @@ def _append_reply_to_wire(key: ReplicaKey, message: AppendReply, records: Part |
         message.log_end,
         message.high_watermark,
         message.missed,
+        message.log_start,
     )
 
 
@@ -166,7 +167,7 @@ def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBa
 
 
 def _append_reply(wire: AppendReplyMessage, peer: PeerIdentity) -> tuple[AppendReply, None]:
-    if wire.epoch | wire.matched_end | wire.log_end | wire.high_watermark < 0:
+    if wire.epoch | wire.matched_end | wire.log_end | wire.high_watermark | wire.log_start < 0:
         raise _negative("AppendReply")
     return (
         AppendReply(
@@ -177,6 +178,7 @@ def _append_reply(wire: AppendReplyMessage, peer: PeerIdentity) -> tuple[AppendR
             wire.log_end,
             wire.high_watermark,
             wire.missed,
+            wire.log_start,
         ),
         None,
     )

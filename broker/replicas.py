@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
+import trio
+
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
@@ -72,6 +74,8 @@ class Replica:
     __slots__ = (
         "_commits_at_append",
         "_spu",
+        "deleted_end",
+        "deletions",
         "flush_running",
         "follower_end",
         "high_watermark",
@@ -117,6 +121,10 @@ class Replica:
         """Live replicas that lag behind: they leave, or stay because fewer may not be live."""
         self.follower_end: Callable[[SpuId], int | None] = _nobody_follows
         """Up to where a follower is known to have the log of the leader here."""
+        self.deleted_end = self._log_start
+        """Up to where records are deleted for good, whoever leads next."""
+        self.deletions = trio.lowlevel.ParkingLot()
+        """Those who wait for that."""
         self.offline_reason: str | None = None
         """Set by the first failed write, read or sync; nothing is accepted afterwards."""
         self.offline_watcher: Callable[[Replica], None] | None = None
@@ -189,6 +197,7 @@ class Replica:
             self.refuse_waiters(self.not_leader())
         elif spec.epoch != before.epoch:
             self.on_advanced()  # a fetch of the epoch before is fenced
+            self.deletions.unpark_all()
         self._on_role()
         if self.replication is not None and not self.is_alone:
             self.replication.on_spec()
@@ -222,6 +231,7 @@ class Replica:
         self.is_leader = self.is_merging = self.is_recovering = False
         self.lagging_count = 0
         self.follower_end = _nobody_follows
+        self.deleted_end = self._log_start
         self.refuse_waiters(self.not_leader())
         self._on_role()
 
@@ -278,6 +288,20 @@ class Replica:
             waiting.popleft()  # while nothing can be committed, clients give up and ask again without end
         waiting.append((end, waiter))
 
+    async def wait_until_deleted(self, end: int) -> None:
+        """Until whoever leads next knows that the records below are deleted. Raises KafkaError if this replica does
+        not lead any more."""
+        epoch = self.spec.epoch
+        while self.deleted_end() < end:
+            await self.deletions.park()
+            if self.offline_reason is not None:
+                raise self.storage_error()
+            if not self.is_leader or self.spec.epoch != epoch:
+                raise self.not_leader()
+
+    def _log_start(self) -> int:
+        return self.log.log_start
+
     def on_advanced(self) -> None:
         """More is readable or durable than before: lets acknowledgements and fetches go."""
         if self.is_alone and self.replication is None:
@@ -323,6 +347,7 @@ class Replica:
         """The replica will acknowledge nothing more: everyone who waits is told."""
         while self.waiting_acknowledgements:
             self.waiting_acknowledgements.popleft()[1].on_refused(error)
+        self.deletions.unpark_all()
         for fetch in list(self.waiting_fetches):
             fetch.on_advanced()
 

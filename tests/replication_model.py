@@ -226,6 +226,7 @@ class Cluster:
         for store in self.stores.values():
             self.truth.check_is_whole(store)
             check(store.high_watermark.value == leader.log.log_end, f"{store.spu} does not know that all is committed")
+            check(store.log.log_start == leader.log.log_start, f"{store.spu} starts elsewhere than the leader")
             check(
                 store.role is not None and store.role.deadline == math.inf, "something is to be done when all is done"
             )
@@ -403,6 +404,10 @@ class Cluster:
             self.network.append(Item(store.spu, store.process, CONTROLLER, ready.propose))
         if ready.acknowledged_end is not None:
             self.acknowledge(store, ready.acknowledged_end)
+        if ready.delete_to is not None:
+            self.delete_to(store, ready.delete_to)
+        if isinstance(role, Leader) and role.epoch >= self.truth.unclean_epoch and not role.is_over:
+            self.truth.on_deleted_for_good(role.deleted_end)
         if ready.fenced_by is not None:
             store.role = None
             store.waiting.clear()
@@ -440,6 +445,8 @@ class Cluster:
                     store.sync()
             case AdvanceLogStart(offset):
                 log.advance_log_start(offset)
+                if not store.is_outdated:
+                    self.truth.on_deleted(offset)
             case Cut(end):
                 check(not isinstance(store.role, Leader) or not store.waiting, "a leader that serves cuts its log")
                 check(store.checked_end <= end or self.world.unclean, "something committed was cut")
@@ -499,14 +506,21 @@ class Cluster:
                 self.carry_out(store)
 
     def delete(self, spu: SpuId) -> None:
-        """Retention, or DeleteRecords: what is committed."""
-        store = self.stores[spu]
-        if store.is_up and store.high_watermark.value > store.log.log_start and not store.is_outdated:
-            offset = self.random.randint(store.log.log_start, store.high_watermark.value)
+        """Retention, or DeleteRecords: what is committed, by a leader, whoever else leads."""
+        for store in [self.stores[spu], *self.stores.values()]:
+            role, start, end = store.role, store.log.log_start, store.high_watermark.value
+            if isinstance(role, Leader) and role.is_serving and end > start:
+                self.delete_to(store, self.random.randint(start, end))
+                self.carry_out(store)
+                return
+
+    def delete_to(self, store: Store, offset: int) -> None:
+        assert isinstance(store.role, Leader)
+        if offset > store.log.log_start:
             store.log.advance_log_start(offset)
-            self.truth.on_deleted(offset)
-            if isinstance(store.role, Leader):
-                store.role.on_deleted(self.now)
+            if not store.is_outdated:
+                self.truth.on_deleted(offset)
+            store.role.on_deleted(self.now)
 
     def compact(self, spu: SpuId) -> None:
         store = self.stores[spu]
@@ -678,6 +692,7 @@ class Cluster:
         role = self.stores[self.spec.leader].role if self.spec.leader else None
         if isinstance(role, Leader) and role.epoch == self.spec.epoch and role.is_serving:
             self.truth.check_holds_acknowledged(self.stores[self.spec.leader])
+            self.truth.check_stays_deleted(self.stores[self.spec.leader])
 
     def note_whether_outdated(self, store: Store) -> None:
         role = store.role

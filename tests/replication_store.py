@@ -62,6 +62,8 @@ class ListLog:
 
     def advance_log_start(self, offset: int) -> None:
         check(offset >= self._log_start, "a log start has fallen")
+        if offset > self.log_end:
+            self.epochs = []
         self._log_end = max(self.log_end, offset)
         self._log_start = offset
         self.all = [entry for entry in self.all if entry.end > offset]

@@ -22,6 +22,7 @@ class Truth:
         self._committed_at: dict[int, Content] = {}
         self._stamped: dict[tuple[int, int], Content] = {}
         self._deleted_to = 0
+        self._deleted_for_good = 0
         self._compacted: set[int] = set()
         self._next_content = 1
         self._origins: dict[int, tuple[Epoch, int]] = {}
@@ -50,12 +51,17 @@ class Truth:
     def on_deleted(self, log_start: int) -> None:
         self._deleted_to = max(self._deleted_to, log_start)
 
+    def on_deleted_for_good(self, end: int) -> None:
+        """Somebody was told so."""
+        self._deleted_for_good = max(self._deleted_for_good, end)
+
     def on_compacted(self, entry: Entry) -> None:
         self._compacted.add(entry.base)
 
     def on_unclean_election(self, store: Store, epoch: Epoch) -> None:
         """What this store has is true from now on, and nothing else."""
         self.unclean_epoch = epoch
+        self._deleted_to = self._deleted_for_good = store.log.log_start
         held = {entry.base: content_of(entry) for entry in store.log.all}
         kept = 0
         for content in self.committed:
@@ -102,6 +108,9 @@ class Truth:
         for entry in self.acknowledged:
             if entries.get(entry.base) != content_of(entry):
                 check(self._is_gone(entry.base, entry.end), "a leader lacks something that was acknowledged")
+
+    def check_stays_deleted(self, store: Store) -> None:
+        check(store.log.log_start >= self._deleted_for_good, "a leader has something that was deleted for good")
 
     def check_is_whole(self, store: Store) -> None:
         """It has all that is committed, and nothing else."""

@@ -1,12 +1,17 @@
 """DeleteRecords, versions 0–2: everything below an offset goes, and stays gone after a restart.
 
 - Offset -1 is the high watermark; beyond that nothing can be deleted. An offset below the log's start deletes nothing.
-- The low watermark in the answer is the offset that the log starts at now.
+- Answered when whoever leads next knows that they are deleted: each live replica, or as many as it asks. If that takes
+  longer than the request allows it is REQUEST_TIMED_OUT, and done all the same as soon as those are there again.
+- The low watermark in the answer is the offset up to which all of them had deleted: as Kafka has it, also then.
 - A topic without the delete policy keeps its records: POLICY_VIOLATION. The broker's own: INVALID_TOPIC_EXCEPTION.
 """
 
 from typing import TYPE_CHECKING
 
+import trio
+
+from tailrace.broker.replicas import Replica
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.delete_records import (
@@ -25,45 +30,82 @@ UNKNOWN = -1
 
 
 async def handle(spu: "Spu", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    deadline = trio.current_time() + max(request.timeout_ms, 0) / 1000
     offsets = {
         topic.name: {partition.partition_index: partition.offset for partition in topic.partitions}
         for topic in request.topics
     }
     topics = [
-        DeleteRecordsTopicResult(
-            name=topic, partitions=[await _answer(spu, topic, *partition) for partition in partitions.items()]
-        )
+        DeleteRecordsTopicResult(topic, [DeleteRecordsPartitionResult(number, UNKNOWN) for number in partitions])
         for topic, partitions in offsets.items()
     ]
+    deletions = []
+    for topic in topics:
+        for partition in topic.partitions:
+            deletion = _Deletion(topic.name, partition)
+            if await deletion.begin(spu, offsets[topic.name][partition.partition_index]):
+                deletions.append(deletion)
     spu.storage_limit.measure()  # who made room may produce at once
+    for deletion in deletions:
+        await deletion.end(deadline)
     return DeleteRecordsResponse(topics=topics)
 
 
-async def _answer(spu: "Spu", topic: str, partition: int, offset: int) -> DeleteRecordsPartitionResult:
-    try:
-        log_start = await _delete(spu, topic, partition, offset)
-    except KafkaError as error:
-        return DeleteRecordsPartitionResult(partition_index=partition, low_watermark=UNKNOWN, error_code=error.code)
-    return DeleteRecordsPartitionResult(partition_index=partition, low_watermark=log_start)
+class _Deletion:
+    """In one partition: here at once, and then wherever it has to be before it is answered."""
+
+    def __init__(self, topic: str, answer: DeleteRecordsPartitionResult) -> None:
+        self._topic = topic
+        self._answer = answer
+        self._replica: Replica
+        self._offset = 0
+
+    async def begin(self, spu: "Spu", offset: int) -> bool:
+        """Whether there is anything to wait for."""
+        try:
+            self._replica = spu.replicas.leading(self._topic, self._answer.partition_index)
+            self._offset = _checked(self._replica, offset)
+            await self._delete()
+        except KafkaError as error:
+            self._answer.error_code = error.code
+            return False
+        self._answer.low_watermark = self._replica.deleted_end()
+        return self._answer.low_watermark < self._offset
+
+    async def _delete(self) -> None:
+        replica = self._replica
+        try:
+            await replica.log.advance_log_start(self._offset)
+        except OSError as error:
+            if not replica.is_open:  # the topic was deleted meanwhile
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._topic} was deleted") from error
+            replica.go_offline(f"deleting records failed: {error}")
+            raise replica.storage_error() from error
+        if replica.replication is not None:
+            replica.replication.on_deleted()
+
+    async def end(self, deadline: float) -> None:
+        """What is told when the time runs out is what was so when this began, as in Kafka."""
+        answer = self._answer
+        try:
+            with trio.move_on_at(deadline) as waiting:
+                await self._replica.wait_until_deleted(self._offset)
+                answer.low_watermark = self._replica.deleted_end()
+        except KafkaError as error:
+            answer.error_code, answer.low_watermark = error.code, UNKNOWN
+        else:
+            if waiting.cancelled_caught:
+                answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
-async def _delete(spu: "Spu", topic: str, partition: int, offset: int) -> int:
-    replica = spu.replicas.leading(topic, partition)
-    if topic in INTERNAL_TOPICS:
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} belongs to the broker")
+def _checked(replica: Replica, offset: int) -> int:
+    """Where the log is to start."""
+    if replica.topic in INTERNAL_TOPICS:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} belongs to the broker")
     if not replica.settings.log.deletes:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "the cleanup.policy of the topic does not delete")
     if offset == TO_HIGH_WATERMARK:
         offset = replica.high_watermark
     if not 0 <= offset <= replica.high_watermark:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is beyond the high watermark")
-    try:
-        await replica.log.advance_log_start(offset)
-    except OSError as error:
-        if not replica.is_open:  # the topic was deleted meanwhile
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic} was deleted") from error
-        replica.go_offline(f"deleting records failed: {error}")
-        raise replica.storage_error() from error
-    if replica.replication is not None:
-        replica.replication.on_deleted()
-    return replica.log.log_start
+    return offset

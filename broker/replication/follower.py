@@ -42,6 +42,8 @@ class Follower:
         """With the leader of this epoch, by the epochs in both logs."""
         self._synced_end = 0
         """Up to here what was matched in this epoch is on the disk, as far as is known."""
+        self._log_start = log.log_start
+        """As it will be when all is carried out."""
         self._ready = Ready()
         self.leader = leader
         self.epoch = epoch
@@ -95,6 +97,7 @@ class Follower:
         self.is_compared = True
         begins_anew = self.matched_end < append.base <= append.log_start
         missed = append.base > self.matched_end and not begins_anew
+        self._log_start = self._log.log_start
         log_end = self._log.log_end if missed else self._match(append, begins_anew)
         self._send(
             AppendReply(
@@ -105,6 +108,7 @@ class Follower:
                 log_end,
                 self._high_watermark.value,
                 missed,
+                self._log_start,
             )
         )
 
@@ -119,8 +123,9 @@ class Follower:
         self.is_compared = True
         log = self._log
         agreed = agreed_end(log.epochs, log.log_end, seal.epochs, log_end)
-        floor = max(log.log_start, seal.log_start)
-        end = min(self._high_watermark.value, max(agreed, floor), log.log_end, log_end)
+        if agreed < log.log_start:
+            agreed = 0  # what is deleted here is not what this leader has there, or more than it has deleted
+        end = min(self._high_watermark.value, max(agreed, seal.log_start), log.log_end, log_end)
         self.matched_end = min((entry.base for entry in log.entries(end, end + 1)), default=end)
 
     def _match(self, append: Append, begins_anew: bool) -> int:
@@ -136,10 +141,12 @@ class Follower:
             log_end = self.matched_end
             persist.append(Cut(log_end))
             self._high_watermark.fall_back(log_end)
+            self._log_start = min(self._log_start, log_end)
         self._high_watermark.advance(min(append.high_watermark, self.matched_end))
         log_start = min(append.log_start, self._high_watermark.value)
-        if log_start > self._log.log_start and not (begins_anew and log_start <= append.base):
+        if log_start > self._log_start:
             persist.append(AdvanceLogStart(log_start))
+            self._log_start = log_start
         if self.syncs_before_acknowledging and self._synced_end < self.matched_end:
             persist.append(Sync())
             self._synced_end = self.matched_end
@@ -168,7 +175,10 @@ class Follower:
                 persist.append(change)
                 if isinstance(change, Cut):
                     self._high_watermark.fall_back(change.log_end)
+                    self._log_start = min(self._log_start, change.log_end)
                     log_end = end
+                elif isinstance(change, AdvanceLogStart):
+                    self._log_start = change.offset
         self._high_watermark.advance(compacted_end(entries, start))
         return log_end
 

@@ -16,6 +16,8 @@ class FollowerLink:
     """Up to where it has the leader's log; None until it has answered the seal."""
     high_watermark: int = 0
     """As it confirmed it."""
+    log_start: int = 0
+    """As it confirmed it; what it deleted of a log that the leader does not continue does not count."""
     told_high_watermark: int = 0
     told_log_start: int = 0
     sent_end: int = 0
@@ -45,6 +47,8 @@ class FollowerLink:
         assert self.matched_end is not None
         self.matched_end = max(self.matched_end, reply.matched_end)
         self.high_watermark = max(self.high_watermark, reply.high_watermark)
+        if reply.log_start > self.log_start:
+            self.log_start = reply.log_start
         self.sent_end = max(self.sent_end, reply.matched_end)
         in_flight = self.in_flight
         while in_flight and in_flight[0] <= reply.matched_end:

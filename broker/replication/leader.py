@@ -71,6 +71,8 @@ class Leader:
         self._recovers_from = high_watermark.value
         self._known_high_watermark = high_watermark.value
         """The largest that any store knows."""
+        self._owed_log_start = 0
+        """Another store has deleted all before it, and here not all of that is known to be committed; 0: none has."""
         self._tell_at = math.inf
         """When followers are told of the high watermark that is new."""
         self._synced_end = 0
@@ -106,6 +108,13 @@ class Leader:
     def may_roll(self, open_segment_base: int) -> bool:
         """Whether a segment may be opened behind the open one: there are never three that are not committed."""
         return self.has_sealed_earlier_segments and self.high_watermark >= open_segment_base
+
+    @property
+    def deleted_end(self) -> int:
+        """Whoever leads next knows that the records before it are deleted."""
+        log_starts = {spu: link.log_start for spu, link in self._links.items()}
+        log_starts[self._spu] = self._log.log_start
+        return self._policy.committed_end(log_starts, self.live_replicas.counting)
 
     @property
     def is_settled(self) -> bool:
@@ -156,12 +165,16 @@ class Leader:
         if link is None:
             return
         link.high_watermark = reply.high_watermark
+        if reply.log_start <= reply.high_watermark:
+            link.log_start = reply.log_start
         if not self.is_serving:
             link.quiet_at = math.inf
             self._sealing.add(reply)
             self._recover_if_sealed(now)
         else:
             self._begin(reply.spu, link, now)
+            self._owed_log_start = max(self._owed_log_start, link.log_start)
+            self._take_over_log_start()
             self._commit(now)
             self._speak_up(reply.spu, link, now)
 
@@ -179,7 +192,11 @@ class Leader:
         link.quiet_at = now + self._limits.quiet_seconds_max
         self._push(spu, link, now)
         self._commit(now)
-        if reply.matched_end == reply.log_end == log_end and reply.high_watermark >= self._high_watermark.value:
+        if (
+            reply.matched_end == reply.log_end == log_end
+            and reply.high_watermark >= self._high_watermark.value
+            and reply.log_start >= self._log.log_start
+        ):
             link.quiet_at = math.inf
 
     def on_appended(self, now: float) -> None:
@@ -382,6 +399,8 @@ class Leader:
             committed = max(committed, min(self._known_high_watermark, self.recovered_end))
         if self._high_watermark.advance(committed):
             self._ready.acknowledged_end = committed
+            if self._owed_log_start:
+                self._take_over_log_start()
             delay_seconds = 0 if self.is_stopping else self._limits.high_watermark_delay_seconds
             self._tell_at = min(self._tell_at, now + delay_seconds)
         proposal = live_replicas.propose(
@@ -389,12 +408,22 @@ class Leader:
             log_end=log_end,
             high_watermark=self._high_watermark.value,
             entry_end=self.recovered_end,
+            log_start=self._log.log_start,
             now=now,
         )
         if proposal is not None:
             self._ready.propose = proposal
         if now >= self._tell_at:
             self._tell(now)
+
+    def _take_over_log_start(self) -> None:
+        """What a follower has deleted had to be committed, and will be here as well, at the latest by the time that all
+        is which this leader found."""
+        if self._owed_log_start <= self._log.log_start:
+            self._owed_log_start = 0
+        elif self._owed_log_start <= self._high_watermark.value:
+            self._ready.delete_to = self._owed_log_start
+            self._owed_log_start = 0
 
     def _tell(self, now: float) -> None:
         """The high watermark and the log start, to whom nothing else has told them."""

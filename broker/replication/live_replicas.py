@@ -48,6 +48,9 @@ class FollowerStanding(Protocol):
     @property
     def high_watermark(self) -> int: ...
 
+    @property
+    def log_start(self) -> int: ...
+
 
 class LiveReplicas:
     # `stored` and `version` are what the Streaming Controller says; both change together.
@@ -151,12 +154,14 @@ class LiveReplicas:
         log_end: int,
         high_watermark: int,
         entry_end: int,
+        log_start: int,
         now: float,
     ) -> ProposeLiveReplicas | None:
         """What to ask the Streaming Controller for, now: a change, or once more the one that is under way.
 
         `entry_end` is all that the leader had when its epoch began. A follower must have that to enter: the high
-        watermark that a new leader knows may be behind what was acknowledged.
+        watermark that a new leader knows may be behind what was acknowledged. And it must have deleted what is before
+        `log_start`, of which somebody was told that it is gone.
         """
         if self._proposal is not None:
             if now < self._proposed_at + self._retry_seconds:
@@ -164,10 +169,10 @@ class LiveReplicas:
             self._proposed_at = now
             return self._proposal
         entry_end = max(high_watermark, entry_end)
-        if not self._may_change(followers, log_end, high_watermark, entry_end, now):
+        if not self._may_change(followers, log_end, high_watermark, entry_end, log_start, now):
             return None
         stay = self._staying(followers, log_end, high_watermark, now)
-        enter = self._entering(followers, log_end, high_watermark, entry_end, now)
+        enter = self._entering(followers, log_end, high_watermark, entry_end, log_start, now)
         missing = self._members_min - len(stay | enter.keys())
         if missing > 0:
             stay |= set(sorted(self.left, key=lambda spu: self._caught_up_at.get(spu, -math.inf))[-missing:])
@@ -192,6 +197,7 @@ class LiveReplicas:
         log_end: int,
         high_watermark: int,
         entry_end: int,
+        log_start: int,
         now: float,
     ) -> bool:
         """Asked with each batch, and nearly always no: so it looks at as little as it can."""
@@ -203,7 +209,11 @@ class LiveReplicas:
                 continue
             if log_end - matched_end > records_max or high_watermark - standing.high_watermark > records_max:
                 return True
-            if matched_end >= entry_end and self.stored.get(spu) != standing.incarnation:
+            if (
+                matched_end >= entry_end
+                and self.stored.get(spu) != standing.incarnation
+                and standing.log_start >= log_start
+            ):
                 return True
         return False
 
@@ -226,6 +236,7 @@ class LiveReplicas:
         log_end: int,
         high_watermark: int,
         entry_end: int,
+        log_start: int,
         now: float,
     ) -> dict[SpuId, str]:
         enter = {
@@ -234,6 +245,7 @@ class LiveReplicas:
             if self.stored.get(spu) != standing.incarnation
             and standing.matched_end is not None
             and standing.matched_end >= entry_end
+            and standing.log_start >= log_start
             and self._lag(spu, standing, log_end, high_watermark, now) is None
         }
         if self.stored.get(self._leader) != self._incarnation:

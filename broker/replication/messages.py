@@ -71,6 +71,7 @@ class AppendReply(NamedTuple):
     high_watermark: int
     missed: bool
     """What came lies beyond the matched end: something before it was lost."""
+    log_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)

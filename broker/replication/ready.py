@@ -68,6 +68,9 @@ class Ready:
     persist: list[Persist] = field(default_factory=list)
     send: list[tuple[SpuId, Message]] = field(default_factory=list)
     propose: ProposeLiveReplicas | None = None
+    delete_to: int | None = None
+    """A leader is to delete what is before: another store has, by the word of an earlier leader. There is no hurry, and
+    nothing waits for it."""
     acknowledged_end: int | None = None
     """Producers that wait for an end up to here are answered; None: nothing new."""
     fenced_by: Epoch | None = None

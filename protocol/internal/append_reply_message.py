@@ -19,6 +19,7 @@ class AppendReplyMessage:
     log_end: int = 0
     high_watermark: int = 0
     missed: bool = False
+    log_start: int = 0
 
     API_KEY: ClassVar[int] = 10106
     VERSIONS: ClassVar[str] = "0"
@@ -31,4 +32,5 @@ class AppendReplyMessage:
         Field("log_end", "int64", "0+"),
         Field("high_watermark", "int64", "0+"),
         Field("missed", "bool", "0+"),
+        Field("log_start", "int64", "0+"),
     )

@@ -1,10 +1,12 @@
+from contextlib import suppress
+
 import pytest
 import trio
-from replicating import code_of, logs, produce, wire_of
+from replicating import Store, code_of, logs, produce, wire_of
 
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 
 async def test_a_leader_that_is_lost_is_followed_by_one_that_has_all(autojump_clock: object) -> None:
@@ -155,3 +157,69 @@ async def test_who_waits_for_what_it_lacks_makes_nobody_else_wait(autojump_clock
         await wire.elect(3)
         await leader.dispatcher.leave(leader.replica)
         assert trio.current_time() < begun + 2
+
+
+async def delete(store: Store, end: int) -> trio.Event:
+    """Returns what is set when they are deleted for good."""
+    await store.log.advance_log_start(end)
+    assert store.replica.replication is not None
+    store.replica.replication.on_deleted()
+    done = trio.Event()
+
+    async def wait() -> None:
+        with suppress(KafkaError):
+            await store.replica.wait_until_deleted(end)
+            done.set()
+
+    store.wire.nursery.start_soon(wait)
+    return done
+
+
+async def test_records_are_deleted_for_good_when_every_live_replica_has_deleted_them(autojump_clock: object) -> None:
+    async with wire_of(3) as wire:
+        for value in (b"a", b"b"):
+            produce(wire.stores[1], value)
+        await trio.sleep(1)
+        wire.part(3)
+        done = await delete(wire.stores[1], 1)
+        await trio.sleep(1)
+        assert not done.is_set()
+        assert wire.stores[2].log.log_start == 1
+        wire.join(3)
+        await trio.sleep(1)
+        assert done.is_set()
+        assert [store.log.log_start for store in wire.stores.values()] == [1, 1, 1]
+
+
+async def test_what_only_some_have_deleted_the_next_leader_deletes_everywhere(autojump_clock: object) -> None:
+    async with wire_of(3) as wire:
+        for value in (b"a", b"b"):
+            produce(wire.stores[1], value)
+        await trio.sleep(1)
+        wire.part(3)
+        await delete(wire.stores[1], 1)
+        await trio.sleep(1)
+        wire.join(3)
+        leader = await wire.elect(3)
+        await trio.sleep(1)
+        assert [store.log.log_start for store in wire.stores.values()] == [1, 1, 1]
+        assert leader.replica.deleted_end() == 1
+
+
+async def test_who_waits_for_a_deletion_is_told_that_another_leads(autojump_clock: object) -> None:
+    async with wire_of(2) as wire:
+        produce(wire.stores[1], b"a")
+        await trio.sleep(1)
+        wire.part(2)
+        codes: list[ErrorCode] = []
+
+        async def wait() -> None:
+            with pytest.raises(KafkaError) as refused:
+                await wire.stores[1].replica.wait_until_deleted(1)
+            codes.append(code_of(refused.value))
+
+        wire.nursery.start_soon(wait)
+        await trio.sleep(1)
+        wire.join(2)
+        await wire.elect(2)
+        assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

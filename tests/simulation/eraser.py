@@ -26,9 +26,10 @@ EXPECTED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-"""The last one from a leader that knows of less than was committed."""
+"""The last but one from a leader that knows of less than was committed, the last while a live replica is away."""
 
 
 class Eraser:
@@ -50,8 +51,12 @@ class Eraser:
                     partition = DeleteRecordsPartition(self._leaders.partition, offset)
                     request = DeleteRecordsRequest([DeleteRecordsTopic(self._leaders.topic, [partition])], 1000)
                     response = await self._client.ask(connected, ApiKey.DELETE_RECORDS, DELETE_RECORDS_VERSION, request)
-                    code = response.topics[0].partitions[0].error_code
+                    answer = response.topics[0].partitions[0]
+                    code = answer.error_code
                     assert code in EXPECTED, f"{self._client.name} does not expect {ErrorCode(code).name}"
+                    if code == ErrorCode.NONE:
+                        assert answer.low_watermark >= offset, f"{answer.low_watermark} is told of {offset}"
+                        self._history.on_deleted(offset)
             with trio.move_on_after(self._chance.uniform(0, PAUSE_SECONDS_MAX)):
                 await is_over.wait()
         self.is_done = True

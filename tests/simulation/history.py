@@ -47,6 +47,8 @@ class PartitionHistory:
         self.acknowledged: dict[bytes, int] = {}
         self.deleted_end = 0
         """Records below it may have been deleted on request."""
+        self.deleted_for_good = 0
+        """Somebody was told that all below it is deleted."""
         self._at: dict[int, bytes] = {}
         """What is known to be committed at an offset: some client was told."""
         self._readers: dict[str, _Reader] = {}
@@ -78,6 +80,10 @@ class PartitionHistory:
     def on_deleting(self, offset: int) -> None:
         """All below may be deleted from now on."""
         self.deleted_end = max(self.deleted_end, offset)
+
+    def on_deleted(self, offset: int) -> None:
+        """As DeleteRecords was answered."""
+        self.deleted_for_good = max(self.deleted_for_good, offset)
 
     # what happened to consumers
 
@@ -126,6 +132,7 @@ class PartitionHistory:
                 continue
             self._check(found == value, f"{value!r} was at offset {offset}; in the end there is {found!r}")
         for offset, value in log:
+            self._check(offset >= self.deleted_for_good, f"in the end {value!r} is at {offset}, and was deleted")
             self._check(value in self.sent, f"in the end there is {value!r} at {offset}, which nobody sent")
         present = {value for _, value in log}
         for value, offset in self.acknowledged.items():

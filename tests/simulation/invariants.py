@@ -4,7 +4,7 @@ Logs are compared as their entries are: (base, end, content), where the content 
 covers neither base nor epoch. What was compared once is not compared again, so that looking often is cheap.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -20,6 +20,7 @@ from tailrace.protocol.records import read_records
 from tailrace.storage.layout import store_path
 from tailrace.storage.promises import Promises
 
+from .history import PartitionHistory
 from .world import DATA_DIRECTORY, Machine, World
 
 Key = tuple[UUID, int]
@@ -55,8 +56,9 @@ class _Seen:
 
 
 class Invariants:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, histories: Sequence[PartitionHistory]) -> None:
         self._world = world
+        self._histories = histories
         self._committed: dict[Key, _Committed] = {}
         self._seen: dict[tuple[int, Key], _Seen] = {}
         """By the process's id, as an object: none is forgotten while this one knows it."""
@@ -126,13 +128,13 @@ class Invariants:
         return None if count == replicas else f"there are {count} replicas, not {replicas}"
 
     async def check(self) -> None:
+        await self._check_stored()
         for number, spu in self._world.running_spus().items():
             if not any(spu is each for each in self._processes):
                 self._processes.append(spu)
             for replica in spu.replicas:
                 if replica.is_open and replica.offline_reason is None:
                     self._check_replica(number, spu, replica)
-        await self._check_stored()
 
     # replicas
 
@@ -148,8 +150,18 @@ class Invariants:
         if replica.is_leader:
             leader = committed.leaders.setdefault(epoch, id(spu))
             _hold(leader == id(spu), f"two processes lead {where} in epoch {epoch}")
+        if replica.leads_recovered and not replica.is_internal:
+            self._check_deleted(where, replica)
         if seen.checked_end < high_watermark and not replica.settings.log.compacts:
             seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
+
+    def _check_deleted(self, where: str, replica: Replica) -> None:
+        """A leader that has heard of its successor, or not yet, may have what was deleted after its time."""
+        stored = self._stored.get(f"{replica.topic}-{replica.partition}")
+        if stored is None or stored.status.epoch > replica.spec.epoch:
+            return
+        start, told = replica.log.log_start, self._histories[replica.partition].deleted_for_good
+        _hold(start >= told, f"{where} leads and begins at {start}: records before {told} were deleted")
 
     def _compare(self, where: str, committed: _Committed, replica: Replica, start: int) -> int:
         end = max(start, replica.log.log_start)

@@ -11,6 +11,7 @@ from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.replicas import Replica
 from tailrace.broker.replication import leader
 from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import SealReply
 from tailrace.broker.replication.policy import Live, Quorum
@@ -44,6 +45,8 @@ class PlantedBug:
     """Whether groups are what is looked at."""
     groups: tuple[str, ...] | None = None
     """Of which kinds they are, whatever the seed says."""
+    has_erasers: bool | None = None
+    """Whether somebody deletes records; None for what the seed says."""
 
     def task(self, seed: int) -> Task:
         return Task(
@@ -54,6 +57,7 @@ class PlantedBug:
             topic=(NOT_COMPACTED, *self.topic),
             has_groups=self.has_groups,
             groups=self.groups,
+            has_erasers=self.has_erasers,
         )
 
     @property
@@ -211,6 +215,13 @@ def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatc
     patch.setattr(Replica, "refuse_waiters", refuse_waiters)
 
 
+# Deletions
+
+
+def answers_deletions_before_others_have_deleted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leader, "deleted_end", property(lambda self: self._log.log_start))
+
+
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"
 POWER_FAILURES = ("lose_power", "lose_power_in_a_write", "kill_spu", "slow_disk")
 
@@ -241,4 +252,5 @@ PLANTED_BUGS = (
     PlantedBug(acknowledges_what_a_majority_of_the_live_has),
     PlantedBug(acknowledges_what_the_leader_has, QUORUM),
     PlantedBug(tells_producers_that_all_is_well_when_it_is_deposed),
+    PlantedBug(answers_deletions_before_others_have_deleted, has_erasers=True),
 )

@@ -31,6 +31,8 @@ class Task:
     has_groups: bool = False
     groups: tuple[str, ...] | None = None
     """Their kinds; None for those of the seed."""
+    has_erasers: bool | None = None
+    """Whether somebody deletes records; None for what the seed says."""
 
     def scenario(self) -> Scenario:
         make = group_scenario_of if self.has_groups else scenario_of
@@ -39,6 +41,8 @@ class Task:
         scenario = replace(scenario, topic={**scenario.topic, **dict(self.topic)})
         if self.groups is not None:
             scenario = replace(scenario, groups=self.groups)
+        if self.has_erasers is not None:
+            scenario = replace(scenario, has_erasers=self.has_erasers)
         if self.only_faults is not None:
             scenario = replace(scenario, faults=[scenario.faults[index] for index in self.only_faults])
         return scenario

@@ -95,8 +95,8 @@ class _Run:
                 broker=scenario.broker,
                 show=self.show,
             )
-            self.invariants = Invariants(self.world)
             self.histories = [PartitionHistory(number) for number in range(scenario.partitions)]
+            self.invariants = Invariants(self.world, self.histories)
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
             self.world.internet.on_sent = self.peers.on_sent

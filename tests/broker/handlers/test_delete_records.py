@@ -1,6 +1,7 @@
 """DeleteRecords: where a log starts afterwards, for readers and after a restart."""
 
 import pytest
+import trio
 from simulation.client import WireClient
 from spus import RunningSpu, World, batch, running_spu
 
@@ -106,3 +107,47 @@ async def test_a_disk_that_fails_takes_the_replica_offline(autojump_clock: objec
         replica = running.spu.replicas.find("t", 0)
         assert replica is not None
         assert "deleting records failed" in (replica.offline_reason or "")
+
+
+async def test_the_answer_waits_until_whoever_leads_next_knows(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        deleted_end = 1
+        replica.deleted_end = lambda: deleted_end
+        began = trio.current_time()
+        assert await delete(client, (0, 3), (9, 0)) == [
+            (0, 1, ErrorCode.REQUEST_TIMED_OUT),
+            (9, -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
+        assert trio.current_time() == began + 1
+        assert replica.log.log_start == 3
+
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                assert await delete(client, (0, 4)) == [(0, 4, 0)]
+
+            nursery.start_soon(ask)
+            await trio.sleep(0.5)
+            deleted_end = 4
+            replica.deletions.unpark_all()
+        assert trio.current_time() == began + 1.5
+
+
+async def test_who_waits_is_told_when_another_leads(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        replica.deleted_end = lambda: 0
+
+        async with trio.open_nursery() as nursery:
+
+            async def ask() -> None:
+                assert await delete(client, (0, 3)) == [(0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+            nursery.start_soon(ask)
+            await trio.sleep(0.5)
+            replica.end_leading()

@@ -66,8 +66,10 @@ def _said(ready: Ready) -> Message:
     return message
 
 
-def _reply(matched_end: int, log_end: int, *, high_watermark: int = 0, missed: bool = False) -> AppendReply:
-    return AppendReply(Epoch(2), FOLLOWER, "2.1", matched_end, log_end, high_watermark, missed)
+def _reply(
+    matched_end: int, log_end: int, *, high_watermark: int = 0, missed: bool = False, log_start: int = 0
+) -> AppendReply:
+    return AppendReply(Epoch(2), FOLLOWER, "2.1", matched_end, log_end, high_watermark, missed, log_start)
 
 
 def test_it_promises_the_epoch_and_says_hello() -> None:
@@ -182,7 +184,7 @@ def test_what_the_leader_has_deleted_is_deleted() -> None:
 def test_what_lacks_what_the_leader_has_deleted_begins_anew() -> None:
     ready = _after(_follower([e(0)], high_watermark=1), _append(4, e(4), log_start=5, high_watermark=5))
     assert ready.persist == [AdvanceLogStart(4), AppendEntries((e(4),)), AdvanceLogStart(5)]
-    assert _said(ready) == _reply(5, 5, high_watermark=5)
+    assert _said(ready) == _reply(5, 5, high_watermark=5, log_start=5)
 
 
 def test_what_it_has_behind_that_is_kept() -> None:
@@ -190,13 +192,13 @@ def test_what_it_has_behind_that_is_kept() -> None:
     own = [e(base) for base in range(7)]
     ready = _after(_follower(own, high_watermark=1), _append(4, e(4), e(5), log_start=4, high_watermark=5))
     assert ready.persist == [AdvanceLogStart(4)]
-    assert _said(ready) == _reply(6, 7, high_watermark=5)
+    assert _said(ready) == _reply(6, 7, high_watermark=5, log_start=4)
 
 
 def test_a_log_may_be_all_deleted() -> None:
     ready = _after(_follower([e(0), e(1)], high_watermark=1), _append(9, log_end=9, log_start=9, high_watermark=9))
     assert ready.persist == [AdvanceLogStart(9)]
-    assert _said(ready) == _reply(9, 9, high_watermark=9)
+    assert _said(ready) == _reply(9, 9, high_watermark=9, log_start=9)
 
 
 def test_a_batch_that_was_compacted_is_committed_whatever_the_leader_says() -> None:
@@ -231,3 +233,18 @@ def test_with_a_newer_epoch_only_what_is_committed_matches() -> None:
     assert follower.matched_end == 2
     _after(follower, _append(2, epoch=3))
     assert follower.matched_end == 1
+
+
+def test_after_an_unclean_election_what_it_deleted_of_another_log_is_copied_again() -> None:
+    """It was committed under a leader whose records are lost, and others may be there now."""
+    follower = _follower([e(base) for base in range(9)], high_watermark=9)
+    assert isinstance(follower._log, ListLog)
+    follower._log.advance_log_start(6)
+    follower.take_ready()
+    epochs = (EpochStart(Epoch(1), 0), EpochStart(Epoch(2), 4))
+    follower.on_seal(Seal(Epoch(2), None, log_start=1, log_end=8, epochs=epochs))
+    sealed = _said(follower.take_ready())
+    assert isinstance(sealed, SealReply) and sealed.high_watermark == 1 < sealed.log_start
+    ready = _after(follower, _append(1, e(1), e(2), high_watermark=8, log_start=1, log_end=8))
+    assert ready.persist == [Cut(1), AppendEntries((e(1), e(2)))]
+    assert _said(ready) == _reply(3, 3, high_watermark=3, log_start=1)

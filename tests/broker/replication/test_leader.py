@@ -101,10 +101,11 @@ class World:
         high_watermark: int = 0,
         incarnation: int = 1,
         missed: bool = False,
+        log_start: int = 0,
         now: float = 0.0,
     ) -> Ready:
         name = f"{spu}.{incarnation}"
-        reply = AppendReply(EPOCH, spu, name, matched_end, matched_end, high_watermark, missed)
+        reply = AppendReply(EPOCH, spu, name, matched_end, matched_end, high_watermark, missed, log_start)
         self.leader.on_append_reply(reply, now)
         return self.ready()
 
@@ -320,6 +321,51 @@ def test_a_deletion_is_told() -> None:
     world.leader.on_deadline(1.1)
     ((_, append),) = world.ready().send
     assert isinstance(append, Append) and append.log_start == 1
+
+
+def test_records_are_deleted_for_good_when_all_live_replicas_have_deleted_them() -> None:
+    world = _served(A, B, C, entries=2)
+    for spu in (B, C):
+        world.join(spu, high_watermark=2)
+    world.log.advance_log_start(2)
+    world.reply(B, 2, high_watermark=2, log_start=2)
+    world.reply(C, 2, high_watermark=2, log_start=1)
+    assert world.leader.deleted_end == 1
+    world.reply(C, 2, high_watermark=2, log_start=2)
+    assert world.leader.deleted_end == 2
+
+
+def test_who_may_not_have_heard_of_a_deletion_is_not_left_in_peace() -> None:
+    world = _served(A, B, entries=2)
+    world.join(B, high_watermark=2)
+    world.log.advance_log_start(1)
+    world.reply(B, 2, high_watermark=2)
+    assert world.leader.deadline < math.inf
+    world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 0.0)
+    world.leader.live_replicas.on_caught_up(B, math.inf)
+    world.reply(B, 2, high_watermark=2, log_start=1)
+    assert world.leader._links[B].quiet_at == math.inf
+
+
+@pytest.mark.parametrize("is_recovered", [True, False])
+def test_what_another_store_has_deleted_is_deleted_here_when_it_is_known_to_be_committed(is_recovered: bool) -> None:
+    world = World([e(0), e(1), e(2)], high_watermark=1, live=(A, B))
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    if is_recovered:
+        world.ready()
+    world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 2, 3, False, (), log_start=2), 0.0)
+    assert world.ready().delete_to == (2 if is_recovered else None)
+    assert world.reply(B, 4, high_watermark=2, log_start=2).delete_to == (None if is_recovered else 2)
+    assert world.reply(B, 4, high_watermark=4, log_start=2).delete_to is None
+
+
+def test_nothing_is_deleted_on_the_word_of_a_store_that_continues_another_log() -> None:
+    world = World([e(base) for base in range(9)], high_watermark=9, live=(A,), was_unclean=True)
+    world.ready()
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 3, 9, False, (), log_start=6), 0.0)
+    assert world.ready().delete_to is None
+    assert world.leader._links[B].log_start == 0
 
 
 @pytest.mark.parametrize("is_deletion", [True, False])

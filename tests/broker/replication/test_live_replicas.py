@@ -22,7 +22,7 @@ def _propose(
     live: LiveReplicas, matched: Mapping[SpuId, int], *, now: float, high_watermark: int = 10, entry_end: int = 0
 ) -> ProposeLiveReplicas | None:
     followers = {spu: FollowerLink(STORED[spu], end, min(end, high_watermark)) for spu, end in matched.items()}
-    return live.propose(followers, log_end=12, high_watermark=high_watermark, entry_end=entry_end, now=now)
+    return live.propose(followers, log_end=12, high_watermark=high_watermark, entry_end=entry_end, log_start=0, now=now)
 
 
 def test_the_first_proposal_says_that_the_leader_leads() -> None:
@@ -46,7 +46,7 @@ def test_too_many_records_behind_leaves() -> None:
 def test_a_high_watermark_too_far_behind_leaves() -> None:
     live = _live()
     followers = {B: FollowerLink("b", 12, 10), C: FollowerLink("c", 12, 5)}
-    assert live.propose(followers, log_end=12, high_watermark=10, entry_end=0, now=1.0) is not None
+    assert live.propose(followers, log_end=12, high_watermark=10, entry_end=0, log_start=0, now=1.0) is not None
     assert live.left == {C: LeaveReason.HIGH_WATERMARK}
 
 
@@ -189,3 +189,12 @@ def test_what_was_refused_is_not_proposed_again_at_once() -> None:
     live.on_stored(9, {A: "a"})
     assert _propose(live, {B: 12}, now=1.9) is None
     assert _propose(live, {B: 12}, now=2.0) == ProposeLiveReplicas(Epoch(1), 9, ((A, ""), (B, "b")))
+
+
+def test_who_has_not_deleted_what_is_said_to_be_deleted_does_not_enter() -> None:
+    live = _live({A: "a", B: "b"})
+    for now, log_start in ((1.0, 4), (2.0, 5)):
+        live.on_caught_up(C, math.inf)
+        followers = {C: FollowerLink("c", 12, 10, log_start)}
+        proposal = live.propose(followers, log_end=12, high_watermark=10, entry_end=0, log_start=5, now=now)
+        assert (proposal is not None) is (log_start == 5)
