@@ -7,13 +7,14 @@ So a server handles everything it received in one synchronous turn and sends all
 import errno
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import trio
 
 from .files import Buffer, File
+from .readiness import Readiness
 
 BACKLOG = 1024
 PARTS_MAX = 512  # of one vectored send; Linux takes 1024
@@ -45,6 +46,12 @@ class Connection(Protocol):
         """How many bytes were put into the buffer; 0 at the end of the stream; None when nothing has arrived."""
 
     async def wait_readable(self) -> None: ...
+
+    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
+        """Calls it each time there may be something to read, until it returns False.
+
+        What it raises is raised here. It is not called in the task that waits, which sleeps on meanwhile.
+        """
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         """How many bytes were taken; 0 when the connection is full. With `more`, what follows may share a packet."""
@@ -80,6 +87,14 @@ async def receive_some(connection: Connection, buffer: memoryview) -> int:
             return count
 
 
+async def call_in_a_loop(connection: Connection, on_readable: Callable[[], bool]) -> None:
+    """`call_when_readable`, for connections that can do nothing better than to wait each time."""
+    while True:
+        await connection.wait_readable()
+        if not on_readable():
+            return
+
+
 class Listener(Protocol):
     @property
     def address(self) -> Address:
@@ -97,15 +112,16 @@ class Network(Protocol):
 
 
 class TcpConnection:
-    __slots__ = ("_local", "_remote", "_socket")
+    __slots__ = ("_local", "_readiness", "_remote", "_socket")
 
-    def __init__(self, connected: socket.socket, send_buffer_bytes: int) -> None:
+    def __init__(self, connected: socket.socket, readiness: Readiness, send_buffer_bytes: int) -> None:
         connected.setblocking(False)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if send_buffer_bytes > 0:
             # A fixed buffer stays in the processor's cache; one that grows by itself doubles the cost of bulk reads.
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
         self._socket = connected
+        self._readiness = readiness
         self._local = _address(connected.getsockname())
         self._remote = _address(connected.getpeername())
 
@@ -125,6 +141,9 @@ class TcpConnection:
 
     async def wait_readable(self) -> None:
         await trio.lowlevel.wait_readable(self._socket)
+
+    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
+        await self._readiness.call_when_readable(self._socket.fileno(), on_readable)
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         try:
@@ -153,14 +172,16 @@ class TcpConnection:
 
     def close(self) -> None:
         if self._socket.fileno() >= 0:
+            self._readiness.on_closing(self._socket.fileno())
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
 
 
 class TcpListener:
-    def __init__(self, listening: socket.socket, send_buffer_bytes: int) -> None:
+    def __init__(self, listening: socket.socket, readiness: Readiness, send_buffer_bytes: int) -> None:
         listening.setblocking(False)
         self._socket = listening
+        self._readiness = readiness
         self._send_buffer_bytes = send_buffer_bytes
 
     @property
@@ -175,7 +196,7 @@ class TcpListener:
             except (BlockingIOError, ConnectionAbortedError):
                 continue  # the peer was gone before it was looked at
             try:
-                return TcpConnection(accepted, self._send_buffer_bytes)
+                return TcpConnection(accepted, self._readiness, self._send_buffer_bytes)
             except OSError:
                 accepted.close()  # the same, a moment later
 
@@ -188,6 +209,7 @@ class TcpListener:
 class TcpNetwork:
     def __init__(self, send_buffer_bytes: int = 0) -> None:
         self._send_buffer_bytes = send_buffer_bytes
+        self._readiness = Readiness()
 
     async def listen(self, address: Address) -> TcpListener:
         try:
@@ -202,7 +224,7 @@ class TcpNetwork:
                 raise
         except OSError as error:
             raise CannotListenError(f"cannot listen on {address}: {error.strerror or error}") from error
-        return TcpListener(listening, self._send_buffer_bytes)
+        return TcpListener(listening, self._readiness, self._send_buffer_bytes)
 
     async def connect(self, address: Address) -> TcpConnection:
         family, host = await _resolve(address)
@@ -215,7 +237,7 @@ class TcpNetwork:
                 outcome = connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if outcome:
                 raise OSError(outcome, f"cannot connect to {address}: {os.strerror(outcome)}")
-            return TcpConnection(connecting, self._send_buffer_bytes)
+            return TcpConnection(connecting, self._readiness, self._send_buffer_bytes)
         except BaseException:
             connecting.close()
             raise

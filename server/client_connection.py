@@ -104,6 +104,10 @@ class ClientConnection:
         """By API and version, for those that this client has used."""
         self._answered: dict[tuple[int, int], int] = {}
         """Responses of this turn, by API and version."""
+        self._rare: tuple[RequestContext, Awaitable[object]] | None = None
+        """Work to be waited for before the next request."""
+        self._at_end = False
+        """The client will send no more."""
         self._draining = False
         self._closing: str | None = None
         self._finishing = False
@@ -162,36 +166,55 @@ class ClientConnection:
             await self._connection.wait_readable()
 
     async def _serve(self) -> None:
-        inbox = self._inbox
-        connection = self._connection
-        outbox = self._outbox
-        turns_in_a_row = 0
-        while self._closing is None:
-            while len(outbox.unanswered) >= UNANSWERED_MAX or outbox.held_bytes >= HELD_BYTES_MAX:
+        """Sleeps while `_on_readable` does the work, and does what has to be waited for."""
+        while self._closing is None and not self._at_end:
+            while not self._has_room():
                 self._room_made = trio.Event()
                 await self._room_made.wait()
-            if inbox.has_request:
+            if self._inbox.has_request:
                 await trio.lowlevel.checkpoint()  # the turn ended with requests left: the others get theirs first
+                self._take_turn()
             else:
-                await self._memory.reserve(self, inbox.incomplete_bytes)
-                # A busy client has often sent more by now, and to look costs far less than to wait for it.
-                turns_in_a_row += 1
-                count = connection.receive_into(inbox.room()) if turns_in_a_row <= TURNS_IN_A_ROW_MAX else None
-                while count is None:
-                    turns_in_a_row = 0
-                    await connection.wait_readable()
-                    count = connection.receive_into(inbox.room())
-                if count == 0:
-                    return
-                inbox.received(count)
-                self._metrics.received_bytes += count
-            self.last_active = trio.current_time()
-            rare = self._handle_turn()
-            if rare is not None:
-                context, answer = rare
+                await self._memory.reserve(self, self._inbox.incomplete_bytes)
+                await self._connection.call_when_readable(self._on_readable)
+            if self._rare is not None:
+                (context, answer), self._rare = self._rare, None
                 with trio.CancelScope(shield=True):  # a change that has begun is carried out, client or no client
                     message = await answer
                 context.respond(message)
+
+    def _has_room(self) -> bool:
+        """For the answers of more requests."""
+        outbox = self._outbox
+        return len(outbox.unanswered) < UNANSWERED_MAX and outbox.held_bytes < HELD_BYTES_MAX
+
+    def _on_readable(self) -> bool:
+        """Handles what has arrived; whether there is nothing to wait for but more of it."""
+        inbox = self._inbox
+        for _ in range(TURNS_IN_A_ROW_MAX):
+            count = self._connection.receive_into(inbox.room())
+            if count is None:
+                return True
+            if count == 0:
+                self._at_end = True
+                return False
+            inbox.received(count)
+            self._metrics.received_bytes += count
+            self._take_turn()
+            if (
+                self._rare is not None
+                or self._closing is not None
+                or inbox.has_request
+                or not self._has_room()
+                or not self._memory.has_reserved(self, inbox.incomplete_bytes)
+            ):
+                return False
+            # A busy client has often sent more by now, and to look costs far less than to be called again.
+        return True
+
+    def _take_turn(self) -> None:
+        self.last_active = trio.current_time()
+        self._rare = self._handle_turn()
 
     def _handle_turn(self) -> tuple[RequestContext, Awaitable[object]] | None:
         """Handles what has arrived whole, up to a limit or to the first request that has to be waited for."""

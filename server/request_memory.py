@@ -18,17 +18,23 @@ class RequestMemory:
 
     async def reserve(self, owner: object, count: int) -> None:
         """Makes the owner's reservation `count` bytes, waiting until others have freed theirs if it must."""
+        while not self.has_reserved(owner, count):
+            await self._freed.wait()
+
+    def has_reserved(self, owner: object, count: int) -> bool:
+        """The same if that is possible at once; says whether it was."""
         if count <= SMALL_BYTES:
             if owner in self._reserved:
                 self.release(owner)
-            return
+            return True
         held = self._reserved.get(owner, 0)
-        while count > held and self.reserved_bytes - held >= self._limit_bytes:
-            await self._freed.wait()
+        if count > held and self.reserved_bytes - held >= self._limit_bytes:
+            return False
         self.reserved_bytes += count - held
         self._reserved[owner] = count
         if count < held:
             self._wake()
+        return True
 
     def release(self, owner: object) -> None:
         freed = self._reserved.pop(owner, 0)

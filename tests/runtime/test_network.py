@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 from simulation.network import MemoryNetwork
 
 from tailrace.runtime.files import RealFiles
@@ -56,6 +57,38 @@ async def _receive(connection: Connection, count: int) -> bytes:
             break
         received += buffer[: got or 0]
     return bytes(received)
+
+
+async def test_calls_come_as_bytes_come_until_one_says_that_it_is_enough(network: Network) -> None:
+    received = bytearray()
+    buffer = memoryview(bytearray(100))
+    async with _connected(network) as (client, server, _):
+
+        def on_readable() -> bool:
+            count = server.receive_into(buffer)
+            received.extend(buffer[: count or 0])
+            return count != 0
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(server.call_when_readable, on_readable)
+            for data in (b"a", b"bc"):
+                await trio.testing.wait_all_tasks_blocked()
+                client.send([data])
+            await trio.testing.wait_all_tasks_blocked()
+            assert received == b"abc"
+            client.end_sending()
+
+
+async def test_closing_a_connection_ends_its_calls_with_an_error(network: Network) -> None:
+    async with _connected(network) as (_, server, _), trio.open_nursery() as nursery:
+
+        async def wait() -> None:
+            with pytest.raises(trio.ClosedResourceError):
+                await server.call_when_readable(lambda: True)
+
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        server.close()
 
 
 async def test_port_zero_becomes_a_real_port(network: Network) -> None:

@@ -1,5 +1,5 @@
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,6 +61,9 @@ class _Grudging:
         raise NotImplementedError
 
     async def wait_readable(self) -> None:
+        raise NotImplementedError
+
+    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
         raise NotImplementedError
 
     async def wait_writable(self) -> None:

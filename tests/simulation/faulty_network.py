@@ -17,7 +17,7 @@ from typing import Literal
 import trio
 
 from tailrace.runtime.files import Buffer, File
-from tailrace.runtime.network import Address, CannotListenError
+from tailrace.runtime.network import Address, CannotListenError, call_in_a_loop
 
 FIRST_FREE_PORT = 40_000
 BUFFER_BYTES = 64 * 1024
@@ -193,6 +193,9 @@ class SimulatedConnection:
         while self._incoming.first is None:
             await self._incoming.wait_for_arrival()
             self._check_open_for_waiting()
+
+    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
+        await call_in_a_loop(self, on_readable)
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         assert parts, "sending nothing is a mistake of the caller"

@@ -6,12 +6,12 @@ comes after the bytes before it, and a side that closes with bytes unread resets
 
 import errno
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import trio
 
 from tailrace.runtime.files import Buffer, File
-from tailrace.runtime.network import Address, CannotListenError
+from tailrace.runtime.network import Address, CannotListenError, call_in_a_loop
 
 FIRST_FREE_PORT = 40_000
 CLIENT = Address("192.0.2.1", 50_000)
@@ -81,6 +81,9 @@ class MemoryConnection:
             self._check_open_for_waiting()
             await self._incoming.changed.wait()
         self._check_open_for_waiting()
+
+    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
+        await call_in_a_loop(self, on_readable)
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         assert parts, "sending nothing is a mistake of the caller"

@@ -1,0 +1,90 @@
+"""Calls back when a socket can be read: one task and one epoll for all of them.
+
+To wake a task for each request costs more than a small request does: two system calls to wait, and Trio's way through
+a task. Here sockets stay registered, and whoever waits sleeps on while calls do what is to be done.
+"""
+
+import select
+from collections.abc import Callable
+
+import trio
+
+CALLS_PER_TURN = 32
+"""Then other tasks get theirs; the kernel keeps the order of those that are left."""
+TURN_SECONDS_MAX = 0.002
+
+
+class _Waiting:
+    __slots__ = ("error", "on_readable", "task")
+
+    def __init__(self, task: trio.lowlevel.Task, on_readable: Callable[[], bool]) -> None:
+        self.task = task
+        self.on_readable = on_readable
+        self.error: Exception | None = None
+
+
+class Readiness:
+    """Of the sockets of one network, for as long as Trio runs."""
+
+    def __init__(self) -> None:
+        self._epoll: select.epoll | None = None
+        self._waiting: dict[int, _Waiting] = {}
+
+    async def call_when_readable(self, descriptor: int, on_readable: Callable[[], bool]) -> None:
+        """Returns when a call has returned False, or raises what it has raised."""
+        if self._epoll is None:
+            self._epoll = select.epoll()
+            trio.lowlevel.spawn_system_task(self._call, self._epoll)
+        assert descriptor not in self._waiting, "a socket has one reader"
+        waiting = self._waiting[descriptor] = _Waiting(trio.lowlevel.current_task(), on_readable)
+        self._epoll.register(descriptor, select.EPOLLIN)
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._forget(descriptor)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        if waiting.error is not None:
+            raise waiting.error
+
+    def on_closing(self, descriptor: int) -> None:
+        """The socket is about to be closed: whoever waits for it gets an error."""
+        waiting = self._waiting.get(descriptor)
+        if waiting is not None:
+            waiting.error = trio.ClosedResourceError("the connection was closed here")
+            self._wake(descriptor, waiting)
+
+    async def _call(self, epoll: select.epoll) -> None:
+        """Belongs to no nursery: it ends with Trio's run."""
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(epoll.fileno())
+                end = trio.current_time() + TURN_SECONDS_MAX
+                for descriptor, _ in epoll.poll(0, CALLS_PER_TURN):
+                    self._call_one(descriptor)
+                    if trio.current_time() >= end:
+                        break
+        finally:
+            self._epoll = None
+            epoll.close()
+
+    def _call_one(self, descriptor: int) -> None:
+        waiting = self._waiting.get(descriptor)
+        if waiting is None:
+            return  # an earlier call of this turn has ended it
+        try:
+            goes_on = waiting.on_readable()
+        except Exception as error:
+            waiting.error = error
+            goes_on = False
+        if not goes_on and self._waiting.get(descriptor) is waiting:
+            self._wake(descriptor, waiting)
+
+    def _wake(self, descriptor: int, waiting: _Waiting) -> None:
+        self._forget(descriptor)
+        trio.lowlevel.reschedule(waiting.task)
+
+    def _forget(self, descriptor: int) -> None:
+        del self._waiting[descriptor]
+        if self._epoll is not None:
+            self._epoll.unregister(descriptor)

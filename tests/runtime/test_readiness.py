@@ -1,0 +1,163 @@
+"""One epoll over pairs of real sockets: who is called, when, and what else goes on meanwhile."""
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import trio
+import trio.testing
+
+from tailrace.runtime.readiness import CALLS_PER_TURN, Readiness
+
+
+class _Reader:
+    """One end of a pair; reads all there is in each call, and goes on until it has read `last`."""
+
+    def __init__(self, readiness: Readiness, incoming: socket.socket, last: bytes = b".") -> None:
+        self.readiness = readiness
+        self.incoming = incoming
+        self.last = last
+        self.received: list[bytes] = []
+
+    def on_readable(self) -> bool:
+        self.received.append(self.incoming.recv(100))
+        return not self.received[-1].endswith(self.last)
+
+    async def run(self) -> None:
+        await self.readiness.call_when_readable(self.incoming.fileno(), self.on_readable)
+
+
+@contextmanager
+def _pairs(count: int) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
+    with ExitStack() as stack:
+        pairs = [socket.socketpair() for _ in range(count)]
+        for pair in pairs:
+            for each in pair:
+                stack.enter_context(each)
+        yield pairs
+
+
+async def test_the_waiting_task_sleeps_until_a_call_says_that_it_is_enough() -> None:
+    with _pairs(1) as ((outgoing, incoming),):
+        reader = _Reader(Readiness(), incoming)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(reader.run)
+            for data in (b"a", b"b", b"c."):
+                await trio.testing.wait_all_tasks_blocked()
+                outgoing.send(data)
+        assert reader.received == [b"a", b"b", b"c."]
+        outgoing.send(b"more.")
+        await reader.run()  # again, on the same socket
+        assert reader.received[3:] == [b"more."]
+
+
+async def test_everybody_is_called_though_there_are_more_than_fit_in_a_turn() -> None:
+    readiness = Readiness()
+    with _pairs(3 * CALLS_PER_TURN) as pairs:
+        readers = [_Reader(readiness, incoming) for _, incoming in pairs]
+        async with trio.open_nursery() as nursery:
+            for (outgoing, _), reader in zip(pairs, readers, strict=True):
+                outgoing.send(b"x.")
+                nursery.start_soon(reader.run)
+        assert all(reader.received == [b"x."] for reader in readers)
+
+
+async def test_one_who_always_has_more_does_not_keep_the_others_from_their_turns() -> None:
+    readiness = Readiness()
+    calls = 0
+
+    def on_readable() -> bool:
+        nonlocal calls
+        calls += 1
+        return True  # without reading
+
+    with _pairs(2) as ((busy_outgoing, busy_incoming), (outgoing, incoming)):
+        busy_outgoing.send(b"x")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(readiness.call_when_readable, busy_incoming.fileno(), on_readable)
+            await trio.lowlevel.checkpoint()
+            outgoing.send(b"x.")
+            await _Reader(readiness, incoming).run()
+            nursery.cancel_scope.cancel()
+    assert calls
+
+
+async def test_what_a_call_raises_is_raised_to_its_task_alone() -> None:
+    readiness = Readiness()
+
+    def fail() -> bool:
+        raise ValueError("no such thing")
+
+    with _pairs(2) as ((outgoing, incoming), (other_outgoing, other_incoming)):
+        other = _Reader(readiness, other_incoming)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(other.run)
+            outgoing.send(b"x")
+            with pytest.raises(ValueError, match="no such thing"):
+                await readiness.call_when_readable(incoming.fileno(), fail)
+            other_outgoing.send(b"x.")
+        assert other.received == [b"x."]
+
+
+async def test_nobody_is_called_any_more_who_was_cancelled_in_the_same_turn() -> None:
+    readiness = Readiness()
+    scopes = [trio.CancelScope(), trio.CancelScope()]
+    called: list[int] = []
+
+    async def wait(number: int, incoming: socket.socket) -> None:
+        def on_readable() -> bool:
+            called.append(number)
+            scopes[1 - number].cancel()
+            incoming.recv(100)
+            return number == 0  # either way is right when somebody else ends it
+
+        with scopes[number]:
+            await readiness.call_when_readable(incoming.fileno(), on_readable)
+
+    with _pairs(2) as pairs:
+        async with trio.open_nursery() as nursery:
+            for number, (outgoing, incoming) in enumerate(pairs):
+                nursery.start_soon(wait, number, incoming)
+                outgoing.send(b"x")
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(called) == 1
+            scopes[called[0]].cancel()
+
+
+async def test_a_call_may_cancel_its_own_task() -> None:
+    with _pairs(1) as ((outgoing, incoming),):
+        outgoing.send(b"x")
+        with trio.CancelScope() as scope:
+
+            def on_readable() -> bool:
+                scope.cancel()
+                return False
+
+            await Readiness().call_when_readable(incoming.fileno(), on_readable)
+        assert scope.cancelled_caught
+
+
+async def test_closing_a_socket_is_an_error_for_who_waits() -> None:
+    readiness = Readiness()
+    with _pairs(1) as ((_, incoming),):
+        async with trio.open_nursery() as nursery:
+
+            async def wait() -> None:
+                with pytest.raises(trio.ClosedResourceError):
+                    await _Reader(readiness, incoming).run()
+
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            readiness.on_closing(incoming.fileno())
+        readiness.on_closing(incoming.fileno())  # nobody waits, and no harm
+
+
+def test_it_serves_one_run_after_the_other() -> None:
+    readiness = Readiness()
+    with _pairs(1) as ((outgoing, incoming),):
+        for _ in range(2):
+            reader = _Reader(readiness, incoming)
+            outgoing.send(b"x.")
+            trio.run(reader.run)
+            assert reader.received == [b"x."]
