@@ -76,8 +76,8 @@ def plan_partitions(more: MorePartitions, topic: TopicSpec, spus: Sequence[SpuId
             f"{topic.name} keeps its {existing} partitions: what is stored in them would be looked for in others",
         )
     check_added(added)
+    replication_factor = len(topic.partitions[0].replicas)
     if more.replica_map is None:
-        replication_factor = len(topic.partitions[0].replicas)
         replica_map = _assigned(range(existing, more.count), replication_factor, spus, topic.partitions)
     else:
         replica_map = more.replica_map
@@ -87,6 +87,11 @@ def plan_partitions(more: MorePartitions, topic: TopicSpec, spus: Sequence[SpuId
                 f"{topic.name} would get {added} more partitions, but replicas are given for {len(replica_map)}",
             )
         _check_replica_map(replica_map, spus)
+        if len(replica_map[0]) != replication_factor:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"{topic.name} has {replication_factor} replicas of each partition, and not {len(replica_map[0])}",
+            )
     partitions = tuple(
         _partition(topic.id, topic.name, number, replicas) for number, replicas in enumerate(replica_map, existing)
     )

@@ -121,14 +121,15 @@ def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) 
             after = plan_partitions(request, before, _spus_for(request.replica_map, local))
             added += len(after.partitions) - len(before.partitions)
             check_added(added)
-            check_size(topic.name, len(after.partitions), len(after.partitions[0].replicas))
+            factor = len(after.partitions[0].replicas)  # which a reassignment may have changed
+            check_size(topic.name, len(after.partitions), factor)
         except KafkaError as error:
             plans.append(error)
             continue
         rows = dict(topic.spec.replica_map)
         if request.replica_map is not None:
             rows |= {each.partition: each.replicas for each in after.partitions[len(before.partitions) :]}
-        spec = replace(topic.spec, partitions=len(after.partitions), replica_map=rows)
+        spec = replace(topic.spec, partitions=len(after.partitions), replication_factor=factor, replica_map=rows)
         plans.append(Planned(after, (Put(replace(topic, spec=spec)),)))
     return plans
 

@@ -140,6 +140,7 @@ def test_internal_topics_keep_the_partitions_that_groups_are_spread_over() -> No
         (3, (), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (3, ((),), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (3, ((SpuId(9),),), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        (3, ((ONE, TWO),), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
     ],
 )
 def test_partitions_that_cannot_be_added(count: int, replica_map: ReplicaMap | None, code: ErrorCode) -> None:

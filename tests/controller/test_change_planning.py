@@ -165,6 +165,21 @@ def test_partitions_are_added_to_topics_that_have_their_first_ones() -> None:
     assert refusal(missing) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_added_partitions_have_as_many_replicas_as_those_that_there_are() -> None:
+    """A reassignment has given the topic more than it was created with."""
+    moved = replace(topic(), status=TopicStatus(TopicResolution.PROVISIONED, {0: (SpuId(1), SpuId(2))}))
+    local = local_with(spu(1), spu(2), moved)
+    by_hand = MorePartitions("orders", 2, ((SpuId(2), SpuId(1)),))
+    for request in (MorePartitions("orders", 2), by_hand):
+        (plan,) = plan_more_partitions([request], local)
+        assert isinstance(plan, Planned)
+        after = plan.writes[0].object
+        assert isinstance(after, Topic)
+        assert (after.spec.partitions, after.spec.replication_factor) == (2, 2)
+    (plan,) = plan_more_partitions([MorePartitions("orders", 2, ((SpuId(2),),))], local)
+    assert refusal(plan) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
 def test_lists_are_appended_to_as_they_apply() -> None:
     local = local_with(topic(cleanup_policy="compact"))
     append = Alteration(ResourceKind.TOPIC, "orders", (ConfigChange("cleanup.policy", Operation.APPEND, "delete"),))
