@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FORWARD_MS_MIN = 1000
 """Clients that do not want to wait give a timeout of nothing, and still mean to have it done."""
 FORWARD_MS_MAX = 30_000
-UNREACHABLE = "the Streaming Controller cannot be reached"
+UNREACHABLE = "the Streaming Controller cannot be reached, or has not done it in time"
 AUTO_CREATE_SECONDS_MAX = 2.0
 """A metadata request holds up all that its client asks next; it will ask again for what is not there yet."""
 
