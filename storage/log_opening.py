@@ -15,7 +15,7 @@ from .manifest import Manifest, SegmentFacts, stamped_line, start_line
 from .manifest_file import ManifestFile
 from .open_files import LazyFile, OpenFiles
 from .open_segment import OpenSegment
-from .producer_snapshots import ProducerSnapshots
+from .producer_snapshots import NOT_WRITTEN, ProducerSnapshots
 from .producer_state import ProducerStates
 from .sealed_segment import SealedSegment
 from .segment_index import SegmentIndex
@@ -247,7 +247,7 @@ class Opening:
         if segment.end <= self.log_start:
             self._drop([segment.base], "its records were deleted")
         else:
-            self.sealed.append(segment.seal(producers_checksum=0))
+            self.sealed.append(segment.seal(NOT_WRITTEN))
 
     def _open_unsealed(self, base: int, *, is_last: bool, clean: bool) -> tuple[OpenSegment, bool]:
         path = self._maker.path(base, Kind.LOG)

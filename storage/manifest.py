@@ -40,7 +40,7 @@ class SegmentFacts:
     last_indexed_position: int = 0
     """Of the batch that got the last index entry."""
     producers_checksum: int = 0
-    """Of the `.producers` file at its end; 0: no producer had a state, and there is no file."""
+    """Of the `.producers` file at its end; 0: no producer had a state, and there is no file; -1: it is missing."""
     epoch_starts: tuple[EpochStart, ...] | None = None
     """The epochs that began in it, where recovery has left its traces; None: its own, with it or in one before it."""
 

@@ -1,6 +1,7 @@
 """Brings back what a log knows of its producers without reading all of it: snapshots at the ends of segments."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import crc32c
 
@@ -14,6 +15,8 @@ from .sealed_segment import SealedSegment
 
 NO_PRODUCERS = 0
 """Instead of the checksum of a snapshot: nothing was to be written."""
+NOT_WRITTEN = -1
+"""The same: whether there was something, only the log can tell."""
 
 
 def checksum_of(snapshot: bytes) -> int:
@@ -44,7 +47,8 @@ class ProducerSnapshots:
     def load(
         self, sealed: Sequence[SealedSegment], open_segment: OpenSegment, closed_checksum: int | None
     ) -> ProducerStates:
-        """From the newest snapshot that can be believed, and the batches after it.
+        """From the newest snapshot that can be believed, and the batches after it. Writes those that are missing at the
+        ends of segments which recovery has found.
 
         `closed_checksum` is the one of the log end, when the log was closed cleanly.
         """
@@ -55,9 +59,9 @@ class ProducerSnapshots:
             before = sealed[index - 1]
             # What recovery found and nobody had entered in the manifest has no snapshot that is known to belong to it.
             if before.is_synced and (states := self._read(before.end, before.facts.producers_checksum)) is not None:
-                return _replay(states, segments[index:])
+                return self._replay(states, segments[index:])
         # The segment before the first one is gone, but not what it knew.
-        return _replay(self._read(segments[0].base, None) or ProducerStates(), segments)
+        return self._replay(self._read(segments[0].base, None) or ProducerStates(), segments)
 
     def _read(self, log_end: int, checksum: int | None) -> ProducerStates | None:
         if checksum == NO_PRODUCERS:
@@ -68,14 +72,15 @@ class ProducerSnapshots:
             return None
         return ProducerStates.restore(data) if checksum in (None, checksum_of(data)) else None
 
+    def _replay(self, states: ProducerStates, segments: Sequence[SealedSegment | OpenSegment]) -> ProducerStates:
+        for segment in segments:
+            if segment.size:
+                for _, header, _ in walk(segment.reader.log.get(), 0, segment.size, FAR_BYTES):
+                    if header.has_producer and header.base_sequence >= 0:
+                        states.on_appended(header)
+            if isinstance(segment, SealedSegment) and segment.facts.producers_checksum == NOT_WRITTEN:
+                segment.facts = replace(segment.facts, producers_checksum=self.write(segment.end, states))
+        return states
+
     def _path(self, log_end: int) -> str:
         return f"{self._directory}/{file_name(log_end, Kind.PRODUCERS)}"
-
-
-def _replay(states: ProducerStates, segments: Sequence[SealedSegment | OpenSegment]) -> ProducerStates:
-    for segment in segments:
-        if segment.size:
-            for _, header, _ in walk(segment.reader.log.get(), 0, segment.size, FAR_BYTES):
-                if header.has_producer and header.base_sequence >= 0:
-                    states.on_appended(header)
-    return states

@@ -13,7 +13,7 @@ from . import manifest
 from .batch_scan import BatchScan
 from .layout import MANIFEST, Kind, SegmentFile, clean_shutdown_path, directories_up_to_data, file_name, parse_file_name
 from .manifest import Manifest, SegmentFacts
-from .producer_snapshots import NO_PRODUCERS, checksum_of
+from .producer_snapshots import NO_PRODUCERS, NOT_WRITTEN, checksum_of
 from .producer_state import ProducerStates
 from .segment_summary import SegmentSummary
 from .segment_verification import Claim, Finding, SegmentVerification
@@ -172,7 +172,7 @@ class ReplicaVerification:
         stated = {
             facts.end: facts.producers_checksum
             for facts in self._believed_facts()
-            if facts.producers_checksum != NO_PRODUCERS and facts.base in self._logs
+            if facts.producers_checksum not in (NO_PRODUCERS, NOT_WRITTEN) and facts.base in self._logs
         }
         for file in self._segment_files:
             if file.kind is not Kind.PRODUCERS:

@@ -72,6 +72,31 @@ async def test_a_process_that_was_killed_wrote_no_last_snapshot() -> None:
     assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
 
 
+async def test_a_segment_that_was_ended_and_not_noted_tells_of_them_after_every_later_start() -> None:
+    files = SimulatedFiles()
+    _log(files)
+    killed = _open(files, clean=False)
+    await killed.sync()  # now the manifest names what the first process had ended
+    assert _names(files) == [10, 20]
+    again = _open(files, clean=False)
+    assert _last_sequences(again) == {7: 4, 8: 19}
+    await again.advance_log_start(20)
+    await again.sync()
+    assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
+
+
+async def test_what_is_known_at_the_end_of_an_ended_segment_is_written_where_it_was_not() -> None:
+    files = SimulatedFiles()
+    _log(files)
+    for end in _names(files):
+        files.remove(f"{DIRECTORY}/{end:020}.producers")
+    await _open(files, clean=False).sync()
+    assert _names(files) == [10, 20]
+    log = _open(files, clean=False)
+    await log.advance_log_start(20)
+    assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
+
+
 async def test_truncation_takes_producers_back() -> None:
     files = SimulatedFiles()
     log = _log(files)
