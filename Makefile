@@ -35,6 +35,7 @@ test: check
 	$(BIN)/pytest -m slow -n 2 --dist worksteal --timeout 900
 	PYTHONPATH=compat_tests $(BIN)/python -m peer.jars
 	PYTHONPATH=compat_tests $(BIN)/python -m kafka_python.own_suite
+	PYTHONPATH=compat_tests $(BIN)/python -m other_languages.programs
 	$(BIN)/pytest compat_tests --ignore compat_tests/spark -n 2 --timeout 120
 	$(BIN)/pytest compat_tests/spark
 
