@@ -136,29 +136,29 @@ class PeerLink:
     # what arrives
 
     async def _receive(self) -> None:
-        while self.closed_because is None:
-            room = self._inbox.room()
-            try:
-                count = self._connection.receive_into(room)
-                if count is None:
-                    await self._connection.wait_readable()
-                    continue
-            except OSError as error:
-                self.close(str(error))
-                return
-            if count == 0:
-                self.close("the other side closed the connection")
-                return
-            self._was_heard = True
-            self._inbox.received(count)
-            self._take_turn()
-            if count == len(room):
-                await trio.lowlevel.checkpoint()
-            elif self.closed_because is None:
-                try:
-                    await self._connection.wait_readable()
-                except OSError as error:
-                    self.close(str(error))
+        """Sleeps while `_on_readable` does the work: no task is woken for a message."""
+        try:
+            while self.closed_because is None:
+                await self._connection.call_when_readable(self._on_readable)
+        except OSError as error:
+            self.close(str(error))
+
+    def _on_readable(self) -> bool:
+        """Takes what has arrived, so much that others get their turn; whether more is to come."""
+        try:
+            count = self._connection.receive_into(self._inbox.room())
+        except OSError as error:
+            self.close(str(error))
+            return False
+        if count is None:
+            return True
+        if count == 0:
+            self.close("the other side closed the connection")
+            return False
+        self._was_heard = True
+        self._inbox.received(count)
+        self._take_turn()
+        return self.closed_because is None
 
     def _take_turn(self) -> None:
         inbox = self._inbox

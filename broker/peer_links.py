@@ -192,4 +192,5 @@ class PeerLinks:
     def end_turn(self) -> None:
         assert self._sink is not None
         self._sink.end_turn()
-        self.flush()
+        if self._untold:
+            self.flush()
