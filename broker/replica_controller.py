@@ -59,6 +59,7 @@ class ReplicaController:
         self._promise = Promise(context.promises.epoch(replica.key))
         self._high_watermark = HighWatermark(replica.high_watermark)
         """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
+        replica.log.may_roll = self._may_roll
         self._role: Role | None = None
         self._kept: deque[tuple[Event, ReceivedBatches | None]] = deque()
         self._idle = trio.Event()
@@ -172,6 +173,11 @@ class ReplicaController:
         self._is_over = True
         self._end_role()
         await self._idle.wait()
+        self._replica.log.may_roll = self._replica.may_roll
+
+    def _may_roll(self, segment_base: int) -> bool:
+        """As the replica has it; what a follower is just about to append may be known to be committed."""
+        return self._high_watermark.value >= segment_base
 
     # roles
 

@@ -137,6 +137,7 @@ class Replica:
         """In this process and epoch, and nobody has said that there is a newer one."""
         self.role_watcher: Callable[[Replica], None] | None = None
         """Called when `leads_recovered` may have changed, or the epoch at which it does."""
+        log.may_roll = self.may_roll
         self._take(spec, settings)
 
     def _take(self, spec: PartitionSpec, settings: TopicSettings) -> None:
@@ -298,6 +299,10 @@ class Replica:
                 raise self.storage_error()
             if not self.is_leader or self.spec.epoch != epoch:
                 raise self.not_leader()
+
+    def may_roll(self, segment_base: int) -> bool:
+        """Whether another segment may follow the one with this base: no more than two are not committed."""
+        return self.high_watermark >= segment_base
 
     def _log_start(self) -> int:
         return self.log.log_start

@@ -5,7 +5,7 @@ see `LogDisk`. What changes the log otherwise than at its end holds the lock as 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -39,6 +39,9 @@ from .segment_recovery import RecoveryReport
 from .segment_scrub import SegmentScrub
 from .segments import Segment, Segments, by_base, by_end
 
+OVERGROWTH_BYTES_MIN = 64 * 2**20
+"""More than healthy followers are behind: small segments must not make producers wait."""
+
 
 class Log:
     __slots__ = (
@@ -54,8 +57,10 @@ class Log:
         "_stamped_end",
         "config",
         "epochs",
+        "is_overgrown",
         "log_end",
         "log_start",
+        "may_roll",
         "producers",
         "recovery",
         "size_bytes",
@@ -85,6 +90,11 @@ class Log:
         self._directory = directory
         manifest_file = ManifestFile(files, directory)
         self.config = config
+        self.may_roll: Callable[[int], bool] = _always
+        """Whether another segment may follow the one with this base: whoever replicates the log waits until all before
+        it is committed, so that no more than two are not."""
+        self.is_overgrown = False
+        """The open segment had to wait for that, and has grown too far."""
         self.recovery = RecoveryReport()
         """What opening found, and how often an index had to be built again since."""
         self._maker = SegmentMaker(open_files, directory, config, self.recovery)
@@ -152,7 +162,7 @@ class Log:
         assert header.base_offset >= self.log_end
         segment = self._segments.open
         if not segment.has_room_for(header, self.config):
-            segment = self._roll()
+            segment = self._segment_for(header)
         segment.append(batch, header)
         self._on_appended(batch, header)
 
@@ -169,8 +179,9 @@ class Log:
             segment = self._segments.open
             count = segment.count_with_room(headers, first, self.config)
             if count == 0:
-                self._roll()
-                continue
+                if self._segment_for(headers[first]) is not segment:
+                    continue
+                count = 1
             some = headers[first : first + count]
             size = sum(header.batch_length + LOG_OVERHEAD for header in some)
             segment.append_batches(view[position : position + size], some)
@@ -196,7 +207,22 @@ class Log:
         disk.unsynced_bytes += size
         disk.is_changed = True
 
+    def _segment_for(self, header: BatchHeader) -> OpenSegment:
+        """Where a batch goes for which the open segment has no room: into another, or it grows a little meanwhile."""
+        segment = self._segments.open
+        if self.may_roll(segment.base) or not segment.can_grow(header):
+            return self._roll()
+        size, size_max = segment.size + header.batch_length + LOG_OVERHEAD, self.config.segment_bytes_max
+        self.is_overgrown = size > size_max + max(size_max, OVERGROWTH_BYTES_MIN)
+        return segment
+
+    @property
+    def waits_to_roll(self) -> bool:
+        """The open segment has grown as far as it may, and no other may follow it yet: nothing should be appended."""
+        return self.is_overgrown and not self.may_roll(self._segments.open.base)
+
     def _roll(self) -> OpenSegment:
+        self.is_overgrown = False
         segments = self._segments
         sealed = segments.open.seal(self._snapshots.write(segments.open.end, self.producers))
         segments.open = self._maker.new_segment(sealed.end)
@@ -407,7 +433,8 @@ class Log:
         """
         async with self._lock:
             self._disk.check()
-            if must_roll(self._segments.open_facts(), self.config, now_ms=now_ms):
+            open_facts = self._segments.open_facts()
+            if must_roll(open_facts, self.config, now_ms=now_ms) and self.may_roll(open_facts.base):
                 self._roll()
         facts = [segment.facts for segment in self._segments.sealed]
         start = max(self.log_start, compacted_end(self._compactions))
@@ -560,6 +587,7 @@ class Log:
 
     def _end_cut(self) -> None:
         self._disk.forget_entry()
+        self.is_overgrown = False
         self.log_end = self._segments.open.end
         self._disk.synced_end = min(self._disk.synced_end, self.log_end)
         self.size_bytes = sum(segment.size for segment in self._segments.sealed) + self._segments.open.size
@@ -568,3 +596,7 @@ class Log:
             self.epochs.cut_end(self.log_end)
         self._latest_epoch = self.epochs.latest
         self._disk.is_changed = True
+
+
+def _always(base: int) -> bool:
+    return True

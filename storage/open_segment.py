@@ -21,6 +21,8 @@ from .segment_reader import SegmentReader
 from .segment_summary import SegmentSummary
 from .time_index import NO_TIMESTAMP
 
+POSITION_MAX = 2**32 - 1
+"""In an entry of the index."""
 _RECENT_MAX = 256
 
 
@@ -65,6 +67,16 @@ class OpenSegment:
             )
             and header.base_offset + header.last_offset_delta - summary.base <= RELATIVE_OFFSET_MAX
             and (position < index.new.next_position or len(index) * ENTRY_BYTES < config.index_bytes_max)
+        )
+
+    def can_grow(self, header: BatchHeader) -> bool:
+        """Whether the batch can go into this segment although its time to end has come."""
+        summary = self.summary
+        return (
+            not self.is_over
+            and header.leader_epoch == summary.epoch
+            and summary.size + header.batch_length + LOG_OVERHEAD <= POSITION_MAX
+            and header.base_offset + header.last_offset_delta - summary.base <= RELATIVE_OFFSET_MAX
         )
 
     def count_with_room(self, headers: Sequence[BatchHeader], first: int, config: LogConfig) -> int:

@@ -146,6 +146,8 @@ def append(spu: "Spu", replica: Replica, records: Buffer | None, api_version: in
         metrics = spu.metrics
         if metrics.produced_bytes >= spu.storage_limit.produced_bytes_max:
             spu.storage_limit.check_room()
+        if log.is_overgrown and log.waits_to_roll:
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "two segments are not committed, and there can be no third")
         base_offset = header.base_offset = log.log_end
         header.leader_epoch = replica.spec.epoch
         stamp(batch, 0, header.base_offset, header.leader_epoch)

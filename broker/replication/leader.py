@@ -105,10 +105,6 @@ class Leader:
     def has_sealed_earlier_segments(self) -> bool:
         return self.is_serving and self.high_watermark >= self.recovered_end
 
-    def may_roll(self, open_segment_base: int) -> bool:
-        """Whether a segment may be opened behind the open one: there are never three that are not committed."""
-        return self.has_sealed_earlier_segments and self.high_watermark >= open_segment_base
-
     @property
     def deleted_end(self) -> int:
         """Whoever leads next knows that the records before it are deleted."""

@@ -163,3 +163,27 @@ async def test_that_a_sync_failed_is_remembered(autojump_clock: object) -> None:
         store.replica.go_offline("sync failed")
         await wire.settle()
         assert Promises(store.files.after_kill(), "/data").has_disk_failed
+
+
+async def test_a_leader_and_its_followers_open_no_third_segment_before_the_first_is_committed(
+    autojump_clock: object,
+) -> None:
+    async with wire_of(3, internal_segment_bytes="100") as wire:
+        produce(wire.stores[1], b"a")
+        await trio.sleep(1)
+        wire.part(3)
+        for value in (b"b", b"c", b"d"):
+            produce(wire.stores[1], value)
+        await wire.settle()
+        assert [[segment.base for segment in store.log.segments()] for store in wire.stores.values()] == [
+            [0, 1, 2],
+            [0, 1, 2],
+            [0],
+        ]
+        wire.join(3)
+        await trio.sleep(1)
+        produce(wire.stores[1], b"e")
+        await trio.sleep(1)
+        leader, *followers = ([segment.base for segment in store.log.segments()] for store in wire.stores.values())
+        assert leader == followers[0] == [0, 1, 2, 4]
+        assert followers[1][-1] == 4

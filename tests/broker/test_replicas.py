@@ -250,6 +250,19 @@ def test_what_is_replicated_is_committed_when_replication_says_so() -> None:
     assert (replica.high_watermark, producer.heard) == (1, ["acknowledged"])
 
 
+def test_no_third_segment_begins_before_the_first_is_committed() -> None:
+    (replica,) = _World().add(_topic(leader=ELSEWHERE))
+    replica.use_spec(replace(replica.spec, leader=HERE, epoch=Epoch(6)))
+    replica.begin_leading()
+    replica.log.use_config(replace(replica.log.config, segment_bytes_max=1))
+    for value in (b"a", b"b", b"c"):
+        _append(replica, value)
+    assert [(segment.base, segment.end) for segment in replica.log.segments()] == [(0, 1), (1, 3)]
+    replica.on_committed(1)
+    _append(replica, b"d")
+    assert [(segment.base, segment.end) for segment in replica.log.segments()] == [(0, 1), (1, 3), (3, 4)]
+
+
 def test_who_waits_for_a_leader_that_is_none_any_more_is_told_so() -> None:
     (replica,) = _World().add(_topic(leader=ELSEWHERE))
     replica.begin_leading()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+from tailrace.broker.leader_controller import LeaderController
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replicas import Replica
 from tailrace.broker.spu import Spu
@@ -150,10 +151,21 @@ class Invariants:
         if replica.is_leader:
             leader = committed.leaders.setdefault(epoch, id(spu))
             _hold(leader == id(spu), f"two processes lead {where} in epoch {epoch}")
+        self._check_unsealed(where, replica)
         if replica.leads_recovered and not replica.is_internal:
             self._check_deleted(where, replica)
         if seen.checked_end < high_watermark and not replica.settings.log.compacts:
             seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
+
+    def _check_unsealed(self, where: str, replica: Replica) -> None:
+        """What a leader found is one segment, and what it has appended since is in others."""
+        role = replica.replication._role if isinstance(replica.replication, ReplicaController) else None
+        if not isinstance(role, LeaderController) or replica.is_merging:
+            return
+        recovered_end, high_watermark = role.core.recovered_end, replica.high_watermark
+        own = [segment for segment in replica.log.segments() if segment.end > max(recovered_end, high_watermark)]
+        unsealed = len(own) + (high_watermark < recovered_end)
+        _hold(unsealed <= 2, f"{unsealed} segments of {where} are not committed")
 
     def _check_deleted(self, where: str, replica: Replica) -> None:
         """A leader that has heard of its successor, or not yet, may have what was deleted after its time."""

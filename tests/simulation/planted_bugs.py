@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tailrace.broker import spu as spu_module
+from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.replicas import Replica
 from tailrace.broker.replication import leader
@@ -215,6 +216,11 @@ def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatc
     patch.setattr(Replica, "refuse_waiters", refuse_waiters)
 
 
+def opens_segments_as_they_are_due(patch: pytest.MonkeyPatch) -> None:
+    """Whatever is committed of the two that there are."""
+    patch.setattr(ReplicaController, "_may_roll", lambda self, segment_base: True)
+
+
 # Deletions
 
 
@@ -252,5 +258,6 @@ PLANTED_BUGS = (
     PlantedBug(acknowledges_what_a_majority_of_the_live_has),
     PlantedBug(acknowledges_what_the_leader_has, QUORUM),
     PlantedBug(tells_producers_that_all_is_well_when_it_is_deposed),
+    PlantedBug(opens_segments_as_they_are_due, topic=(("segment.ms", "100"),)),
     PlantedBug(answers_deletions_before_others_have_deleted, has_erasers=True),
 )

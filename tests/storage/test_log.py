@@ -9,6 +9,7 @@ from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.control_batches import ControlKind, bridge, hole
+from tailrace.storage import log as log_module
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.offset_index import RELATIVE_OFFSET_MAX
@@ -504,3 +505,70 @@ async def test_logs_share_their_open_files(files: SimulatedFiles) -> None:
         _append(log)
         assert 0 < len(open_files) <= 3
     assert all(_offsets(log) == [0, 1] for log in logs)
+
+
+class Committed:
+    """Says when a segment may follow, as a replica does."""
+
+    def __init__(self, log: Log) -> None:
+        self.end = 0
+        log.may_roll = lambda base: self.end >= base
+
+
+async def test_a_third_segment_waits_until_the_first_is_committed(files: SimulatedFiles) -> None:
+    log = _open(files)
+    committed = Committed(log)
+    _append(log, 30)
+    assert [segment.size for segment in log.segments()] == [1000, 2000]
+    committed.end = 10
+    _append(log)
+    assert [segment.size for segment in log.segments()] == [1000, 2000, 100]
+    assert not log.waits_to_roll
+
+
+async def test_batches_that_come_together_wait_as_well(files: SimulatedFiles) -> None:
+    log = _open(files)
+    Committed(log)
+    batches = [make_batch(offset, size=100) for offset in range(30)]
+    log.append_batches(b"".join(batches), [header_of(batch) for batch in batches])
+    assert [segment.size for segment in log.segments()] == [1000, 2000]
+    assert _offsets(log) == list(range(30))
+
+
+async def test_another_epoch_and_what_follows_a_bridge_wait_for_nothing(files: SimulatedFiles) -> None:
+    log = _open(files)
+    Committed(log)
+    _append(log, 12)
+    _append(log, 2, epoch=1)
+    made = bridge(14, 1)
+    log.append(made, header_of(made))
+    _append(log, 1, epoch=1)
+    assert [segment.base for segment in log.segments()] == [0, 10, 12, 15]
+
+
+async def test_what_grows_too_far_meanwhile_is_said_until_it_may_end(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "OVERGROWTH_BYTES_MIN", 500)
+    log = _open(files)
+    committed = Committed(log)
+    _append(log, 30)
+    assert not log.waits_to_roll
+    _append(log)
+    assert log.waits_to_roll
+    committed.end = 10
+    assert not log.waits_to_roll
+    committed.end = 0
+    await log.truncate(25)
+    assert not log.waits_to_roll
+
+
+async def test_compaction_opens_no_third_segment(files: SimulatedFiles) -> None:
+    log = _open(files, replace(CONFIG, compacts=True, segment_age_ms_max=10))
+    committed = Committed(log)
+    _append(log, 12, timestamp=1)
+    await log.compact(100, 0)
+    assert [segment.base for segment in log.segments()] == [0, 10]
+    committed.end = 10
+    await log.compact(100, 0)
+    assert [segment.base for segment in log.segments()] == [0, 10, 12]

@@ -1,5 +1,7 @@
 """Produce against a whole SPU: what is stored, what is refused, and when a producer hears of it."""
 
+from dataclasses import replace
+
 import pytest
 import trio
 from simulation.client import WireClient
@@ -17,6 +19,7 @@ from tailrace.protocol.messages.produce import (
 )
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import read_records
+from tailrace.storage import log
 
 BY_NAME = 12
 EMPTY = (0, 0)
@@ -211,3 +214,22 @@ async def test_nobody_writes_what_brokers_keep_for_themselves(autojump_clock: ob
         replica = running.spu.replicas.find("__consumer_offsets", 0)
         assert replica is not None
         assert replica.log.log_end == 0
+
+
+async def test_while_two_segments_wait_to_be_committed_and_cannot_grow_nothing_is_taken(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "OVERGROWTH_BYTES_MIN", 0)
+    async with running_spu() as running:
+        await running.create("t")
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        replica.log.use_config(replace(replica.log.config, segment_bytes_max=len(batch(b"a" * 20))))
+        replica.log.may_roll = lambda base: False
+        client = await running.client()
+        answers = [(await ask(client, request(batch(b"a" * 20), acks=1)))[0] for _ in range(4)]
+        assert [answer.error_code for answer in answers] == [0, 0, 0, ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert bounds(running) == (0, 3)
+        replica.log.may_roll = lambda base: True
+        (answer,) = await ask(client, request(batch(b"a" * 20)))
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 3)

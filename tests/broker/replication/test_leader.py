@@ -399,16 +399,6 @@ def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() ->
     assert world.ready().persist == [AppendEntries((e(0, 2), _bridge(1)))]
 
 
-def test_a_third_segment_waits_until_the_first_one_is_committed() -> None:
-    world = _served(A, B)
-    world.join(B, high_watermark=0)
-    world.produce(e(0, 2), e(1, 2))
-    assert world.leader.may_roll(0)
-    assert not world.leader.may_roll(1)
-    world.reply(B, 1)
-    assert world.leader.may_roll(1)
-
-
 def test_after_an_unclean_election_followers_compare_epochs() -> None:
     world = World([e(0), e(1, 2)], high_watermark=2, was_unclean=True)
     world.ready()
