@@ -61,13 +61,16 @@ class Consumer:
         *,
         host: str | None = None,
         start: Position = BEGINNING,
+        reads_anywhere: bool = False,
     ) -> None:
+        """`reads_anywhere`: from any replica, as somebody does who is nearer to it (KIP-392)."""
         self.client = PatientClient(world, host or name, chance)
         self._leaders = Leaders(self.client, topic, history.partition, start.epoch)
         self.name = name
         self.records: list[Read] = []
         self._history = history
         self._chance = chance
+        self._reads_anywhere = reads_anywhere
         self.position = start
         history.on_started(name, start.offset)
         self._validated_epoch = -1
@@ -82,8 +85,13 @@ class Consumer:
                     await self._validate(client, leader)
                     if self._chance.random() < 0.5:
                         await self._look_for_end(client, leader)
-                    while True:
-                        await self._fetch(client, leader, WAIT_MS)
+                    if not self._reads_anywhere:
+                        while True:
+                            await self._fetch(client, leader, WAIT_MS)
+                source = self._chance.choice(leader.replicas)
+                async with self.client.connected(source) as client:
+                    for _ in range(self._chance.randint(1, 20)):
+                        await self._fetch(client, leader, WAIT_MS, source)
 
     async def read_all(self) -> None:
         """Up to what is committed when it comes there."""
@@ -93,8 +101,10 @@ class Consumer:
                 leader = await self._leaders.find()
                 async with self.client.connected(leader.spu) as client:
                     await self._validate(client, leader)
+                source = self._chance.choice(leader.replicas) if self._reads_anywhere else leader.spu
+                async with self.client.connected(source) as client:
                     while not done:
-                        done = await self._fetch(client, leader, 0) <= self.position.offset
+                        done = await self._fetch(client, leader, 0, source) <= self.position.offset
 
     async def _validate(self, client: WireClient, leader: Leader) -> None:
         """Asks a new leader where the epoch ended of which the last record was."""
@@ -121,6 +131,8 @@ class Consumer:
     async def _look_for_start(self, client: WireClient, leader: Leader) -> None:
         """What it would read next has been deleted."""
         self.position = Position(await self._list_offset(client, leader, EARLIEST), -1)
+        if self._history.is_retained:
+            self._history.on_deleting(self.position.offset)
         if self.position.offset > self._history.deleted_end:
             self._history.on_truncation(self.name, f"the log starts at {self.position.offset}, which nobody asked for")
 
@@ -133,8 +145,9 @@ class Consumer:
         offset: int = answered.offset
         return offset
 
-    async def _fetch(self, client: WireClient, leader: Leader, wait_ms: int) -> int:
-        """The high watermark."""
+    async def _fetch(self, client: WireClient, leader: Leader, wait_ms: int, source: int | None = None) -> int:
+        """The high watermark, as the leader knows it or whoever else is asked."""
+        is_leader = source in (None, leader.spu)
         partition = FetchPartition(
             partition=self._leaders.partition,
             current_leader_epoch=leader.epoch,
@@ -151,7 +164,11 @@ class Consumer:
         response = await self.client.ask(client, ApiKey.FETCH, FETCH_VERSION, request)
         self._check_code(response.error_code)
         data = response.responses[0].partitions[0]
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and not is_leader:
+            raise RetryError(f"SPU {source} does not have {self.position}, and the leader may")
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            if self._history.is_retained:
+                self._history.on_deleting(await self._list_offset(client, leader, EARLIEST))
             self._on_truncation(f"{self.position} is out of range")
             await self._look_for_start(client, leader)
             return UNKNOWN_END
@@ -163,7 +180,8 @@ class Consumer:
                 f"epoch {diverging.epoch} ended at {diverging.end_offset}",
             )
         self._take(data)
-        self._history.on_high_watermark(self.name, leader.epoch, data.high_watermark)
+        if is_leader:
+            self._history.on_high_watermark(self.name, leader.epoch, data.high_watermark)
         high_watermark: int = data.high_watermark
         return high_watermark
 

@@ -131,6 +131,25 @@ async def kill_sc(context: FaultContext, fault: Fault) -> None:
     context.world.start_sc(number)
 
 
+async def kill_sc_in_a_write(context: FaultContext, fault: Fault) -> None:
+    """Between two things that it stores, or before it learns that one is stored."""
+    number, machine = context.sc(fault)
+    left = Random(fault.seed).randint(1, 8)
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            context.world.kill(machine)
+
+    if machine.store is not None:
+        machine.store.on_write = count
+    await context.last(fault.seconds)
+    if machine.store is not None:
+        machine.store.on_write = lambda: None
+    context.world.start_sc(number)
+
+
 async def cut_store_off(context: FaultContext, fault: Fault) -> None:
     """An SC does not reach what it keeps its objects in."""
     _, machine = context.sc(fault)
@@ -156,6 +175,13 @@ async def fail_syncs(context: FaultContext, fault: Fault) -> None:
     machine.files.syncs_fail = True
     await context.last(fault.seconds)
     machine.files.syncs_fail = False
+
+
+async def fail_reads(context: FaultContext, fault: Fault) -> None:
+    _, machine = context.spu(fault)
+    machine.files.reads_fail = True
+    await context.last(fault.seconds)
+    machine.files.reads_fail = False
 
 
 async def slow_disk(context: FaultContext, fault: Fault) -> None:
@@ -280,9 +306,11 @@ CATALOGUE: Catalogue = {
     "lose_power_in_a_write": (3, lose_power_in_a_write),
     "restart_spu": (2, restart_spu),
     "kill_sc": (1.5, kill_sc),
+    "kill_sc_in_a_write": (1, kill_sc_in_a_write),
     "cut_store_off": (0.5, cut_store_off),
     "fill_disk": (0.5, fill_disk),
     "fail_syncs": (0.5, fail_syncs),
+    "fail_reads": (0.3, fail_reads),
     "slow_disk": (1, slow_disk),
     "jump_clock": (0.5, jump_clock),
     "partition": (2.5, partition),

@@ -41,8 +41,10 @@ class _Reader:
 
 
 class PartitionHistory:
-    def __init__(self, partition: int) -> None:
+    def __init__(self, partition: int, *, is_retained: bool = False) -> None:
+        """`is_retained`: the log's beginning goes when it is old."""
         self.partition = partition
+        self.is_retained = is_retained
         self.sent: dict[bytes, Sent] = {}
         self.acknowledged: dict[bytes, int] = {}
         self.deleted_end = 0

@@ -4,7 +4,7 @@ Logs are compared as their entries are: (base, end, content), where the content 
 covers neither base nor epoch. What was compared once is not compared again, so that looking often is cheap.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
@@ -43,6 +43,8 @@ class _Committed:
 
     entries: dict[int, Entry] = field(default_factory=dict)
     end: int = 0
+    newest_ms: list[tuple[int, int]] = field(default_factory=list)
+    """Of batches, in some order: where each ends, and its largest timestamp."""
     leaders: dict[int, int] = field(default_factory=dict)
     """By epoch: the process that led."""
 
@@ -57,9 +59,15 @@ class _Seen:
 
 
 class Invariants:
-    def __init__(self, world: World, histories: Sequence[PartitionHistory]) -> None:
+    def __init__(
+        self, world: World, histories: Sequence[PartitionHistory], retention: Mapping[str, str] | None = None
+    ) -> None:
+        """`retention`: how long what is kept, as the topic's configs say, if it is not kept for good."""
         self._world = world
         self._histories = histories
+        self._retention = retention or {}
+        self._log_starts: dict[int, int] = {}
+        """By partition, the largest; only where not everything is kept."""
         self._committed: dict[Key, _Committed] = {}
         self._seen: dict[tuple[int, Key], _Seen] = {}
         """By the process's id, as an object: none is forgotten while this one knows it."""
@@ -67,6 +75,8 @@ class Invariants:
         self._checked_versions: dict[str, int] = {}
         """Of the objects in the store, the newest that was looked at."""
         self._stored: dict[str, Partition] = {}
+        self._latest_ms = 0
+        """By the wall clock that was most ahead."""
         self.elections = 0
 
     # what whoever plans faults, and waits for their end, asks
@@ -93,19 +103,31 @@ class Invariants:
         if incarnation == before:
             return False
         if by_live_set:
-            return all(found.status.live_replicas.get(SpuId(spu)) == incarnation for found in self._stored.values())
+            return all(
+                found.status.live_replicas.get(SpuId(spu)) == incarnation
+                for found in self._stored.values()
+                if spu in found.spec.replicas
+            )
         promises = Promises(machine.files.after_kill(), DATA_DIRECTORY)
         return not any(promises.is_in_doubt((found.topic_id, found.number)) for found in self._stored.values())
 
-    def unsettled(self, replicas: int) -> str | None:
-        """Why this is not a cluster in which all is well; it should have so many replicas."""
+    def log_start(self, partition: int) -> int:
+        """The largest there is. Each replica removes what is old by itself, by segments and a clock of its own."""
+        return self._log_starts.get(partition, 0)
+
+    def unsettled(self, partitions: int) -> str | None:
+        """Why this is not a cluster in which all is well; it should have so many partitions."""
         spus = self._world.running_spus()
         serving = [
             number for number, machine in self._world.spus.items() if machine.process and machine.process.is_serving
         ]
         if len(serving) < len(self._world.spus):
             return f"only SPUs {serving} serve"
+        if len(self._stored) != partitions:
+            return f"there are {len(self._stored)} partitions, not {partitions}"
         for found in self._stored.values():
+            if found.spec.adding:
+                return f"{found.topic}-{found.number} is being moved: {found.spec}"
             if set(found.status.live_replicas) != set(found.spec.replicas):
                 return f"of {found.topic}-{found.number} only {sorted(found.status.live_replicas)} are live"
             if found.status.resolution is not PartitionResolution.ONLINE:
@@ -120,13 +142,13 @@ class Invariants:
                     return f"{where} is offline: {replica.offline_reason}"
                 if replica.high_watermark != replica.log.log_end:
                     return f"{where} has high watermark {replica.high_watermark} and log end {replica.log.log_end}"
-                ends.setdefault(replica.key, set()).add(
-                    (replica.log.log_start, replica.log.log_end, replica.spec.epoch)
-                )
+                log_start = 0 if self._retention else replica.log.log_start
+                ends.setdefault(replica.key, set()).add((log_start, replica.log.log_end, replica.spec.epoch))
         for key, found_ends in ends.items():
             if len(found_ends) > 1:
                 return f"replicas of {key} start, end, and are in epochs, {sorted(found_ends)}"
-        return None if count == replicas else f"there are {count} replicas, not {replicas}"
+        expected = sum(len(found.spec.replicas) for found in self._stored.values())
+        return None if count == expected else f"there are {count} replicas, not {expected}"
 
     async def check(self) -> None:
         await self._check_stored()
@@ -134,8 +156,11 @@ class Invariants:
             if not any(spu is each for each in self._processes):
                 self._processes.append(spu)
             for replica in spu.replicas:
-                if replica.is_open and replica.offline_reason is None:
+                can_be_read = replica.is_open and not self._world.spus[number].files.reads_fail
+                if can_be_read and replica.offline_reason is None:
                     self._check_replica(number, spu, replica)
+        if self._retention:
+            self._check_retention()
 
     # replicas
 
@@ -177,12 +202,31 @@ class Invariants:
 
     def _compare(self, where: str, committed: _Committed, replica: Replica, start: int) -> int:
         end = max(start, replica.log.log_start)
-        for entry in entries_of(replica, end, replica.high_watermark):
+        for entry, newest_ms in _stamped_entries_of(replica, end, replica.high_watermark):
+            if self._retention and entry.base not in committed.entries:
+                committed.newest_ms.append((entry.end, newest_ms))
             known = committed.entries.setdefault(entry.base, entry)
             _hold(known == entry, f"{where} has {entry} below its high watermark, where another replica has {known}")
             end = entry.end
         committed.end = max(committed.end, end)
         return end
+
+    def _check_retention(self) -> None:
+        """Nothing goes before its time, by the clock that is most ahead, or while the rest is no larger than said."""
+        machines = (*self._world.spus.values(), *self._world.scs.values())
+        self._latest_ms = max(self._latest_ms, *(machine.clock.now_ms() for machine in machines))
+        replicas = [replica for spu in self._world.running_spus().values() for replica in spu.replicas]
+        for key in {replica.key for replica in replicas}:
+            logs = [replica.log for replica in replicas if replica.key == key and replica.is_open]
+            before = self._log_starts.get(key[1], 0)
+            newest = max((log.log_start for log in logs), default=0)
+            if newest > before:
+                self._log_starts[key[1]] = newest
+                removed = [ms for end, ms in self._committed[key].newest_ms if before < end <= newest]
+                size_bytes = max(log.size_bytes for log in logs if log.log_start == newest)
+                is_old = self._latest_ms - max(removed, default=0) > int(self._retention.get("retention.ms", 1 << 60))
+                is_much = size_bytes >= int(self._retention.get("retention.bytes", 1 << 60))
+                _hold(is_old or is_much, f"partition {key[1]} lost records up to {newest} that are to be kept")
 
     # what the Streaming Controller has stored
 
@@ -207,26 +251,31 @@ class Invariants:
 
 def store_incarnation(machine: Machine) -> str:
     path = store_path(DATA_DIRECTORY)
-    return machine.files.read(path).split()[2].decode() if machine.files.exists(path) else "none"
+    return machine.files.content(path).split()[2].decode() if machine.files.exists(path) else "none"
 
 
 def entries_of(replica: Replica, start: int, end: int) -> Iterator[Entry]:
     """Whole batches from `start` on that end by `end`."""
+    return (entry for entry, _ in _stamped_entries_of(replica, start, end))
+
+
+def _stamped_entries_of(replica: Replica, start: int, end: int) -> Iterator[tuple[Entry, int]]:
+    """With their largest timestamps."""
     while start < end:
         found = replica.log.read(start, 1 << 20, end, at_least_one=True)
         if found is None:
             return
         for _, header in iterate(found.read()):
             if header.base_offset >= start:
-                yield Entry(header.base_offset, header.next_offset, header.crc)
+                yield Entry(header.base_offset, header.next_offset, header.crc), header.max_timestamp
             start = max(start, header.next_offset)
 
 
-def contents_of(replica: Replica) -> Iterator[object]:
+def contents_of(replica: Replica, start: int) -> Iterator[object]:
     """What must be the same in all replicas: all entries, or what compaction must leave, which may come at any time."""
     log = replica.log
     if not replica.settings.log.compacts:
-        yield from entries_of(replica, log.log_start, log.log_end)
+        yield from entries_of(replica, start, log.log_end)
         return
     newest: dict[bytes | None, tuple[int, bytes | None]] = {}
     offset = log.log_start

@@ -14,6 +14,8 @@ METADATA_VERSION = 12
 class Leader:
     spu: int
     epoch: int
+    replicas: tuple[int, ...] = ()
+    """Its own, and all others."""
 
 
 class Leaders:
@@ -37,5 +39,5 @@ class Leaders:
                     if found.leader_epoch < self._epoch:
                         raise RetryError(f"epoch {found.leader_epoch} is over, {self._epoch} is known")
                     self._epoch = found.leader_epoch
-                    return Leader(found.leader_id, found.leader_epoch)
+                    return Leader(found.leader_id, found.leader_epoch, tuple(found.replica_nodes))
         raise RetryError("nobody leads")

@@ -17,13 +17,14 @@ from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import SealReply
 from tailrace.broker.replication.policy import Live, Quorum
 from tailrace.broker.replication.sealing import Sealing
-from tailrace.controller import election
+from tailrace.controller import copy_sets, election
 from tailrace.protocol.ids import Epoch
-from tailrace.storage import open_segment, producer_snapshots, promises
+from tailrace.storage import log, open_segment, producer_snapshots, promises
 from tailrace.storage.layout import store_path
 from tailrace.storage.log_disk import LogDisk
 from tailrace.storage.producer_state import ProducerStates
 from tailrace.storage.promises import Promises, Said
+from tailrace.storage.segments import Segments
 
 from .runner import Task
 
@@ -102,6 +103,19 @@ def forgets_to_sync_the_directory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogDisk, "sync_directories", sync_directories)
 
 
+def syncs_the_open_segment_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Segments, "unsynced", lambda self: [])
+
+
+def removes_a_segment_before_its_time(patch: pytest.MonkeyPatch) -> None:
+    def segments_to_remove(segments: Any, config: Any, **facts: Any) -> int:
+        count = original(segments, config, **facts)
+        return min(count + 1, len(segments) - 1) if count else 0
+
+    original = log.segments_to_remove
+    patch.setattr(log, "segments_to_remove", segments_to_remove)
+
+
 # Promises and epochs
 
 
@@ -161,6 +175,10 @@ def seals_with_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Quorum, "is_sealed", lambda self, sure, in_doubt: len(sure) >= self.stores - self.writes)
 
 
+def drops_replicas_before_those_that_follow_have_all(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(copy_sets, "is_sure", lambda spu, live, spus: True)
+
+
 # What logs become
 
 
@@ -187,6 +205,14 @@ def recovers_from_its_own_log_alone(patch: pytest.MonkeyPatch) -> None:
 
     original = leader.recover
     patch.setattr(leader, "recover", recover)
+
+
+# Reads
+
+
+def lets_a_follower_be_read_to_its_end(patch: pytest.MonkeyPatch) -> None:
+    """Also what is not committed, and may be cut; the high watermark that it tells is right."""
+    patch.setattr(Replica, "readable_end", property(lambda self: self.log.log_end))
 
 
 # Acknowledgements
@@ -228,7 +254,7 @@ def answers_deletions_before_others_have_deleted(patch: pytest.MonkeyPatch) -> N
     patch.setattr(Leader, "deleted_end", property(lambda self: self._log.log_start))
 
 
-MAJORITY, QUORUM = "majority", "nrw:3,2,2"
+MAJORITY, QUORUM, FIVE_STORES = "majority", "nrw:3,2,2", "nrw:5,3,3"
 POWER_FAILURES = ("lose_power", "lose_power_in_a_write", "kill_spu", "slow_disk")
 
 PLANTED_BUGS = (
@@ -237,6 +263,13 @@ PLANTED_BUGS = (
     PlantedBug(forgets_producers_at_a_restart, replicas=1),
     PlantedBug(says_synced_of_what_is_not, replicas=1),
     PlantedBug(forgets_to_sync_the_directory, replicas=1),
+    PlantedBug(
+        syncs_the_open_segment_alone,
+        replicas=1,
+        faults=POWER_FAILURES,
+        topic=(("flush.messages", "1"), ("internal.segment.bytes", "200")),
+    ),
+    PlantedBug(removes_a_segment_before_its_time, replicas=1),
     PlantedBug(answers_before_its_promise_is_synced),
     PlantedBug(gives_an_epoch_to_two_leaders),
     PlantedBug(
@@ -252,6 +285,9 @@ PLANTED_BUGS = (
         faults=POWER_FAILURES,
     ),
     PlantedBug(seals_with_one_store_too_few, MAJORITY),
+    PlantedBug(seals_with_one_store_too_few, FIVE_STORES),
+    PlantedBug(drops_replicas_before_those_that_follow_have_all),
+    PlantedBug(lets_a_follower_be_read_to_its_end),
     PlantedBug(cuts_to_its_high_watermark_at_the_start),
     PlantedBug(keeps_what_it_has_at_an_offset),
     PlantedBug(recovers_from_its_own_log_alone, QUORUM),

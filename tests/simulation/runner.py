@@ -16,6 +16,8 @@ from .shrink import shrunk
 from .simulation import Outcome, simulate
 
 POLICIES = ("live", "majority", "nrw:3,2,2")
+BY_TURNS = (*POLICIES * 3, "nrw:5,3,3", "nrw:5,2,4")
+"""What `all` means."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Task:
     def scenario(self) -> Scenario:
         make = group_scenario_of if self.has_groups else scenario_of
         more = {} if self.kinds is None else {"faults": self.kinds}
-        scenario = make(self.seed, self.policy, replicas=self.replicas, **more)
+        replicas = int(self.policy[4:].split(",")[0]) if self.policy.startswith("nrw:") else self.replicas
+        scenario = make(self.seed, self.policy, replicas=replicas, **more)
         scenario = replace(scenario, topic={**scenario.topic, **dict(self.topic)})
         if self.groups is not None:
             scenario = replace(scenario, groups=self.groups)
@@ -93,12 +96,14 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.seeds == 1 and options.policy != "all":
         return replay(options)
-    policies = POLICIES if options.policy == "all" else (options.policy,)
-    tasks = [
-        Task(seed, policies[seed % len(policies)], options.replicas, has_groups=options.groups)
-        for seed in range(options.first_seed, options.first_seed + options.seeds)
-    ]
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    tasks = [task_of(seed, options.policy, options.replicas, has_groups=options.groups) for seed in seeds]
     return run_all(tasks, options.processes, options.failures)
+
+
+def task_of(seed: int, policy: str, replicas: int, *, has_groups: bool) -> Task:
+    policies = BY_TURNS if policy == "all" else (policy,)
+    return Task(seed, policies[seed % len(policies)], replicas, has_groups=has_groups)
 
 
 def replay(options: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """What is simulated under one seed: the cluster's shape, the topic's configs, the load, and what goes wrong."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -32,6 +33,10 @@ class Scenario:
     """How long clients wait for an answer."""
     batches: int = 40
     """Of each producer."""
+    has_movers: bool = False
+    """Whether somebody moves partitions to other SPUs."""
+    replace_after_seconds: float = math.inf
+    """When an SPU that is away loses its replicas to others."""
     has_erasers: bool = False
     """Whether somebody deletes records."""
     groups: Sequence[str] = ()
@@ -49,10 +54,20 @@ class Scenario:
         return self.topic.get("cleanup.policy") == "compact"
 
     @property
-    def replica_count(self) -> int:
-        """Of all partitions."""
-        offsets = int(self.broker["offsets.topic.num.partitions"]) if self.groups else 0
-        return self.replicas * (self.partitions + offsets)
+    def is_retained(self) -> bool:
+        """Whether what is old goes by itself."""
+        return not {"retention.ms", "retention.bytes"}.isdisjoint(self.topic)
+
+    @property
+    def partition_count(self) -> int:
+        """Of all topics."""
+        return self.partitions + (int(self.broker["offsets.topic.num.partitions"]) if self.groups else 0)
+
+    @property
+    def _moves(self) -> str:
+        moves = "replicas are moved; " * self.has_movers
+        after = self.replace_after_seconds
+        return moves if after == math.inf else f"{moves}who is away for {after:g} s is replaced; "
 
     def describe(self) -> str:
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
@@ -60,8 +75,8 @@ class Scenario:
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
             f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; "
-            f"{groups}{configs}; links take {self.link_seconds * 1000:g} ms, disks {self.sync_seconds * 1000:g} ms, "
-            f"clients wait {self.patience_seconds:g} s"
+            f"{groups}{configs}; {self._moves}links take {self.link_seconds * 1000:g} ms, "
+            f"disks {self.sync_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
         )
 
 
@@ -71,6 +86,9 @@ def scenario_of(
     chance = random_of(seed, "scenario")
     spus = max(3, replicas)
     partitions = chance.choice((1, 1, 2))
+    batches = 40
+    if random_of(seed, "many").random() < 0.1:
+        partitions, batches = 6, 15
     topic = {"min.insync.replicas": str(chance.choice((1, 2, 2)) if replicas > 1 else 1)}
     if policy != "live":
         topic["replication.policy"] = policy
@@ -82,11 +100,30 @@ def scenario_of(
         topic["lrs.max.lag.ms"] = str(chance.choice((400, 1000, 3000)))
     if chance.random() < 0.3:
         topic["lrs.max.lag.records"] = str(chance.choice((3, 30)))
-    broker = {}
+    small = random_of(seed, "segments")
+    if small.random() < 0.3:
+        topic["internal.segment.bytes"] = str(small.choice((200, 1000, 4000)))
+        topic["index.interval.bytes"] = str(small.choice((0, 200, 4096)))
+    broker: dict[str, str] = {}
+    retention = random_of(seed, "retention")
+    if retention.random() < 0.2:
+        broker["log.retention.check.interval.ms"] = str(retention.choice((50, 300)))
+        topic["internal.segment.bytes"] = str(retention.choice((200, 1000)))
+        name, values = retention.choice((("retention.ms", (300, 2000)), ("retention.bytes", (400, 3000))))
+        topic[name] = str(retention.choice(values))
+    moves = random_of(seed, "moves")
+    moves_replicas = policy == "live" and replicas > 1 and moves.random() < 0.25
+    replace_after_seconds = math.inf
+    if moves_replicas:
+        spus += moves.choice((1, 2))
+        replace_after_seconds = moves.choice((math.inf, 1.0, 3.0))
+    if random_of(seed, "preferred").random() < 0.2:
+        broker["leader.imbalance.check.interval.seconds"] = "1"
     cleaning = random_of(seed, "cleaning")
-    if cleaning.random() < 0.25:
+    is_retained = "log.retention.check.interval.ms" in broker
+    if cleaning.random() < 0.25 and not is_retained:
         topic["cleanup.policy"] = "compact"
-        broker = _compacting(cleaning)
+        broker |= _compacting(cleaning)
     return Scenario(
         seed,
         policy,
@@ -96,7 +133,10 @@ def scenario_of(
         partitions=partitions,
         topic=topic,
         broker=broker,
-        has_erasers=cleaning.random() < 0.25 and not broker,
+        batches=batches,
+        has_movers=moves_replicas and moves.random() < 0.8,
+        replace_after_seconds=replace_after_seconds,
+        has_erasers=cleaning.random() < 0.25 and not is_retained and "cleanup.policy" not in topic,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),

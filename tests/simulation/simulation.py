@@ -20,6 +20,7 @@ from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
 from .history import PartitionHistory
 from .invariants import InvariantError, Invariants, contents_of, store_incarnation
+from .mover import Mover
 from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import Producer
@@ -93,10 +94,14 @@ class _Run:
                 sync_seconds=scenario.sync_seconds,
                 patience_seconds=scenario.patience_seconds,
                 broker=scenario.broker,
+                replace_after_seconds=scenario.replace_after_seconds,
                 show=self.show,
             )
-            self.histories = [PartitionHistory(number) for number in range(scenario.partitions)]
-            self.invariants = Invariants(self.world, self.histories)
+            self.histories = [
+                PartitionHistory(number, is_retained=scenario.is_retained) for number in range(scenario.partitions)
+            ]
+            retention = scenario.topic if scenario.is_retained else {}
+            self.invariants = Invariants(self.world, self.histories, retention)
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
             self.world.internet.on_sent = self.peers.on_sent
@@ -139,6 +144,7 @@ class _Run:
         scenario = self.scenario
         self.producers: list[Producer] = []
         self.erasers: list[Eraser] = []
+        self.movers: list[Mover] = []
         for history in self.histories:
             number = history.partition
             for kind, is_idempotent in (("idempotent", True), ("plain", False))[: 1 if scenario.groups else 2]:
@@ -158,13 +164,21 @@ class _Run:
                 nursery.start_soon(producer.run)
             if not scenario.groups:
                 chance = random_of(scenario.seed, "tail", number)
-                nursery.start_soon(Consumer(self.world, f"tail-{number}", TOPIC, history, chance).run)
+                anywhere = random_of(scenario.seed, "anywhere", number).random() < 0.4
+                tail = Consumer(self.world, f"tail-{number}", TOPIC, history, chance, reads_anywhere=anywhere)
+                nursery.start_soon(tail.run)
                 nursery.start_soon(self._read_again_and_again, history)
             if scenario.has_erasers:
                 chance = random_of(scenario.seed, "eraser", number)
                 eraser = Eraser(self.world, f"eraser-{number}", TOPIC, history, chance)
                 self.erasers.append(eraser)
                 nursery.start_soon(eraser.run, self.faults.is_over)
+            if scenario.has_movers:
+                chance = random_of(scenario.seed, "mover", number)
+                sizes = (scenario.replicas - 1, scenario.replicas, scenario.replicas)
+                mover = Mover(self.world, f"mover-{number}", TOPIC, number, sizes, chance)
+                self.movers.append(mover)
+                nursery.start_soon(mover.run, self.faults.is_over)
         self.groups.start()
         if scenario.faults or scenario.groups:
             await carry_out_until(self.faults, scenario.faults, FAULTS_END)
@@ -175,7 +189,8 @@ class _Run:
         chance = random_of(self.scenario.seed, "reader", history.partition)
         for number in range(1000):
             await trio.sleep(chance.uniform(1, 4))
-            consumer = Consumer(self.world, f"reader-{history.partition}-{number}", TOPIC, history, chance)
+            name, anywhere = f"reader-{history.partition}-{number}", chance.random() < 0.5
+            consumer = Consumer(self.world, name, TOPIC, history, chance, reads_anywhere=anywhere)
             with trio.move_on_after(4):
                 await consumer.read_all()
 
@@ -250,9 +265,12 @@ class _Run:
                 return f"{producer.name} is not done: {producer.client.last_reason}"
         if not all(eraser.is_done for eraser in self.erasers):
             return "somebody still deletes records"
-        return self.invariants.unsettled(self.scenario.replica_count) or self.groups.unsettled()
+        if not all(mover.is_done for mover in self.movers):
+            return "somebody still moves replicas"
+        return self.invariants.unsettled(self.scenario.partition_count) or self.groups.unsettled()
 
     async def _check_final(self) -> None:
+        scenario = self.scenario
         for history in self.histories:
             number = history.partition
             consumer = Consumer(
@@ -262,6 +280,8 @@ class _Run:
                 await consumer.read_all()
             if reading.cancelled_caught:
                 raise SimulationError(f"nobody can read partition {number}: {consumer.client.last_reason}")
+            if scenario.is_retained:
+                history.on_deleting(self.invariants.log_start(number))
             history.check_final(consumer.records)
             self.outcome.acknowledged += len(history.acknowledged)
         await self.groups.check_final()
@@ -269,7 +289,8 @@ class _Run:
         logs: dict[object, list[object]] = {}
         for number, spu in self.world.running_spus().items():
             for replica in spu.replicas:
-                entries: list[object] = list(contents_of(replica))
+                start = self.invariants.log_start(replica.partition) if scenario.is_retained else replica.log.log_start
+                entries: list[object] = list(contents_of(replica, start))
                 first = logs.setdefault(replica.key, entries)
                 if first != entries:
                     raise InvariantError(f"in the end {replica.topic}-{replica.partition} on SPU {number} is another")

@@ -1,6 +1,6 @@
 """The key-value store as one Streaming Controller reaches it: answers come late, or not at all, and end with the SC."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from random import Random
 
@@ -24,6 +24,8 @@ class StoreAccess:
         self._chance = chance
         self.is_dead = False
         self.is_cut_off = False
+        self.on_write: Callable[[], None] = lambda: None
+        """Called before something is written, and before anybody learns that it was."""
 
     async def get(self, key: str) -> Entry | None:
         await self._there()
@@ -35,7 +37,11 @@ class StoreAccess:
 
     async def write(self, changes: Sequence[Change], guard: Entry | None = None) -> Sequence[int | None]:
         await self._there()
-        return await self._back(await self._store.write(changes, guard))
+        self.on_write()
+        self._check()
+        versions = await self._store.write(changes, guard)
+        self.on_write()
+        return await self._back(versions)
 
     @asynccontextmanager
     async def watch(self, prefix: str, after_revision: int) -> AsyncIterator[AsyncIterator[WatchEvent]]:

@@ -6,6 +6,7 @@ was a power loss.
 """
 
 import logging
+import math
 from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass, field
 from random import Random
@@ -95,6 +96,7 @@ class Machine:
     def use_disk(self, files: SimulatedFiles) -> None:
         """Faults of the disk itself outlive the process."""
         files.room_bytes, files.syncs_fail = self.files.room_bytes, self.files.syncs_fail
+        files.reads_fail = self.files.reads_fail
         files.sync_seconds = self.disk_seconds
         self.files = files
 
@@ -117,6 +119,7 @@ class World:
         sync_seconds: float = 0.002,
         patience_seconds: float = 2.0,
         broker: dict[str, str] | None = None,
+        replace_after_seconds: float = math.inf,
         show: Print | None = None,
     ) -> None:
         self.seed = seed
@@ -134,6 +137,7 @@ class World:
         self.on_started: Callable[[int, Spu], None] = lambda number, spu: None
         self._nursery = nursery
         self._broker = broker or {}
+        self._replace_after_seconds = replace_after_seconds
         self._logger = self._make_logger(show)
         self._starts = 0
 
@@ -198,7 +202,8 @@ class World:
             listeners=(ListenerSettings("PUBLIC", Address(machine.host, 9003)),),
             private=ListenerSettings("PRIVATE", self._sc_private(number)),
             store=SEVERAL_SCS if len(self.scs) > 1 else "memory",
-            reconciliation_seconds=10,
+            reconciliation_seconds=min(10, self._replace_after_seconds),
+            replace_after_seconds=self._replace_after_seconds,
             broker=self._broker,
         )
         seams = Seams(network, machine.files, machine.clock, self._luck())
@@ -260,7 +265,8 @@ class World:
 
     def _on_ended_by_itself(self, machine: Machine, process: Process, error: Exception) -> None:
         expected = SpuStartError, ScStartError, CannotListenError
-        if isinstance(error, OSError) and (machine.files.syncs_fail or machine.files.room_bytes is not None):
+        files = machine.files
+        if isinstance(error, OSError) and (files.syncs_fail or files.reads_fail or files.room_bytes is not None):
             return  # a server may give up when its disk does
         if not isinstance(error, expected) and not process.is_stopping:
             error.add_note(f"it ended {machine.host} at {trio.current_time():.3f} s")
