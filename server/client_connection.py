@@ -30,6 +30,8 @@ from .request_memory import RequestMemory
 
 REQUESTS_PER_TURN = 200
 TURNS_IN_A_ROW_MAX = 16
+VAIN_LOOKS_MAX = 4
+"""So often is looked in vain for more requests of a client that has sent one at a time so far."""
 ANSWERED_EARLY = 3
 """The first answers of a turn leave at once. A client with a few requests in flight goes on with them while the rest is
 handled; if all left together at the end, client and server would wait for each other by turns."""
@@ -106,6 +108,9 @@ class ClientConnection:
         """Responses of this turn, by API and version."""
         self._rare: tuple[RequestContext, Awaitable[object]] | None = None
         """Work to be waited for before the next request."""
+        self._handled = 0
+        """Requests, in the last turn."""
+        self._vain_looks = 0
         self._at_end = False
         """The client will send no more."""
         self._draining = False
@@ -191,9 +196,10 @@ class ClientConnection:
     def _on_readable(self) -> bool:
         """Handles what has arrived; whether there is nothing to wait for but more of it."""
         inbox = self._inbox
-        for _ in range(TURNS_IN_A_ROW_MAX):
+        for turns in range(TURNS_IN_A_ROW_MAX):
             count = self._connection.receive_into(inbox.room())
             if count is None:
+                self._vain_looks += 1
                 return True
             if count == 0:
                 self._at_end = True
@@ -209,7 +215,12 @@ class ClientConnection:
                 or not self._memory.has_reserved(self, inbox.incomplete_bytes)
             ):
                 return False
-            # A busy client has often sent more by now, and to look costs far less than to be called again.
+            # A busy client has often sent more by now, and to look costs far less than to be called again. One that
+            # waits for each answer never has.
+            if turns or self._handled > 1:
+                self._vain_looks = 0
+            elif self._vain_looks >= VAIN_LOOKS_MAX:
+                return True
         return True
 
     def _take_turn(self) -> None:
@@ -221,13 +232,15 @@ class ClientConnection:
         inbox = self._inbox
         rare = None
         self._in_turn = True
+        self._handled = 0
         try:
-            for handled in range(REQUESTS_PER_TURN):
+            while self._handled < REQUESTS_PER_TURN:
                 frame = inbox.next_request()
                 if frame is None:
                     break
-                if 0 < handled <= ANSWERED_EARLY:
+                if 0 < self._handled <= ANSWERED_EARLY:
                     self._flush()
+                self._handled += 1
                 if self._shortcuts and self._answer_at_once(frame):
                     continue
                 rare = self._handle(frame)
@@ -238,7 +251,8 @@ class ClientConnection:
             self._flush()  # before anyone else is woken: this client waits already
             self._dispatcher.end_turn()
             self._in_turn = False
-            self._flush()
+            if self._outbox.unanswered:
+                self._flush()  # what was woken may have answered
             self._count_answered()
         return rare
 

@@ -23,6 +23,7 @@ from tailrace.server.client_connection import (
     HELD_BYTES_MAX,
     REQUESTS_PER_TURN,
     UNANSWERED_MAX,
+    VAIN_LOOKS_MAX,
     ClientConnection,
     Route,
     Shortcut,
@@ -121,6 +122,35 @@ async def _served(
             await trio.testing.wait_all_tasks_blocked()
             yield _Served(WireClient(client_side), connection, server_side, metrics, memory, ended)
             nursery.cancel_scope.cancel()
+
+
+async def test_nobody_looks_for_more_of_a_client_that_sends_one_request_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with _served(_Script()) as served:
+        looks = 0
+        receive_into = served.server_side.receive_into
+
+        def counted(buffer: memoryview) -> int | None:
+            nonlocal looks
+            looks += 1
+            return receive_into(buffer)
+
+        monkeypatch.setattr(served.server_side, "receive_into", counted)
+
+        async def looks_for(*keys: str) -> int:
+            nonlocal looks
+            looks = 0
+            await served.client.send(served.ask(*keys))
+            for _ in keys:
+                await served.client.response()
+            await trio.testing.wait_all_tasks_blocked()
+            return looks
+
+        lone = [await looks_for("k") for _ in range(VAIN_LOOKS_MAX + 2)]
+        assert lone == [2] * VAIN_LOOKS_MAX + [1, 1]
+        assert await looks_for("several", "at once") == 2
+        assert await looks_for("k") == 2, "it may have more again"
 
 
 async def test_requests_that_arrived_together_are_one_turn_whose_first_answers_leave_early() -> None:
