@@ -1,6 +1,7 @@
 """Leads one replica set for one epoch: the shell of the core's `Leader`, between its followers, its log and the SC."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -10,7 +11,7 @@ from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.record_batch import iterate, read_header, stamp
 from tailrace.runtime.files import Buffer
 
-from .peer_messages import FetchedEntries, FetchEntries, PeerMessage, ReceivedBatches
+from .peer_messages import FetchedEntries, FetchEntries, PeerMessage, ReceivedBatches, RecordsToSend
 from .replica_log import LogOfEntries, made_batch
 from .replicas import Replica
 from .replication.entries import Entry, EntryKind
@@ -154,11 +155,10 @@ class LeaderController:
     # what the core asks for
 
     def send(self, to: SpuId, message: Message) -> None:
-        records = None
-        if isinstance(message, Append) and message.entries:
+        records: RecordsToSend | None = None
+        if type(message) is Append and message.entries:
             base, end = message.entries[0].base, message.entries[-1].end
-            log = self._replica.log
-            records = lambda: log.read_batches(base, end)  # noqa: E731
+            records = self._entries.at_hand.between(base, end) or partial(self._replica.log.read_batches, base, end)
         self._context.peers.to_follower(to, self._replica.key, message, records)
 
     def finish(self, ready: Ready) -> bool:

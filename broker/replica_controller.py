@@ -16,6 +16,7 @@ from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.record_batch import BatchHeader, read_header
+from tailrace.runtime.files import Buffer
 
 from .follower_controller import FollowerController
 from .leader_controller import LeaderController, MissingEntriesError
@@ -93,26 +94,33 @@ class ReplicaController:
                 self._fail(error)
 
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, received: ReceivedBatches | None) -> None:
-        if isinstance(message, FetchedEntries):
-            if isinstance(self._role, LeaderController) and received is not None:
-                self._role.on_fetched(message, received)
-        elif isinstance(message, Append | Seal) and self._promise.refuses(message.epoch):
+        role = self._role
+        if type(message) is FetchedEntries:
+            if isinstance(role, LeaderController) and received is not None:
+                role.on_fetched(message, received)
+        elif (type(message) is Append or type(message) is Seal) and self._promise.refuses(message.epoch):
             # Whoever thinks that it leads, this tells it that it does not; its successor may be a third SPU.
             self._context.peers.to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
             self._logger.info("deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch)
         elif self._is_busy:
             self._keep(partial(_on_message, spu, from_leader, message), received)
-        elif self._role is not None:
-            self._hear(partial(_on_message, spu, from_leader, message), received)
+        elif role is not None:
+            try:
+                role.on_message(spu, from_leader, message, self._context.now())
+            except UNREADABLE as error:  # of the log, which the role looks at
+                self._fail(error)
+            else:
+                self._carry_out(role, received)
 
-    def on_batch(self, header: BatchHeader) -> None:
-        self.entries.on_batch(header)
+    def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
+        self.entries.on_batch(batch, header)
 
     def on_appended(self) -> None:
         """A producer's batches; or what the role appended itself, or the one before it in this turn."""
         role = self._role
         if isinstance(role, LeaderController) and not self._is_busy and role.core.is_serving:
             self._hear(_on_appended)
+        self.entries.at_hand.forget()
 
     def on_synced(self) -> None:
         end = self._replica.log.synced_end
@@ -183,7 +191,7 @@ class ReplicaController:
 
     def _take_spec(self) -> None:
         replica, spec, role = self._replica, self._replica.spec, self._role
-        context, now = self._context, trio.current_time()
+        context, now = self._context, self._context.now()
         leads = spec.leader == context.spu
         if isinstance(role, LeaderController) and leads and role.epoch == spec.epoch:
             role.on_spec(spec, now)
@@ -205,8 +213,9 @@ class ReplicaController:
                 in_doubt=self._in_doubt,
                 now=now,
             )
-            self._role.begin(now)
-        self._carry_out()
+            role = self._role
+            role.begin(now)
+        self._carry_out(role)
 
     def _may_begin(self, leads: bool) -> bool:
         spec = self._replica.spec
@@ -236,17 +245,16 @@ class ReplicaController:
             self._kept.append((event, None if received is None else received.kept()))
 
     def _hear(self, event: Event, received: ReceivedBatches | None = None) -> None:
-        assert self._role is not None
-        try:
-            event(self._role, trio.current_time())
-        except UNREADABLE as error:  # of the log, which the role looks at
-            self._fail(error)
-        else:
-            self._carry_out(received)
-
-    def _carry_out(self, received: ReceivedBatches | None = None) -> None:
         role = self._role
         assert role is not None
+        try:
+            event(role, self._context.now())
+        except UNREADABLE as error:
+            self._fail(error)
+        else:
+            self._carry_out(role, received)
+
+    def _carry_out(self, role: Role, received: ReceivedBatches | None = None) -> None:
         ready = role.core.take_ready()
         try:
             done = self._persist_at_once(ready.persist, received)

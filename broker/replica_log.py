@@ -13,6 +13,7 @@ from tailrace.protocol.record_batch import LOG_OVERHEAD, BatchHeader
 from tailrace.runtime.files import Buffer
 from tailrace.storage.log import Log
 
+from .batches_at_hand import BatchesAtHand
 from .replication.entries import Entry, EntryKind, EpochStart
 
 NEWEST_KEPT_MAX = 256
@@ -22,13 +23,14 @@ _by_end = attrgetter("end")
 
 
 class LogOfEntries:
-    __slots__ = ("_log", "_newest", "_newest_end")
+    __slots__ = ("_log", "_newest", "_newest_end", "at_hand")
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._newest: list[Entry] = []
         """Of what was appended since, the last ones."""
         self._newest_end = log.log_end
+        self.at_hand = BatchesAtHand()
 
     @property
     def log_start(self) -> int:
@@ -51,8 +53,9 @@ class LogOfEntries:
             return iter(newest[bisect_right(newest, start, key=_by_end) : bisect_left(newest, end, key=_by_base)])
         return self._read(start, end)
 
-    def on_batch(self, header: BatchHeader) -> None:
+    def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
         """A batch that recovery did not write was appended: what it is need not be read again."""
+        self.at_hand.add(batch, header)
         if self._newest_end == header.base_offset:
             self.on_appended((entry_of(header),))
 
@@ -70,6 +73,7 @@ class LogOfEntries:
 
     def on_changed(self) -> None:
         """Something else has happened to the log than that it was appended to."""
+        self.at_hand.forget()
         self._newest.clear()
         self._newest_end = self._log.log_end
 

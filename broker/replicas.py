@@ -51,7 +51,7 @@ class Replication(Protocol):
 
     def on_spec(self) -> None: ...
 
-    def on_batch(self, header: BatchHeader) -> None:
+    def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
         """A producer's batch was appended, with this header."""
 
     def on_appended(self) -> None:
@@ -257,7 +257,7 @@ class Replica:
         if self._commits_at_append:
             self.high_watermark = self.log.log_end
         elif self.replication is not None:
-            self.replication.on_batch(header)
+            self.replication.on_batch(batch, header)
 
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
         """What consumers may have, from the offset on. Like the next two it raises KafkaError when the disk refuses;

@@ -32,6 +32,8 @@ class ReplicationContext:
     on_appended: Callable[[Replica], None]
     """The flush policy, and whoever waits for more to read, hear of it at the end of the turn."""
     end_turn: Callable[[], None]
+    now: Callable[[], float]
+    """Trio's time, from the clock itself: it is asked for with each message."""
     write_high_watermarks: Callable[[], Awaitable[None]]
     """Of all replicas, to the disk. Raises OSError."""
     logger: FilteringBoundLogger

@@ -271,6 +271,7 @@ class Spu:
                 nursery,
                 self.on_appended,
                 self.end_turn,
+                trio.lowlevel.current_clock().current_time,
                 self._housekeeping.write_high_watermarks,
                 self._logger,
             )

@@ -249,6 +249,7 @@ class Wire:
                                 nursery,
                                 lambda each: appended.update({each: None}),
                                 lambda: self.stores[spu].end_turn(),
+                                trio.current_time,
                                 no_checkpoint,
                                 logger,
                             )
@@ -363,6 +364,7 @@ def replication_on(
             nursery,
             lambda replica: None,
             lambda: None,
+            trio.current_time,
             no_checkpoint,
             logger,
         )

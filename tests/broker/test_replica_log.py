@@ -51,7 +51,7 @@ def test_a_batch_that_is_told_of_is_not_read_again() -> None:
         appended.append(append(log, data))
         header = read_header(log.read_batches(appended[-1].base, log.log_end)[0].read())
         header.crc += 1  # as nobody would read it
-        entries.on_batch(header)
+        entries.on_batch(data, header)
     found = list(entries.entries(0, 4))
     assert [entry.content - 1 for entry in found] == [entry.content for entry in appended]
     assert [(entry.base, entry.end, entry.size) for entry in found] == [(e.base, e.end, e.size) for e in appended]
@@ -61,7 +61,8 @@ def test_a_batch_behind_others_that_were_not_told_of_is_read_with_them() -> None
     log = new_log()
     entries = LogOfEntries(log)
     appended = [append(log, batch(b"a")), append(log, batch(b"b"))]
-    entries.on_batch(read_header(log.read_batches(1, 2)[0].read()))
+    second = log.read_batches(1, 2)[0].read()
+    entries.on_batch(second, read_header(second))
     assert list(entries.entries(0, 2)) == appended
 
 

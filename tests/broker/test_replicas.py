@@ -15,6 +15,7 @@ from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import BatchHeader, read_header, stamp
+from tailrace.runtime.files import Buffer
 from tailrace.storage.log import Log
 
 HERE, ELSEWHERE = SpuId(1), SpuId(2)
@@ -180,7 +181,8 @@ def test_replication_is_told_of_each_batch() -> None:
     told: list[int] = []
 
     class Role:
-        def on_batch(self, header: BatchHeader) -> None:
+        def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
+            assert read_header(batch) == header
             told.append(header.base_offset)
 
     replica.replication = cast(Replication, Role())
