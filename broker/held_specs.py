@@ -3,7 +3,7 @@
 What clients are told about the whole cluster is another matter, and comes another way: see the cluster mirror.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tailrace.cluster.specs import PartitionSpec
@@ -36,3 +36,7 @@ class HeldSpecs:
     """Set at run time for this one."""
     size_bytes: int | None = None
     """How much the SPU may store; None: as much as its disk takes."""
+
+    def named(self) -> Iterator[tuple[TopicId, int]]:
+        """What is to be here."""
+        return ((spec.topic_id, spec.partition) for topic in self.topics for spec in topic.partitions)

@@ -7,7 +7,7 @@ announced: another controller may be at its end. A replica whose log did not ope
 announced: it serves nobody.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -42,7 +42,8 @@ class LiveReplicasUpdater:
         self._given_up: dict[ReplicaKey, Epoch] = {}
         """What cannot be led any more at that epoch, until another is told."""
         self._are_specs_new = False
-        """Since the replicas were looked through: there may be thousands."""
+        self._changed_keys: dict[ReplicaKey, None] = {}
+        """Those with new specs, which are to be looked at: there may be thousands of others."""
         self._changed = trio.Event()
 
     # what happened
@@ -60,9 +61,10 @@ class LiveReplicasUpdater:
         self._unsaid[key] = None
         self._changed.set()
 
-    def on_changed(self) -> None:
-        """Specs were applied: there may be answers, and leaders to announce."""
+    def on_changed(self, keys: Iterable[ReplicaKey] | None = None) -> None:
+        """Specs of these were applied, or of all: there may be answers, and leaders to announce."""
         self._are_specs_new = True
+        self._changed_keys |= dict.fromkeys(self._all_keys() if keys is None else keys)
         self._changed.set()
 
     # life
@@ -70,7 +72,7 @@ class LiveReplicasUpdater:
     async def run(self, report: Report) -> None:
         """On one connection, until cancelled."""
         self._announced.clear()
-        self._are_specs_new = True
+        self.on_changed()
         self._unsaid = dict.fromkeys((*self._proposed, *self._given_up))
         while True:
             self._changed = trio.Event()
@@ -106,11 +108,22 @@ class LiveReplicasUpdater:
         return replica is None or replica.spec.epoch != epoch
 
     def _announce(self, due: dict[ReplicaKey, ProposeLiveReplicas]) -> None:
-        leading = {replica.key: replica.spec for replica in self._replicas if _announces_itself(replica)}
-        for key, spec in leading.items():
+        changed, self._changed_keys = self._changed_keys, {}
+        for key in changed:
+            replica = self._replicas.find(*key)
+            if replica is None or not _announces_itself(replica):
+                self._announced.pop(key, None)
+                if replica is not None and replica.is_alone and replica.offline_reason is None:
+                    self._changed_keys[key] = None  # it may be about to lead, when replication is done with its log
+                continue
+            spec = replica.spec
             if key not in due and self._announced.get(key) != spec.epoch:
                 due[key] = ProposeLiveReplicas(spec.epoch, spec.version, ())
-        self._announced = {key: spec.epoch for key, spec in leading.items()}
+            self._announced[key] = spec.epoch
+
+    def _all_keys(self) -> Iterator[ReplicaKey]:
+        yield from self._announced
+        yield from (replica.key for replica in self._replicas)
 
     def _is_answered(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> bool:
         """By a newer spec: what was proposed is stored by then, or never will be."""

@@ -113,6 +113,6 @@ class ScReceiver:
         except KafkaError as error:
             answer = ApplySpecsResponse(error.code, error.message)
         self._storage_limit.use_size(specs.size_bytes)
-        self._live_replicas.on_changed()
+        self._live_replicas.on_changed(None if specs.is_full else (*specs.named(), *specs.removed))
         self._has_specs.set()
         return answer

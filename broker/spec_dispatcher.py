@@ -214,11 +214,14 @@ class SpecDispatcher:
     # what should be here no more
 
     def _gone(self, specs: HeldSpecs) -> list[PartitionSpec]:
-        held = {(spec.topic_id, spec.partition): spec for topic in self._topics.values() for spec in topic.partitions}
         if specs.is_full:
-            named = {(spec.topic_id, spec.partition) for topic in specs.topics for spec in topic.partitions}
-            return [spec for key, spec in held.items() if key not in named]
-        return [held[key] for key in specs.removed if key in held]
+            named = set(specs.named())
+            held = (spec for topic in self._topics.values() for spec in topic.partitions)
+            return [spec for spec in held if (spec.topic_id, spec.partition) not in named]
+        removed = set(specs.removed)
+        topics = dict.fromkeys(topic_id for topic_id, _ in specs.removed if topic_id in self._topics)
+        concerned = (spec for topic_id in topics for spec in self._topics[topic_id].partitions)
+        return [spec for spec in concerned if (spec.topic_id, spec.partition) in removed]
 
     async def _remove(self, gone: list[PartitionSpec]) -> None:
         """The replicas stop, and the storage of topics of which nothing is left here is parked."""

@@ -40,8 +40,10 @@ class StorageLimit:
             self.measure()
 
     def use_size(self, size_bytes: int | None) -> None:
-        self.size_bytes = size_bytes
-        self.measure()
+        """And something may have gone that took its part of it."""
+        if size_bytes != self.size_bytes or self.is_full:
+            self.size_bytes = size_bytes
+            self.measure()
 
     def measure(self) -> None:
         self.used_bytes = sum(replica.log.size_bytes for replica in self._replicas)

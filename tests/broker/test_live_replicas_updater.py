@@ -91,6 +91,45 @@ async def test_an_election_is_announced_and_another_live_replica_set_is_not() ->
     assert spu.heard == [[(0, 0, 8, 0)], [(1, 4, 8, 0)]]
 
 
+async def test_only_what_has_new_specs_is_looked_at() -> None:
+    spu = _Spu()
+    first, second = spu.add(_spec(0)), spu.add(_spec(1))
+    async with spu.connected():
+        spu.heard.clear()
+        for replica in (first, second):
+            replica.use_spec(_spec(replica.partition, epoch=1))
+        spu.updater.on_changed([second.key])
+        await trio.testing.wait_all_tasks_blocked()
+        assert spu.heard == [[(1, 1, 8, 0)]]
+        spu.updater.on_changed([])
+        await trio.testing.wait_all_tasks_blocked()
+        spu.updater.on_changed([first.key])
+    assert spu.heard == [[(1, 1, 8, 0)], [(0, 1, 8, 0)]]
+
+
+async def test_what_was_removed_is_announced_when_it_is_there_again() -> None:
+    spu = _Spu()
+    replica = spu.add(_spec(0))
+    async with spu.connected():
+        spu.replicas.remove(replica.spec)
+        spu.updater.on_changed([replica.key])
+        await trio.testing.wait_all_tasks_blocked()
+        spu.replicas.add(replica)
+        spu.updater.on_changed([replica.key])
+    assert spu.heard == [[(0, 0, 8, 0)]] * 2
+
+
+async def test_who_leads_later_than_its_spec_says_is_announced_then() -> None:
+    """Replication may have to end first."""
+    spu = _Spu()
+    replica = spu.add(_spec(0))
+    replica.is_leader = False
+    async with spu.connected():
+        replica.is_leader = True
+        spu.updater.on_changed([])
+    assert spu.heard == [[(0, 0, 8, 0)]]
+
+
 async def test_what_leaders_propose_goes_together_and_each_once() -> None:
     spu = _Spu()
     for number in range(3):
