@@ -113,8 +113,8 @@ class LiveReplicasUpdater:
             replica = self._replicas.find(*key)
             if replica is None or not _announces_itself(replica):
                 self._announced.pop(key, None)
-                if replica is not None and replica.is_alone and replica.offline_reason is None:
-                    self._changed_keys[key] = None  # it may be about to lead, when replication is done with its log
+                if replica is not None and _is_about_to_lead(replica):
+                    self._changed_keys[key] = None
                 continue
             spec = replica.spec
             if key not in due and self._announced.get(key) != spec.epoch:
@@ -140,3 +140,9 @@ class LiveReplicasUpdater:
 def _announces_itself(replica: Replica) -> bool:
     """Those without followers; the others propose what is to be stored."""
     return replica.is_alone and replica.is_leader and replica.offline_reason is None
+
+
+def _is_about_to_lead(replica: Replica) -> bool:
+    """When replication is done with its log."""
+    leads = replica.spec.leader in replica.spec.replicas
+    return replica.is_alone and leads and not replica.is_leader and replica.offline_reason is None
