@@ -438,6 +438,9 @@ class Replicas:
 
     def leading(self, topic: str | UUID, partition: int, epoch: int = NO_EPOCH) -> Replica:
         """The replica that serves this partition's clients, if it is here; `epoch` is the leader epoch they know."""
+        replica = self._by_key.get((topic, partition))
+        if replica is not None and replica.is_leader and replica.offline_reason is None and epoch == NO_EPOCH:
+            return replica  # nearly always, and so without another call
         replica = self.reading(topic, partition, epoch)
         if not replica.is_leader:
             raise replica.not_leader()
