@@ -245,8 +245,9 @@ class LeaderController:
 
 
 def _policy_of(replica: Replica) -> ReplicationPolicy:
-    text, replicas = replica.settings.replication_policy, len(replica.spec.replicas)
-    return parse_policy(text, replicas=replicas, replicas_min=replica.replicas_min)
+    text, spec = replica.settings.replication_policy, replica.spec
+    replicas, sets = len(spec.replicas), spec.copy_sets
+    return parse_policy(text, replicas=replicas, replicas_min=replica.replicas_min, copy_sets=sets)
 
 
 def _lag_limits_of(replica: Replica) -> LagLimits:

@@ -66,7 +66,9 @@ def reported_partition(
 ) -> report_live_replicas.ReportedPartition:
     topic_id, partition = key
     members = [report_live_replicas.Member(spu, incarnation) for spu, incarnation in proposal.members]
-    return report_live_replicas.ReportedPartition(topic_id, partition, proposal.epoch, proposal.version, members)
+    return report_live_replicas.ReportedPartition(
+        topic_id, partition, proposal.epoch, proposal.version, members, has_taken_over=proposal.has_taken_over
+    )
 
 
 def _held_partition(topic: apply_specs.TopicState, partition: apply_specs.PartitionState) -> PartitionSpec:
@@ -83,6 +85,7 @@ def _held_partition(topic: apply_specs.TopicState, partition: apply_specs.Partit
         incarnations,
         partition.version,
         partition.was_unclean,
+        tuple(tuple(map(SpuId, each.spu_ids)) for each in partition.copy_sets),
     )
 
 

@@ -4,6 +4,7 @@ The Streaming Controller refuses what a partition could not be replicated by, so
 numbers mean while replicating is the SPU's, in `broker/replication/policy.py`.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 LIVE = "live"
@@ -16,6 +17,11 @@ class QuorumSizes(NamedTuple):
     stores: int
     reads: int
     writes: int
+
+
+def policy_of(configs: Mapping[str, str]) -> str:
+    """Of a topic that sets these itself: there is no default for a broker."""
+    return configs.get("replication.policy", LIVE)
 
 
 def quorum_sizes(policy: str, replicas: int) -> QuorumSizes | None:

@@ -54,6 +54,9 @@ class PartitionSpec:
     """Of the live replicas: it rises when they change, and when a change was refused."""
     was_unclean: bool = False
     """A leader was elected once that may have lacked something, so logs may part below a high watermark."""
+    copy_sets: tuple[tuple[SpuId, ...], ...] = ()
+    """While it gets other replicas: those whose copies count, last, and before them the sets that these take over from.
+    Empty: all replicas are one set."""
 
 
 @dataclass(frozen=True, slots=True)

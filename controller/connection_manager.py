@@ -388,6 +388,7 @@ class ConnectionManager:
                         Epoch(reported.epoch),
                         reported.version,
                         tuple((SpuId(each.spu_id), each.incarnation) for each in reported.members),
+                        reported.has_taken_over,
                     )
                 )
         self._metrics.live_replica_reports += len(partitions) - refused

@@ -3,11 +3,17 @@
 What is wanted is the topic's row; what there is, the partition's replicas. While the two differ this goes on, step by
 step, whatever happens in between. Each other set of replicas begins at another epoch, with the same leader if it
 stays: so every store knows by the epoch of whom it hears who belongs to the partition.
+
+Where all live replicas commit, whoever is live has all, and those that are to go leave at once. Where W of N do, those
+that stay first take over: from one epoch on they commit, and whoever leads must seal enough stores of their set and of
+those before it, where something may have been committed. The leader says when W of them have all that its epoch began
+with; from the next one on nobody else is asked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from tailrace.cluster.replication_policy import LIVE, quorum_sizes
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 
 from .election import elected_cleanly, is_sure, with_live_replicas
@@ -17,39 +23,78 @@ Spus = Mapping[SpuId, Spu]
 Row = tuple[SpuId, ...]
 
 
-def next_copy_set(partition: Partition, wanted: Row, spus: Spus) -> Partition:
+def next_copy_set(
+    partition: Partition, wanted: Row, spus: Spus, policy: str = LIVE, *, has_taken_over: bool = False
+) -> Partition:
     """The partition with the next step done, if there is one to do now. It takes a leader that has reported: one thing
-    goes on after the other. Where there never was a leader, there is nothing to copy."""
-    spec = partition.spec
+    goes on after the other. Where there never was a leader, there is nothing to copy.
+
+    `has_taken_over`: the leader has said so, in this epoch.
+    """
+    spec, status = partition.spec, partition.status
     if spec == PartitionSpec(wanted[0], wanted):
         return partition
-    if partition.status.epoch == NO_EPOCH:
+    if status.epoch == NO_EPOCH:
         return replace(partition, spec=PartitionSpec(wanted[0], wanted))
-    if partition.status.resolution is not PartitionResolution.ONLINE:
+    if status.resolution is not PartitionResolution.ONLINE:
         return partition
-    missing = tuple(spu for spu in wanted if spu not in spec.replicas)
-    if missing:
-        more = replace(spec, replicas=spec.replicas + missing, adding=spec.adding + missing)
-        return _changed(partition, more, partition.status.leader, spus)
-    stay = [spu for spu in wanted if is_sure(spu, partition.status.live_replicas, spus)]
-    if not stay or not all(spu in stay for spu in wanted if spu in spec.adding):
+    sure = {spu for spu in spec.replicas if is_sure(spu, status.live_replicas, spus)}
+    following = _next_spec(spec, wanted, policy, sure, has_taken_over)
+    stay = [spu for spu in following.copy_set if spu in sure]
+    if following == spec or not stay or not _can_be_sealed(following, policy, sure):
         return partition
-    leader = partition.status.leader if partition.status.leader in stay else stay[0]
-    return _changed(partition, PartitionSpec(wanted[0], wanted), leader, spus)
+    return _changed(partition, following, status.leader if status.leader in stay else stay[0], spus, policy)
 
 
 def is_changing(partition: Partition, wanted: Row) -> bool:
-    return bool(partition.spec.adding) or set(wanted) != set(partition.spec.replicas)
+    return bool(partition.spec.copy_sets) or set(wanted) != set(partition.spec.replicas)
 
 
 def before_change(partition: Partition) -> Row:
     """Those that there were before others were added."""
-    return tuple(spu for spu in partition.spec.replicas if spu not in partition.spec.adding)
+    spec = partition.spec
+    return spec.copy_sets[0] if spec.copy_sets else spec.replicas
 
 
-def _changed(partition: Partition, spec: PartitionSpec, leader: SpuId, spus: Spus) -> Partition:
-    changed = replace(partition, spec=spec)
-    if set(spec.replicas) == set(partition.spec.replicas) and leader == partition.status.leader:
+def _next_spec(
+    spec: PartitionSpec, wanted: Row, policy: str, sure: Collection[SpuId], has_taken_over: bool
+) -> PartitionSpec:
+    sets = spec.copy_sets or (spec.replicas,)
+    if has_taken_over and set(wanted) != set(spec.copy_set):
+        coming = tuple(spu for spu in spec.adding if spu in wanted)
+        return PartitionSpec(spec.initial_leader, spec.copy_set + coming, (spec.copy_set,) if coming else ())
+    missing = tuple(spu for spu in wanted if spu not in spec.replicas)
+    if missing:
+        return PartitionSpec(spec.initial_leader, spec.replicas + missing, sets)
+    if not all(spu in sure for spu in wanted if spu in spec.adding):
+        return spec
+    if policy == LIVE or has_taken_over or (len(sets) == 1 and set(wanted) == set(spec.copy_set)):
+        return PartitionSpec(wanted[0], wanted)
+    if set(wanted) == set(spec.copy_set) or not _can_commit(wanted, policy, sure):
+        return spec
+    before = (sets[0], *(each for each in sets[1:] if set(each) != set(wanted)))
+    leaving = dict.fromkeys(spu for each in before for spu in each if spu not in wanted)
+    return PartitionSpec(wanted[0], (*wanted, *leaving), (*before, wanted))
+
+
+def _can_commit(row: Row, policy: str, sure: Collection[SpuId]) -> bool:
+    sizes = quorum_sizes(policy, len(row))
+    return sizes is None or sum(spu in sure for spu in row) >= sizes.writes
+
+
+def _can_be_sealed(spec: PartitionSpec, policy: str, sure: Collection[SpuId]) -> bool:
+    """At the next epoch. Else the leader that there is had better go on, as long as it can."""
+    for row in spec.copy_sets or (spec.replicas,):
+        sizes = quorum_sizes(policy, len(row))
+        if sizes is not None and sum(spu in sure for spu in row) <= sizes.stores - sizes.writes:
+            return False
+    return True
+
+
+def _changed(partition: Partition, spec: PartitionSpec, leader: SpuId, spus: Spus, policy: str) -> Partition:
+    before, changed = partition.spec, replace(partition, spec=spec)
+    are_same = set(spec.replicas) == set(before.replicas) and (policy == LIVE or spec.copy_sets == before.copy_sets)
+    if are_same and leader == partition.status.leader:
         return changed  # in another order: the preferred leader is another, and nothing else
     status = elected_cleanly(partition, leader, spus)
     live = _within(spec.replicas, status.live_replicas)

@@ -163,8 +163,8 @@ def _among_unsure(partition: Partition, present: list[SpuId], spus: Spus, heard:
 
 
 def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:
-    """Any may lead: it asks enough others, before it does, for what it lacks."""
-    online = _online(partition, spus)
+    """Any whose copy counts may lead: it asks enough others, before it does, for what it lacks."""
+    online = [spu for spu in _online(partition, spus) if spu in partition.spec.copy_set]
     left = [spu for spu in online if not _is_silent(spu, spus, heard)]
     if not left:
         none = f"no replica responds: {_listed(online)}" if online else "none of its replicas is online"

@@ -69,6 +69,8 @@ class LiveReplicasReported:
     members: tuple[tuple[SpuId, str], ...]
     """The live replicas, each with the incarnation of its store, or "" for the one that is stored; none: the sender
     leads, and they are as they are stored."""
+    has_taken_over: bool = False
+    """Those whose copies count have all that this epoch began with: the sets before are needed no more."""
 
 
 @dataclass(frozen=True, slots=True)

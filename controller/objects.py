@@ -193,8 +193,20 @@ class PartitionSpec:
 
     initial_leader: SpuId
     replicas: tuple[SpuId, ...]
-    adding: tuple[SpuId, ...] = ()
-    """Those of the replicas that are to be live before others go."""
+    """All that have it, or are to have it."""
+    copy_sets: tuple[tuple[SpuId, ...], ...] = ()
+    """While it gets other replicas: those whose copies count, last, and before them the sets that these take over from.
+    Empty: all replicas are one set."""
+
+    @property
+    def copy_set(self) -> tuple[SpuId, ...]:
+        """Those whose copies count."""
+        return self.copy_sets[-1] if self.copy_sets else self.replicas
+
+    @property
+    def adding(self) -> tuple[SpuId, ...]:
+        """Those that are to have all before their copies count."""
+        return tuple(spu for spu in self.replicas if self.copy_sets and not any(spu in each for each in self.copy_sets))
 
 
 class PartitionResolution(StrEnum):

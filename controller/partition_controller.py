@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.cluster.replication_policy import LIVE
+from tailrace.cluster.replication_policy import LIVE, policy_of
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.cluster.topic_configs import effective_value
-from tailrace.protocol.ids import SpuId
 
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
 from .copy_sets import next_copy_set
-from .election import Rules, can_return, decide, elected_cleanly
+from .election import Rules, can_return, decide, elected_cleanly, is_current
 from .events import LeaderFailed, LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected
 from .local_store import Change, LocalStore, PartitionKey
 from .objects import Partition, PartitionResolution, Spu, Topic
@@ -140,10 +139,11 @@ class PartitionController:
 
     def _decide(self, partition: Partition) -> Iterator[Action]:
         key = (partition.topic_id, partition.number)
-        decision = decide(partition, self.store.spus, self.observed.heard(key), self._rules(partition))
+        heard = self.observed.heard(key)
+        decision = decide(partition, self.store.spus, heard, self._rules(partition))
         decided = replace(partition, status=decision.status)
         if decided == partition:
-            decided = next_copy_set(partition, self._wanted(partition), self.store.spus)
+            decided = self._with_next_copy_set(partition, heard.report)
         if decided != partition:
             yield Put(decided)
         for spu in decision.asks:
@@ -153,16 +153,20 @@ class PartitionController:
         if decided == partition and status.resolution is PartitionResolution.CANDIDATE_FOUND:
             yield AwaitLeader(status.leader, status.incarnation, *key, status.epoch)
 
-    def _wanted(self, partition: Partition) -> tuple[SpuId, ...]:
-        """The row that its topic has for it."""
-        rows = self.store.topics_by_id[partition.topic_id].status.replica_map
-        return rows.get(partition.number, partition.spec.replicas)
+    def _with_next_copy_set(self, partition: Partition, report: LiveReplicasReported | None) -> Partition:
+        """On the way to the row that its topic has for it."""
+        topic = self.store.topics_by_id[partition.topic_id]
+        wanted = topic.status.replica_map.get(partition.number, partition.spec.replicas)
+        has_taken_over = report is not None and is_current(report, partition) and report.has_taken_over
+        return next_copy_set(
+            partition, wanted, self.store.spus, policy_of(topic.spec.configs), has_taken_over=has_taken_over
+        )
 
     def _rules(self, partition: Partition) -> Rules:
         own = self.store.topics_by_id[partition.topic_id].spec.configs
         allows, _ = effective_value(TOPIC_CONFIGS["unclean.leader.election.enable"], own, self.broker_configs)
         return Rules(
-            by_quorum=own.get("replication.policy", LIVE) != LIVE,
+            by_quorum=policy_of(own) != LIVE,
             # Before, those that are live may be about to come: after a start of everything they do, one by one.
             unclean=allows is True and self.observed.leases_unknown_over,
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tailrace.cluster.replica_assignment import fault_of_rows
-from tailrace.cluster.replication_policy import LIVE
+from tailrace.cluster.replication_policy import policy_of, quorum_sizes
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.server.administration import OngoingReassignment, Reassignment
@@ -88,12 +88,10 @@ def _row(asked: Reassignment, topic: Topic | None, local: LocalStore, other_fact
     factor = len(before_change(partition))
     if not other_factor_allowed and len(asked.replicas) != factor:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, f"it has {factor} replicas, and is to keep as many")
-    policy = topic.spec.configs.get("replication.policy", LIVE)
-    if policy != LIVE and set(asked.replicas) != set(partition.spec.replicas):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"replication.policy={policy}: the replicas of such a topic stay the ones that it was created with",
-        )
+    try:
+        quorum_sizes(policy_of(topic.spec.configs), len(asked.replicas))
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, str(error)) from error
     check_size(topic.name, len(topic.status.replica_map), len(asked.replicas))
     return asked.replicas
 

@@ -81,6 +81,7 @@ def _held_partition(partition: Partition) -> apply_specs.PartitionState:
         [apply_specs.LiveReplica(spu, incarnation) for spu, incarnation in status.live_replicas.items()],
         status.live_version,
         status.was_unclean,
+        [apply_specs.CopySet(list(each)) for each in partition.spec.copy_sets],
     )
 
 

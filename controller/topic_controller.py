@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tailrace.cluster.replica_assignment import InsufficientResources, SpuOnRack, assign, fault_of_rows
-from tailrace.cluster.replication_policy import LIVE
 from tailrace.cluster.topic_planning import PARTITIONS_ADDED_MAX
 from tailrace.protocol.ids import SpuId, TopicId
 
@@ -115,7 +114,7 @@ class TopicController:
         """Without the SPUs that are to go or stay away: while a partition is led, others can get what it holds."""
         rows = topic.status.replica_map
         unwanted = set(filter(self._is_unwanted, {spu for row in rows.values() for spu in row}))
-        if not unwanted or topic.spec.configs.get("replication.policy", LIVE) != LIVE:
+        if not unwanted:
             return rows
         there = self._store.partitions_of(topic.id)
         led = [number for number in rows if number in there and _is_led(there[number])]

@@ -92,8 +92,8 @@ def partition_document(partition: Partition) -> Document:
         "initialLeader": int(partition.spec.initial_leader),
         "replicas": list(partition.spec.replicas),
     }
-    if partition.spec.adding:
-        spec["adding"] = list(partition.spec.adding)
+    if partition.spec.copy_sets:
+        spec["copySets"] = list(map(list, partition.spec.copy_sets))
     status: Document = {
         "resolution": partition.status.resolution.value,
         "leader": int(partition.status.leader),
@@ -125,7 +125,7 @@ def read_partition(whole: Fields, spec: Fields) -> Partition:
     replicas = _ids(spec.raw("replicas"), spec.path_of("replicas"))
     if not replicas or len(set(replicas)) != len(replicas):
         raise spec.fault("replicas", f"{list(replicas)} are not one or more SPUs, each of them once")
-    adding = _ids(spec.raw("adding") or [], spec.path_of("adding"))
+    copy_sets = _copy_sets(spec)
     status = whole.fields("status")
     partition_status = PartitionStatus(
         status.choice("resolution", PartitionResolution, PartitionResolution.NONE),
@@ -138,7 +138,7 @@ def read_partition(whole: Fields, spec: Fields) -> Partition:
         status.flag("wasUnclean", False),
     )
     status.end()
-    return Partition(topic, topic_id, number, PartitionSpec(initial_leader, replicas, adding), partition_status)
+    return Partition(topic, topic_id, number, PartitionSpec(initial_leader, replicas, copy_sets), partition_status)
 
 
 def read_rows(value: object, path: str) -> dict[int, tuple[SpuId, ...]]:
@@ -186,6 +186,13 @@ def _ids(value: object, path: str) -> tuple[SpuId, ...]:
         if type(each) is not int or not 0 <= each <= INT_MAX:
             raise FieldError(f"{path}: {shown(each)} is not the id of an SPU, from 0 to {INT_MAX}")
     return tuple(value)
+
+
+def _copy_sets(spec: Fields) -> tuple[tuple[SpuId, ...], ...]:
+    sets, path = spec.raw("copySets") or [], spec.path_of("copySets")
+    if not isinstance(sets, list):
+        raise FieldError(f"{path}: {shown(sets)} is not a list of lists of SPUs")
+    return tuple(_ids(each, f"{path}[{index}]") for index, each in enumerate(sets))
 
 
 def _live_replicas(status: Fields) -> LiveReplicas:

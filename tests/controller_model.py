@@ -99,7 +99,9 @@ def connected(spu: int, incarnation: str = "first", store: str | None = None) ->
     return SpuConnected(SpuId(spu), incarnation, store or incarnation, (listener(spu),), address(spu))
 
 
-def reported(partition: Partition, members: tuple[tuple[SpuId, str], ...] = ()) -> LiveReplicasReported:
+def reported(
+    partition: Partition, members: tuple[tuple[SpuId, str], ...] = (), *, has_taken_over: bool = False
+) -> LiveReplicasReported:
     """By the partition's leader."""
     status = partition.status
     return LiveReplicasReported(
@@ -110,6 +112,7 @@ def reported(partition: Partition, members: tuple[tuple[SpuId, str], ...] = ()) 
         status.epoch,
         status.live_version,
         members,
+        has_taken_over,
     )
 
 
@@ -391,10 +394,10 @@ class ModelSc:
         if is_news and self.running.get(status.leader) == status.incarnation and status.leader not in self.mute_elected:
             self.report(partition, ())
 
-    def report(self, partition: Partition, live: tuple[SpuId, ...]) -> None:
+    def report(self, partition: Partition, live: tuple[SpuId, ...], *, has_taken_over: bool = False) -> None:
         """The leader leads, and proposes these, each with its store as it is now; none: it announces itself."""
         members = tuple((spu, self.stores.get(spu, "")) for spu in live)
-        report = reported(partition, members)
+        report = reported(partition, members, has_taken_over=has_taken_over)
         self.leading[partition.topic_id, partition.number] = report
         self.from_connections.append(report)
 

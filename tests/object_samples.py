@@ -103,7 +103,7 @@ partitions = st.builds(
         PartitionSpec,
         _ids,
         st.lists(_ids, min_size=1, max_size=4, unique=True).map(tuple),
-        st.lists(_ids, max_size=2).map(tuple),
+        st.sampled_from(((), ((SpuId(1), SpuId(2)),), ((SpuId(1),), (SpuId(2), SpuId(3))))),
     ),
     st.builds(
         PartitionStatus,

@@ -7,8 +7,9 @@ order), time, producers. After each step the invariants are asserted; whoever br
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from replication_moves import Moves, Row, moved, other_row
 from replication_store import InvariantError, Store, check, content_of
 from replication_truth import Truth
 
@@ -37,6 +38,7 @@ from tailrace.broker.replication.ready import (
     StorePromise,
     Sync,
 )
+from tailrace.controller.objects import PartitionSpec
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 LAG = LagLimits(records_max=12, seconds_max=3.0)
@@ -56,6 +58,8 @@ class Spec:
     epoch: Epoch
     live: dict[SpuId, str]
     version: int
+    layout: PartitionSpec
+    """Who belongs to the partition."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,7 @@ class World:
     """Nothing is acknowledged that is not on the disk: then all may lose power."""
     unclean: bool = False
     """A leader may be elected that lacks something."""
+    moves: Moves | None = None
 
 
 class Cluster:
@@ -129,7 +134,9 @@ class Cluster:
         self.bugs = bugs or Bugs()
         self.now = 0.0
         self.truth = Truth()
+        self.moves = world.moves
         count = policy.stores if isinstance(policy, Quorum) else 3
+        count = self.moves.stores if self.moves is not None else count
         self.stores = {SpuId(number): Store(SpuId(number)) for number in range(1, count + 1)}
         self.network: list[Item] = []
         self.links: dict[Link, int] = {}
@@ -140,12 +147,17 @@ class Cluster:
         self.cut_off: SpuId | None = None
         """Neither reaches the other stores, nor is reached."""
         # The Streaming Controller:
-        self.spec = Spec(CONTROLLER, "", NO_EPOCH, {}, 0)
+        self.wanted: Row = tuple(self.stores) if self.moves is None else self.moves.row(self.random)
+        """The replicas that there are to be."""
+        self.spec = Spec(CONTROLLER, "", NO_EPOCH, {}, 0, PartitionSpec(self.wanted[0], self.wanted))
+        self.has_reported = self.has_taken_over = False
+        """The leader, in its epoch."""
+        self.layouts: dict[Epoch, PartitionSpec] = {}
         self.registered: dict[SpuId, tuple[str, str]] = {}
         """Process and incarnation."""
         self.online: set[SpuId] = set()
         self.leaders: dict[int, str] = {}
-        present = self.random.sample(list(self.stores), self.random.randint(1, count))
+        present = self.random.sample(list(self.wanted), self.random.randint(1, len(self.wanted)))
         for spu in present:
             self.start(spu)
         self.elect()
@@ -160,6 +172,8 @@ class Cluster:
         self.heal()
 
     def step(self) -> None:
+        if self.moves is not None and self.random.random() < 0.1:
+            self.move()
         chance = self.random.random()
         spu = self.random.choice(list(self.stores))
         if chance < 0.48:
@@ -204,9 +218,13 @@ class Cluster:
         """No more faults: all must come back, agree, have everything that was acknowledged, and come to rest."""
         self.faults = NONE
         self.cut_off = None
+        gone = self.gone_for_good()
         for _ in range(60):
+            if self.moves is not None:
+                self.advance_move()
             for spu in self.stores:
-                self.start(spu)
+                if spu not in gone:
+                    self.start(spu)
                 self.notice(spu)
                 self.tell(spu)
                 self.connect(spu)
@@ -223,14 +241,15 @@ class Cluster:
             self.let_time_pass(0.6)
         self.check_all()
         check(not leader.waiting, "what was produced when all was well is not acknowledged")
-        for store in self.stores.values():
+        check(self.spec.layout == PartitionSpec(self.wanted[0], self.wanted), "it does not have the replicas asked for")
+        for store in map(self.stores.__getitem__, self.wanted):
             self.truth.check_is_whole(store)
             check(store.high_watermark.value == leader.log.log_end, f"{store.spu} does not know that all is committed")
             check(store.log.log_start == leader.log.log_start, f"{store.spu} starts elsewhere than the leader")
             check(
                 store.role is not None and store.role.deadline == math.inf, "something is to be done when all is done"
             )
-        check(self.spec.live == {spu: store.incarnation for spu, store in self.stores.items()}, "not all are live")
+        check(self.spec.live == {spu: self.stores[spu].incarnation for spu in self.wanted}, "not all are live")
         self.truth.check_holds_acknowledged(leader)
 
     # time and messages
@@ -309,6 +328,11 @@ class Cluster:
         if spec.epoch < store.promise.epoch or (role is not None and spec.epoch <= role.epoch):
             return
         store.waiting.clear()
+        if store.spu not in spec.layout.replicas:
+            store.role = None
+            return
+        if self.moves is not None and store.promised == NO_EPOCH and spec.live.get(store.spu) != store.incarnation:
+            store.doubt = True  # it may have lost its disk
         if spec.leader != store.spu:
             store.role = Follower(
                 store.spu,
@@ -328,12 +352,12 @@ class Cluster:
             store.role = Leader(
                 store.spu,
                 spec.epoch,
-                self.stores,
+                spec.layout.replicas,
                 log=store.log,
                 promise=store.promise,
                 high_watermark=store.high_watermark,
                 in_doubt=store.doubt,
-                policy=self.policy,
+                policy=self.policy if self.moves is None else self.moves.policy_of(spec.layout),
                 live_replicas=LiveReplicas(
                     store.spu,
                     store.incarnation,
@@ -494,7 +518,7 @@ class Cluster:
         assert isinstance(store.role, Leader)
         self.truth.on_acknowledged(released, store.role.epoch)
         if released and store.role.epoch >= self.truth.unclean_epoch:
-            self.check_policy_holds(released[-1])
+            self.check_policy_holds(released[-1], store.role.epoch)
 
     def sync(self, spu: SpuId) -> None:
         store = self.stores[spu]
@@ -551,7 +575,10 @@ class Cluster:
             return
         damaged = {other for other, its in self.stores.items() if its.is_damaged or other == spu}
         if not self.world.syncs:
-            if isinstance(self.policy, Quorum):
+            if self.moves is not None:
+                if not self.moves.survive(self.spec.layout, self.wanted, damaged):
+                    return
+            elif isinstance(self.policy, Quorum):
                 if len(damaged) >= self.policy.writes:
                     return
             elif self.policy.replicas_min > 1:
@@ -598,7 +625,7 @@ class Cluster:
     # the Streaming Controller
 
     def store_live(self, live: dict[SpuId, str]) -> None:
-        self.spec = Spec(self.spec.leader, self.spec.process, self.spec.epoch, live, self.spec.version + 1)
+        self.spec = replace(self.spec, live=live, version=self.spec.version + 1)
 
     def notice(self, spu: SpuId) -> None:
         if self.stores[spu].is_up:
@@ -620,7 +647,8 @@ class Cluster:
         candidates = self.candidates()
         if not candidates:
             return
-        live = self.spec.live or {spu: self.registered[spu][1] for spu in self.online}
+        online = sorted(self.online.intersection(self.wanted) if self.moves is not None else self.online)
+        live = self.spec.live or {spu: self.registered[spu][1] for spu in online}
         if self.bugs.election_shrinks_live_set:
             live = {spu: incarnation for spu, incarnation in live.items() if spu in self.online}
         self.store_leader(self.random.choice(candidates), live)
@@ -634,16 +662,63 @@ class Cluster:
             store.checked_end = 0
         self.store_leader(spu, {spu: self.registered[spu][1]})
 
-    def store_leader(self, leader: SpuId, live: dict[SpuId, str]) -> None:
+    def store_leader(self, leader: SpuId, live: dict[SpuId, str], layout: PartitionSpec | None = None) -> None:
         epoch, version = Epoch(self.spec.epoch + 1), self.spec.version + 1
-        self.spec = Spec(leader, self.registered[leader][0], epoch, live, version)
+        self.spec = Spec(leader, self.registered[leader][0], epoch, live, version, layout or self.spec.layout)
+        self.layouts[epoch] = self.spec.layout
+        self.has_reported = self.has_taken_over = False
         for spu in self.stores:
             self.tell(spu)
+
+    def move(self) -> None:
+        """The Streaming Controller looks at it, or somebody wants other replicas."""
+        assert self.moves is not None
+        if self.random.random() < 0.15:
+            self.wanted = other_row(self.moves, self.spec.layout, self.wanted, self.random)
+        else:
+            self.advance_move()
+
+    def advance_move(self) -> None:
+        spec = self.spec
+        if self.moves is None or not self.has_reported:
+            return
+        partition = moved(
+            self.moves,
+            spec.layout,
+            self.wanted,
+            leader=spec.leader,
+            process=spec.process,
+            epoch=spec.epoch,
+            live=spec.live,
+            version=spec.version,
+            has_taken_over=self.has_taken_over,
+            registered=self.registered,
+            online=self.online,
+        )
+        status = partition.status
+        if status.epoch > spec.epoch:
+            self.store_leader(status.leader, dict(status.live_replicas), partition.spec)
+        else:
+            self.spec = replace(spec, layout=partition.spec)
+
+    def gone_for_good(self) -> set[SpuId]:
+        """A store that is not wanted may not come back, if the others have it all."""
+        spare = sorted(self.stores.keys() - set(self.wanted))
+        is_doubtful = any(self.stores[spu].doubt or self.stores[spu].is_damaged for spu in self.spec.layout.replicas)
+        if self.moves is None or not spare or is_doubtful or self.random.random() < 0.3:
+            return set()
+        gone = {self.random.choice(spare)}
+        sets = self.spec.layout.copy_sets or (self.spec.layout.replicas,)
+        if any(len(gone.intersection(each)) > 0 and self.moves.writes_of(each) < 2 for each in sets):
+            return set()
+        for spu in gone:
+            self.kill(spu)
+        return gone
 
     def candidates(self) -> list[SpuId]:
         live = self.spec.live
         if not live or not isinstance(self.policy, Live):
-            return sorted(self.online)
+            return sorted(self.online.intersection(self.spec.layout.copy_set))
         sure = [spu for spu, name in live.items() if spu in self.online and self.registered[spu][1] == name]
         if self.bugs.controller_ignores_incarnations:
             sure = [spu for spu in live if spu in self.online]
@@ -667,7 +742,9 @@ class Cluster:
             and process == spec.process == self.registered[sender][0]
             and all(name or spu in spec.live for spu, name in members.items())
         )
-        if is_current:
+        if is_current and members.keys() <= set(spec.layout.replicas):
+            self.has_reported = True
+            self.has_taken_over = self.has_taken_over or proposal.has_taken_over
             is_known = all(self.registered[spu][1] == name for spu, name in named.items())
             if is_known or self.bugs.controller_ignores_incarnations:
                 self.store_live({spu: name or spec.live[spu] for spu, name in members.items()})
@@ -683,7 +760,7 @@ class Cluster:
     # invariants
 
     def check_all(self) -> None:
-        check(self.spec.live.keys() <= self.stores.keys(), "somebody is live that holds nothing")
+        check(self.spec.live.keys() <= set(self.spec.layout.replicas), "somebody is live that holds nothing")
         for store in self.stores.values():
             if store.is_up:
                 self.note_whether_outdated(store)
@@ -703,14 +780,17 @@ class Cluster:
             else:
                 store.is_outdated = False
 
-    def check_policy_holds(self, entry: Entry) -> None:
+    def check_policy_holds(self, entry: Entry, epoch: Epoch) -> None:
         holders = {
             spu
             for spu, store in self.stores.items()
             if (store.is_damaged and not self.world.syncs)
             or self.truth.holds(store, entry, store.synced if self.world.syncs else store.log.all)
         }
-        if isinstance(self.policy, Quorum):
+        if self.moves is not None:
+            row = self.layouts[epoch].copy_set
+            check(len(holders.intersection(row)) >= self.moves.writes_of(row), "acknowledged by too few")
+        elif isinstance(self.policy, Quorum):
             check(len(holders) >= self.policy.writes, "acknowledged by too few")
         else:
             check(self.spec.live.keys() <= holders, "acknowledged, and a live replica does not have it")

@@ -90,6 +90,8 @@ class Leader:
         self.is_over = False
         self.recovered_end = 0
         """Up to here goes what earlier epochs left, with the bridge: one segment, sealed when this is committed."""
+        self.has_taken_over = False
+        """From other stores: enough of those that commit now have all that earlier epochs left."""
         if promise.renew(epoch):
             self._ready.persist.append(StorePromise(epoch))
         self._seal_own_store(in_doubt)
@@ -391,6 +393,8 @@ class Leader:
         matched, live_replicas = self._matched, self.live_replicas
         matched[self._spu] = min(log_end, self._synced_end) if self.syncs_before_acknowledging else log_end
         committed = self._policy.committed_end(matched, live_replicas.counting) if live_replicas.are_enough else 0
+        if self._policy.takes_over and not self.has_taken_over:
+            self.has_taken_over = self._has_copy_set_all(committed)
         if committed < self._known_high_watermark:
             committed = max(committed, min(self._known_high_watermark, self.recovered_end))
         if self._high_watermark.advance(committed):
@@ -405,12 +409,18 @@ class Leader:
             high_watermark=self._high_watermark.value,
             entry_end=self.recovered_end,
             log_start=self._log.log_start,
+            has_taken_over=self.has_taken_over,
             now=now,
         )
         if proposal is not None:
             self._ready.propose = proposal
         if now >= self._tell_at:
             self._tell(now)
+
+    def _has_copy_set_all(self, matched_end: int) -> bool:
+        """That other stores know something to be committed does not say that those have it who commit now."""
+        log_start = max(self._log.log_start, self._owed_log_start)
+        return matched_end >= self.recovered_end and self.deleted_end >= log_start
 
     def _take_over_log_start(self) -> None:
         """What a follower has deleted had to be committed, and will be here as well, at the latest by the time that all

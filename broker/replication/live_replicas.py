@@ -79,7 +79,7 @@ class LiveReplicas:
         self._silence_at = now + limits.seconds_max
         """Not before this time is anybody silent for too long."""
         self._proposal: ProposeLiveReplicas | None = None
-        self._proposed: tuple[tuple[SpuId, str], ...] = ()
+        self._proposed: tuple[tuple[tuple[SpuId, str], ...], bool] = (), False
         self._proposed_at = -math.inf
         self._is_announced = False
         """The first proposal says that this leader leads, whether it changes the set or not."""
@@ -155,13 +155,15 @@ class LiveReplicas:
         high_watermark: int,
         entry_end: int,
         log_start: int,
+        has_taken_over: bool = False,
         now: float,
     ) -> ProposeLiveReplicas | None:
         """What to ask the Streaming Controller for, now: a change, or once more the one that is under way.
 
         `entry_end` is all that the leader had when its epoch began. A follower must have that to enter: the high
         watermark that a new leader knows may be behind what was acknowledged. And it must have deleted what is before
-        `log_start`, of which somebody was told that it is gone.
+        `log_start`, of which somebody was told that it is gone. That a copy set has taken over from another is said
+        again and again, until the epoch ends for it.
         """
         if self._proposal is not None:
             if now < self._proposed_at + self._retry_seconds:
@@ -169,21 +171,22 @@ class LiveReplicas:
             self._proposed_at = now
             return self._proposal
         entry_end = max(high_watermark, entry_end)
-        if not self._may_change(followers, log_end, high_watermark, entry_end, log_start, now):
+        may_change = has_taken_over or self._may_change(followers, log_end, high_watermark, entry_end, log_start, now)
+        if not may_change:
             return None
         stay = self._staying(followers, log_end, high_watermark, now)
         enter = self._entering(followers, log_end, high_watermark, entry_end, log_start, now)
         missing = self._members_min - len(stay | enter.keys())
         if missing > 0:
             stay |= set(sorted(self.left, key=lambda spu: self._caught_up_at.get(spu, -math.inf))[-missing:])
-        if stay == self.stored.keys() and not enter and self._is_announced:
+        if stay == self.stored.keys() and not enter and self._is_announced and not has_taken_over:
             return None
         members = tuple((spu, enter.get(spu, "")) for spu in sorted(stay | enter.keys()))
-        if members == self._proposed and now < self._proposed_at + self._retry_seconds:
+        if (members, has_taken_over) == self._proposed and now < self._proposed_at + self._retry_seconds:
             self._silence_at = -math.inf  # it was refused a moment ago: not known yet who has restarted
             return None
-        self._proposed = members
-        self._proposal = ProposeLiveReplicas(self._epoch, self.version, members)
+        self._proposed = members, has_taken_over
+        self._proposal = ProposeLiveReplicas(self._epoch, self.version, members, has_taken_over)
         self._proposed_at = now
         self._is_announced = True
         self.counting = frozenset(self.stored.keys() | dict(members).keys())

@@ -89,6 +89,8 @@ class ProposeLiveReplicas:
     version: int
     members: tuple[tuple[SpuId, str], ...]
     """The live replicas, each with the process that has caught up; empty: it stays as it is stored."""
+    has_taken_over: bool = False
+    """The copy set has all that this epoch began with: those before it are needed no more."""
 
 
 Message = Hello | Seal | SealReply | Append | AppendReply | Fenced

@@ -23,6 +23,11 @@ class ReplicationPolicy(Protocol):
         """With fewer live replicas nothing is committed."""
         ...
 
+    @property
+    def takes_over(self) -> bool:
+        """Whether earlier epochs may have been committed by other stores than those that commit now."""
+        ...
+
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         """Up to where all is committed; `matched` names the leader and each store that speaks to it."""
         ...
@@ -39,6 +44,8 @@ class Live:
     replicas_min: int = 1
     """`min.insync.replicas`"""
     reads_others: bool = False
+    takes_over: bool = False
+    """Who is live has all, whichever replicas there were."""
 
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         if len(live) < self.replicas_min:
@@ -61,6 +68,7 @@ class Quorum:
     reads_others: bool = True
     replicas_min: int = 1
     """Who is live does not matter."""
+    takes_over: bool = False
 
     def __post_init__(self) -> None:
         if not (1 <= self.reads <= self.stores and 1 <= self.writes <= self.stores):
@@ -80,7 +88,48 @@ class Quorum:
         return len(sure) > self.stores - self.writes or len(sure) + len(in_doubt) == self.stores
 
 
-def parse_policy(text: str, *, replicas: int, replicas_min: int) -> ReplicationPolicy:
-    """`live`, `majority` or `nrw:N,R,W`, for a partition with so many replicas. Raises ValueError with a sentence."""
+@dataclass(frozen=True, slots=True)
+class CopySet:
+    members: frozenset[SpuId]
+    quorum: Quorum
+
+
+@dataclass(frozen=True, slots=True)
+class CopySets:
+    """While a partition gets other replicas: those of the last set commit, and enough of each set seal.
+
+    What earlier epochs committed is in one of the sets, so whoever seals meets it. Replicas of no set have no say: they
+    are about to come, and copy what there is.
+    """
+
+    sets: tuple[CopySet, ...]
+    reads_others: bool = True
+    replicas_min: int = 1
+
+    @property
+    def takes_over(self) -> bool:
+        return len(self.sets) > 1
+
+    def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
+        members, quorum = self.sets[-1].members, self.sets[-1].quorum
+        return quorum.committed_end({spu: end for spu, end in matched.items() if spu in members}, live)
+
+    def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
+        return all(
+            each.quorum.is_sealed(each.members.intersection(sure), each.members.intersection(in_doubt))
+            for each in self.sets
+        )
+
+
+def parse_policy(
+    text: str, *, replicas: int, replicas_min: int, copy_sets: Collection[Collection[SpuId]] = ()
+) -> ReplicationPolicy:
+    """`live`, `majority` or `nrw:N,R,W`, for a partition with so many replicas; `copy_sets`: while it gets others.
+
+    Raises ValueError with a sentence.
+    """
+    sets = [CopySet(frozenset(each), Quorum(*sizes)) for each in copy_sets if (sizes := quorum_sizes(text, len(each)))]
+    if sets:
+        return CopySets(tuple(sets))
     sizes = quorum_sizes(text, replicas)
     return Live(replicas_min) if sizes is None else Quorum(*sizes)

@@ -35,6 +35,17 @@ class LiveReplica:
 
 
 @dataclass(slots=True)
+class CopySet:
+    """Inside ApplySpecsRequest."""
+
+    spu_ids: list[int] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("spu_ids", "int32", "0+", array=True),
+    )
+
+
+@dataclass(slots=True)
 class PartitionState:
     """Inside ApplySpecsRequest."""
 
@@ -46,6 +57,7 @@ class PartitionState:
     live_replicas: list[LiveReplica] = field(default_factory=list)
     version: int = 0
     was_unclean: bool = False
+    copy_sets: list[CopySet] = field(default_factory=list)
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("partition", "int32", "0+"),
@@ -56,6 +68,7 @@ class PartitionState:
         Field("live_replicas", LiveReplica, "0+", array=True),
         Field("version", "int32", "0+"),
         Field("was_unclean", "bool", "0+"),
+        Field("copy_sets", CopySet, "0+", array=True),
     )
 
 

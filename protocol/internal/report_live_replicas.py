@@ -31,6 +31,7 @@ class ReportedPartition:
     version: int = 0
     members: list[Member] = field(default_factory=list)
     has_failed: bool = False
+    has_taken_over: bool = False
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic_id", "uuid", "0+"),
@@ -39,6 +40,7 @@ class ReportedPartition:
         Field("version", "int32", "0+"),
         Field("members", Member, "0+", array=True),
         Field("has_failed", "bool", "0+"),
+        Field("has_taken_over", "bool", "0+"),
     )
 
 

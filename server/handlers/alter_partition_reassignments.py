@@ -1,9 +1,10 @@
 """AlterPartitionReassignments, versions 0–1: partitions get other replicas, or keep those that they had.
 
 - The answer says what was accepted, as Kafka's does: records are copied afterwards, see ListPartitionReassignments. The
-  new replicas are added, and when all of them are live those that are not wanted leave.
+  new replicas are added, and when all of them are live those that are not wanted leave; with `replication.policy`
+  majority or nrw when the wanted ones have taken over from them.
 - Without replicas, what goes on is given up, and the new replicas leave.
-- Topics with another `replication.policy` than `live` keep their replicas: INVALID_REPLICA_ASSIGNMENT.
+- With `replication.policy=nrw:N,R,W` there are always N: another number is INVALID_REPLICA_ASSIGNMENT.
 - Where a partition is named twice, the last one counts.
 """
 

@@ -36,7 +36,17 @@ def test_what_an_spu_is_to_hold() -> None:
                 "t",
                 configs=[apply_specs.Config("retention.ms", "1")],
                 partitions=[
-                    apply_specs.PartitionState(4, 1, 5, "first", [1, 2], [apply_specs.LiveReplica(1, "store")], 8, True)
+                    apply_specs.PartitionState(
+                        4,
+                        1,
+                        5,
+                        "first",
+                        [1, 2],
+                        [apply_specs.LiveReplica(1, "store")],
+                        8,
+                        True,
+                        [apply_specs.CopySet([1]), apply_specs.CopySet([1, 2])],
+                    )
                 ],
             )
         ],
@@ -48,6 +58,7 @@ def test_what_an_spu_is_to_hold() -> None:
         live_incarnations={SpuId(1): "store"},
         version=8,
         was_unclean=True,
+        copy_sets=((SpuId(1),), (SpuId(1), SpuId(2))),
     )
     assert held_specs(message) == HeldSpecs(
         is_full=True,

@@ -1,11 +1,14 @@
-"""A partition gets other replicas, step by step, and is led by who has all."""
+"""A partition gets other replicas, step by step, and is led by who has all.
+
+That nothing is lost on the way, whatever fails, is for `tests/broker/replication/test_simulation.py` to show.
+"""
 
 from dataclasses import replace
 
 import pytest
 from controller_model import custom
 
-from tailrace.controller.copy_sets import before_change, next_copy_set
+from tailrace.controller.copy_sets import before_change, is_changing, next_copy_set
 from tailrace.controller.objects import (
     Partition,
     PartitionResolution,
@@ -33,10 +36,14 @@ ALL = spus(1, 2, 3, 4)
 
 
 def partition(
-    replicas: tuple[SpuId, ...], live: tuple[SpuId, ...], adding: tuple[SpuId, ...] = (), leader: SpuId = ONE
+    replicas: tuple[SpuId, ...],
+    live: tuple[SpuId, ...],
+    adding: tuple[SpuId, ...] = (),
+    copy_sets: tuple[tuple[SpuId, ...], ...] = (),
 ) -> Partition:
-    status = PartitionStatus(PartitionResolution.ONLINE, leader, Epoch(5), "first", dict.fromkeys(live, "a"), 7)
-    return Partition("t", TopicId(int=1), 0, PartitionSpec(replicas[0], replicas, adding), status)
+    sets = (tuple(spu for spu in replicas if spu not in adding),) if adding else copy_sets
+    status = PartitionStatus(PartitionResolution.ONLINE, ONE, Epoch(5), "first", dict.fromkeys(live, "a"), 7)
+    return Partition("t", TopicId(int=1), 0, PartitionSpec(replicas[0], replicas, sets), status)
 
 
 def test_what_is_as_it_should_be_stays() -> None:
@@ -47,8 +54,8 @@ def test_what_is_as_it_should_be_stays() -> None:
 def test_new_replicas_come_first_at_another_epoch_of_the_same_leader() -> None:
     before = partition((ONE, TWO), (ONE, TWO))
     after = next_copy_set(before, (TWO, THREE, FOUR), ALL)
-    assert after.spec == PartitionSpec(ONE, (ONE, TWO, THREE, FOUR), (THREE, FOUR))
-    assert before_change(after) == (ONE, TWO)
+    assert after.spec == PartitionSpec(ONE, (ONE, TWO, THREE, FOUR), ((ONE, TWO),))
+    assert (before_change(after), after.spec.adding) == ((ONE, TWO), (THREE, FOUR))
     assert after.status == replace(
         before.status, resolution=PartitionResolution.CANDIDATE_FOUND, leader=ONE, epoch=Epoch(6)
     )
@@ -108,3 +115,110 @@ def test_nothing_changes_while_there_is_an_election(resolution: PartitionResolut
     before = partition((ONE, TWO), (ONE, TWO))
     before = replace(before, status=replace(before.status, resolution=resolution))
     assert next_copy_set(before, (ONE, THREE), ALL) == before
+
+
+# Where W of N commit
+
+MAJORITY = "majority"
+
+
+def taking_over(
+    live: tuple[SpuId, ...], *sets: tuple[SpuId, ...], adding: tuple[SpuId, ...] = (), leader: SpuId = ONE
+) -> Partition:
+    replicas = tuple(dict.fromkeys(spu for each in reversed(sets) for spu in each))
+    found = partition((*replicas, *adding), live, copy_sets=sets)
+    return replace(found, status=replace(found.status, leader=leader))
+
+
+def test_there_too_new_replicas_come_first_and_have_no_say_yet() -> None:
+    before = partition((ONE, TWO, THREE), (ONE, TWO))
+    after = next_copy_set(before, (ONE, TWO, FOUR), spus(1, 2, 4), MAJORITY)
+    assert after.spec == PartitionSpec(ONE, (ONE, TWO, THREE, FOUR), ((ONE, TWO, THREE),))
+    assert (after.status.leader, after.status.epoch, after.spec.copy_set) == (ONE, 6, (ONE, TWO, THREE))
+    assert next_copy_set(with_leader(after), (ONE, TWO, FOUR), spus(1, 2, 4), MAJORITY) == with_leader(after)
+
+
+def test_when_they_have_all_their_set_takes_over_and_the_one_before_is_still_asked() -> None:
+    before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), adding=(FOUR,))
+    after = next_copy_set(before, (FOUR, TWO, ONE), spus(1, 2, 4), MAJORITY)
+    assert after.spec == PartitionSpec(FOUR, (FOUR, TWO, ONE, THREE), ((ONE, TWO, THREE), (FOUR, TWO, ONE)))
+    assert (after.status.leader, after.status.epoch, after.spec.adding) == (ONE, 6, ())
+    assert is_changing(after, (FOUR, TWO, ONE)) and before_change(after) == (ONE, TWO, THREE)
+
+
+def test_nobody_takes_over_who_could_not_commit() -> None:
+    before = taking_over((ONE, TWO, THREE, FOUR), (ONE, TWO, THREE), adding=(FOUR,))
+    for online, goes_on in ((spus(1, 2, 4), True), (spus(1, 3, 4), False)):
+        assert (next_copy_set(before, (TWO, FOUR), online, MAJORITY) != before) == goes_on
+
+
+def test_the_set_before_goes_when_the_leader_says_so() -> None:
+    before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), (ONE, TWO, FOUR))
+    wanted = (ONE, TWO, FOUR)
+    assert next_copy_set(before, wanted, spus(1, 2, 4), MAJORITY) == before
+    after = next_copy_set(before, wanted, spus(1, 2, 4), MAJORITY, has_taken_over=True)
+    assert after.spec == PartitionSpec(ONE, wanted)
+    assert (after.status.leader, after.status.epoch) == (ONE, 6), "from this epoch on nobody else is asked"
+    assert not is_changing(after, wanted)
+
+
+def test_so_it_does_if_all_of_it_stay() -> None:
+    """Nobody leaves, and yet another number of stores commits."""
+    wanted = (ONE, TWO, THREE, FOUR)
+    before = taking_over(wanted, (ONE, TWO, THREE), wanted)
+    assert is_changing(before, wanted)
+    after = next_copy_set(before, wanted, ALL, MAJORITY, has_taken_over=True)
+    assert (after.spec, after.status.epoch) == (PartitionSpec(ONE, wanted), 6)
+
+
+def test_a_change_to_fewer_is_one_of_sets_as_well() -> None:
+    before = partition((ONE, TWO, THREE), (ONE, TWO, THREE))
+    after = next_copy_set(before, (TWO, THREE), ALL, MAJORITY)
+    assert after.spec == PartitionSpec(TWO, (TWO, THREE, ONE), ((ONE, TWO, THREE), (TWO, THREE)))
+    assert (after.status.leader, after.status.epoch) == (TWO, 6), "the leader is one of those that commit"
+
+
+def test_what_is_given_up_before_it_has_taken_over_is_taken_over_from() -> None:
+    """Something may have been committed there."""
+    before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), (ONE, TWO, FOUR))
+    after = next_copy_set(before, (ONE, TWO, THREE), spus(1, 2, 4), MAJORITY)
+    sets = ((ONE, TWO, THREE), (ONE, TWO, FOUR), (ONE, TWO, THREE))
+    assert after.spec == PartitionSpec(ONE, (ONE, TWO, THREE, FOUR), sets)
+    assert before_change(after) == (ONE, TWO, THREE)
+    again = next_copy_set(with_leader(after), (ONE, TWO, FOUR), spus(1, 2, 4), MAJORITY)
+    assert len(again.spec.copy_sets) == 3, "to and fro does not make ever more"
+
+
+def test_what_is_given_up_before_there_is_another_set_goes_at_once() -> None:
+    before = taking_over((ONE, TWO), (ONE, TWO, THREE), adding=(FOUR,))
+    after = next_copy_set(before, (ONE, TWO, THREE), ALL, MAJORITY)
+    assert (after.spec, after.status.epoch) == (PartitionSpec(ONE, (ONE, TWO, THREE)), 6)
+
+
+def test_what_has_taken_over_is_done_with_before_the_next_change() -> None:
+    before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), (ONE, TWO, FOUR))
+    after = next_copy_set(before, (ONE, THREE), ALL, MAJORITY, has_taken_over=True)
+    assert after.spec == PartitionSpec(ONE, (ONE, TWO, FOUR))
+    assert next_copy_set(with_leader(after), (ONE, THREE), ALL, MAJORITY).spec.adding == (THREE,)
+
+
+@pytest.mark.parametrize(("policy", "others"), [("majority", (2,)), ("nrw:3,1,3", ()), ("nrw:3,3,1", (2, 3))])
+def test_nothing_changes_where_the_next_leader_would_not_be_answered_by_enough(
+    policy: str, others: tuple[int, ...]
+) -> None:
+    before = partition((ONE, TWO, THREE), (ONE, TWO, THREE))
+    wanted = (ONE, TWO, FOUR)
+    assert next_copy_set(before, wanted, spus(1, *others, 4), policy).spec.adding == (FOUR,)
+    if others:
+        assert next_copy_set(before, wanted, spus(1, *others[1:], 4), policy) == before
+
+
+def test_where_all_must_commit_one_that_is_dead_is_replaced_as_well() -> None:
+    """Nothing could be committed any more."""
+    before = taking_over((ONE, TWO, FOUR), (ONE, TWO, THREE), adding=(FOUR,))
+    after = next_copy_set(before, (ONE, TWO, FOUR), spus(1, 2, 4), "nrw:3,1,3")
+    assert after.spec.copy_set == (ONE, TWO, FOUR)
+
+
+def with_leader(partition: Partition) -> Partition:
+    return replace(partition, status=replace(partition.status, resolution=PartitionResolution.ONLINE))

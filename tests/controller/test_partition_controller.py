@@ -353,6 +353,23 @@ def test_a_config_that_allows_an_election_brings_it_about() -> None:
     assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
 
 
+def test_who_is_only_about_to_have_it_does_not_lead_where_a_majority_commits() -> None:
+    sc = model(1, 2, 3)
+    wanted = topic("t", 1, 2, {0: (1, 2)})
+    sc.write(replace(wanted, spec=replace(wanted.spec, configs={"replication.policy": "majority"})))
+    sc.settle()
+    sc.report(sc.partition(1), (ONE, TWO))
+    sc.settle()
+    found = sc.topic("t")
+    sc.write(replace(found, status=replace(found.status, replica_map={0: (ONE, THREE)})))
+    sc.settle()
+    assert sc.partition(1).spec.adding == (THREE,)
+    sc.log_ends[3] = 10
+    sc.stop_spu(1)
+    sc.settle()
+    assert led(sc)[:2] == (PartitionResolution.ONLINE, TWO)
+
+
 def test_a_leader_that_gives_up_is_followed() -> None:
     sc = with_topic({0: (1, 2, 3)})
     set_live(sc, 1, 2)

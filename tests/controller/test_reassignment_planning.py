@@ -86,11 +86,27 @@ def test_another_number_of_replicas_may_be_forbidden() -> None:
         assert outcomes == {"t": {0: code}}
 
 
-def test_where_a_quorum_commits_the_replicas_stay() -> None:
+def test_where_a_quorum_of_so_many_commits_there_are_so_many() -> None:
+    for policy, code in (("nrw:2,1,2", ErrorCode.INVALID_REPLICA_ASSIGNMENT), ("majority", None)):
+        sc = with_topic({"replication.policy": policy})
+        outcomes, written = plan(sc, ("t", 0, (1, 2, 3)), ("t", 1, (3, 1)))
+        assert outcomes == {"t": {0: code, 1: None}}
+        assert written[0].status.replica_map[1] == (3, 1)
+
+
+def test_a_copy_set_that_takes_over_from_another_is_a_change_under_way() -> None:
     sc = with_topic({"replication.policy": "majority"})
-    outcomes, written = plan(sc, ("t", 0, (1, 3)), ("t", 1, (3, 2)))
-    assert outcomes == {"t": {0: ErrorCode.INVALID_REPLICA_ASSIGNMENT, 1: None}}
-    assert written[0].status.replica_map == {0: (1, 2), 1: (3, 2)}
+    carry_out(sc, ("t", 0, (1, 3)))
+    sc.report(sc.partition(1), (ONE, TWO, THREE))
+    sc.settle()
+    assert sc.partition(1).spec.copy_sets == ((ONE, TWO), (ONE, THREE))
+    assert ongoing(sc.brain.store) == [OngoingReassignment("t", 0, (ONE, THREE, TWO), (THREE,), (TWO,))]
+    sc.crash()
+    sc.settle()
+    assert sc.partition(1).spec.copy_sets, "nobody has said that it has taken over"
+    sc.report(sc.partition(1), (), has_taken_over=True)
+    sc.settle()
+    assert (sc.partition(1).spec.replicas, ongoing(sc.brain.store)) == ((ONE, THREE), [])
 
 
 def test_what_there_is_already_needs_no_write() -> None:

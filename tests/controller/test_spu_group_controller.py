@@ -116,14 +116,20 @@ def test_what_an_spu_holds_that_is_to_go_moves_to_those_that_stay() -> None:
     assert sc.group("main").status == RESERVED
 
 
-def test_what_a_quorum_commits_does_not_move() -> None:
+def test_where_a_majority_commits_it_moves_as_well_and_the_spu_stays_until_others_have_taken_over() -> None:
     sc = with_group(3)
     made = topic("t", 1, 2, {0: (13, 11)})
     sc.write(replace(made, spec=replace(made.spec, configs={"replication.policy": "majority"})))
     sc.settle()
     sc.scale("main", 2)
     sc.settle()
-    assert sc.status_of("t").replica_map == {0: (13, 11)}
+    assert sc.status_of("t").replica_map == {0: (12, 11)}
+    sc.report(sc.partition(1), (SpuId(11), SpuId(12), SpuId(13)))
+    sc.settle()
+    assert sc.partition(1).spec.copy_sets == ((13, 11), (12, 11)) and ids(sc) == [11, 12, 13]
+    sc.report(sc.partition(1), (), has_taken_over=True)
+    sc.settle()
+    assert sc.partition(1).spec.replicas == (12, 11) and ids(sc) == [11, 12]
 
 
 def test_an_spu_that_is_to_go_gets_no_new_replicas() -> None:

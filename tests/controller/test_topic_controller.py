@@ -245,6 +245,23 @@ def test_what_lies_on_an_spu_that_stays_away_gets_replicas_elsewhere_while_it_is
     assert sc.partition(1, 1).spec == PartitionSpec(SpuId(2), (SpuId(2), SpuId(3)))
 
 
+def test_where_a_majority_commits_its_place_is_taken_as_well() -> None:
+    wanted = topic("t", 1, 3, {0: (1, 2, 3)})
+    sc = with_topic(replace(wanted, spec=replace(wanted.spec, configs={"replication.policy": "majority"})), 1, 2, 3, 4)
+    sc.stop_spu(1)
+    sc.deliver(SpusAway(frozenset({SpuId(1)})))
+    sc.settle()
+    sc.reconcile()
+    sc.settle()
+    assert sc.status_of("t").replica_map == {0: (4, 2, 3)}
+    sc.report(sc.partition(1), (SpuId(2), SpuId(3), SpuId(4)))
+    sc.settle()
+    assert sc.partition(1).spec.copy_sets == ((1, 2, 3), (4, 2, 3))
+    sc.report(sc.partition(1), (), has_taken_over=True)
+    sc.settle()
+    assert sc.partition(1).spec == PartitionSpec(SpuId(4), (SpuId(4), SpuId(2), SpuId(3)))
+
+
 def test_an_spu_that_is_back_keeps_what_it_has() -> None:
     sc = with_topic(topic("t", 1, 2, {0: (1, 2)}), 1, 2, 3)
     sc.deliver(SpusAway(frozenset({SpuId(2)})))

@@ -8,7 +8,7 @@ from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.leader import Leader, LeaderLimits
 from tailrace.broker.replication.live_replicas import LagLimits, LiveReplicas
 from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
-from tailrace.broker.replication.policy import Live, Quorum, ReplicationPolicy
+from tailrace.broker.replication.policy import CopySet, CopySets, Live, Quorum, ReplicationPolicy
 from tailrace.broker.replication.ready import AppendEntries, Cut, EndDoubt, Ready, Restamp, StorePromise, Sync
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import Epoch, SpuId
@@ -450,3 +450,28 @@ def test_who_is_not_of_the_copy_set_is_not_heard() -> None:
     world = _served(A)
     world.leader.on_hello(Hello(EPOCH, SpuId(9), "9.1"), 0.0)
     assert world.ready().send == []
+
+
+def test_a_copy_set_has_taken_over_when_it_has_what_was_there_whatever_others_know() -> None:
+    of_two = Quorum(2, 2, 2)
+    policy = CopySets((CopySet(frozenset({A, B}), of_two), CopySet(frozenset({A, C}), of_two)))
+    world = World([e(0), e(1)], high_watermark=2, policy=policy)
+    world.join(B, high_watermark=2)
+    world.join(C, high_watermark=0)
+    world.reply(B, 2, high_watermark=2)
+    world.reply(C, 1)
+    assert world.leader.has_sealed_earlier_segments and not world.leader.has_taken_over
+    world.reply(C, 2)
+    assert world.leader.has_taken_over
+
+
+def test_it_has_deleted_what_was_deleted_as_well() -> None:
+    of_two = Quorum(2, 2, 2)
+    policy = CopySets((CopySet(frozenset({A, B}), of_two), CopySet(frozenset({A, C}), of_two)))
+    world = World([e(0), e(1)], high_watermark=2, policy=policy)
+    world.log.advance_log_start(1)
+    world.join(C, high_watermark=0)
+    world.reply(C, 2)
+    assert not world.leader.has_taken_over
+    world.reply(C, 2, log_start=1, high_watermark=2)
+    assert world.leader.has_taken_over

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tailrace.broker.replication.follower_link import FollowerLink
 from tailrace.broker.replication.live_replicas import LagLimits, LeaveReason, LiveReplicas
@@ -198,3 +199,19 @@ def test_who_has_not_deleted_what_is_said_to_be_deleted_does_not_enter() -> None
         followers = {C: FollowerLink("c", 12, 10, log_start)}
         proposal = live.propose(followers, log_end=12, high_watermark=10, entry_end=0, log_start=5, now=now)
         assert (proposal is not None) is (log_start == 5)
+
+
+def test_that_another_copy_set_has_taken_over_is_said_at_once_and_again() -> None:
+    live = _live()
+    said = ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, ""), (C, "")), has_taken_over=True)
+
+    def propose(now: float) -> ProposeLiveReplicas | None:
+        followers = {spu: FollowerLink(STORED[spu], 12, 12) for spu in (B, C)}
+        return live.propose(
+            followers, log_end=12, high_watermark=12, entry_end=0, log_start=0, has_taken_over=True, now=now
+        )
+
+    assert propose(0.1) == said
+    live.on_stored(9, STORED)
+    assert propose(0.2) is None and live.deadline == 1.1
+    assert propose(1.1) == replace(said, version=9)

@@ -2,10 +2,10 @@ from itertools import combinations
 
 import pytest
 
-from tailrace.broker.replication.policy import Live, Quorum, parse_policy
+from tailrace.broker.replication.policy import CopySet, CopySets, Live, Quorum, parse_policy
 from tailrace.protocol.ids import SpuId
 
-A, B, C = map(SpuId, (1, 2, 3))
+A, B, C, D = map(SpuId, (1, 2, 3, 4))
 
 
 def test_all_live_replicas_commit() -> None:
@@ -49,6 +49,30 @@ def test_stores_in_doubt_count_only_when_nobody_else_is_left() -> None:
     assert policy.is_sealed({A, B}, set())
     assert not policy.is_sealed({A}, {B})
     assert policy.is_sealed({A}, {B, C})
+
+
+TAKING_OVER = CopySets((CopySet(frozenset({A, B, C}), Quorum(3, 2, 2)), CopySet(frozenset({B, C, D}), Quorum(3, 2, 2))))
+
+
+def test_while_one_set_takes_over_from_another_it_commits_alone() -> None:
+    assert TAKING_OVER.committed_end({A: 9, B: 5, C: 4, D: 3}, ()) == 4
+    assert TAKING_OVER.committed_end({A: 9, B: 5}, ()) == 0
+    assert TAKING_OVER.takes_over
+
+
+def test_then_enough_of_both_seal() -> None:
+    assert TAKING_OVER.is_sealed({B, C}, set())
+    assert TAKING_OVER.is_sealed({A, B, D}, set())
+    assert not TAKING_OVER.is_sealed({A, B}, set()) and not TAKING_OVER.is_sealed({B, D}, set())
+    assert not TAKING_OVER.is_sealed({A, B}, {C}) and TAKING_OVER.is_sealed({A, B}, {C, D})
+
+
+def test_who_is_only_about_to_come_has_no_say() -> None:
+    coming = parse_policy("majority", replicas=4, replicas_min=1, copy_sets=[(A, B, C)])
+    assert not coming.takes_over
+    assert coming.committed_end({A: 5, D: 5}, ()) == 0 and coming.committed_end({A: 5, B: 4, D: 5}, ()) == 4
+    assert not coming.is_sealed({A, D}, set())
+    assert parse_policy("live", replicas=4, replicas_min=2, copy_sets=[(A, B, C)]) == Live(2)
 
 
 def test_policies_have_names() -> None:

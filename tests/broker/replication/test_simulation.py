@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import replication_moves
 import replication_store
 from replication_model import Bugs, World, run
+from replication_moves import Moves
 from replication_store import InvariantError
 
 from tailrace.broker.replication import follower, leader, recovery, rewriting
@@ -20,9 +22,11 @@ from tailrace.broker.replication.follower_link import FollowerLink
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import Append, AppendReply, Seal, SealReply
-from tailrace.broker.replication.policy import Live, Quorum
+from tailrace.broker.replication.policy import CopySets, Live, Quorum
 from tailrace.broker.replication.ready import Persist
 from tailrace.broker.replication.sealing import Promise, Sealing
+from tailrace.controller import copy_sets
+from tailrace.controller.objects import Partition
 from tailrace.protocol.ids import SpuId
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -39,6 +43,9 @@ WORLDS = {
     "nrw:3,1,3": World(Quorum(3, 1, 3)),
     "nrw:3,3,1": World(Quorum(3, 3, 1)),
     "nrw:5,3,3": World(Quorum(5, 3, 3)),
+    "majority, moving": World(Quorum(3, 2, 2), moves=Moves("majority", sizes=(2, 3, 4))),
+    "nrw:3,2,2, moving": World(Quorum(3, 2, 2), moves=Moves("nrw:3,2,2")),
+    "nrw:3,1,3, moving": World(Quorum(3, 1, 3), moves=Moves("nrw:3,1,3")),
 }
 
 
@@ -222,6 +229,34 @@ def _lets_the_live_set_shrink_to_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LiveReplicas, "_members_min", property(lambda self: 1, lambda self, value: None), raising=False)
 
 
+def _seals_the_new_copy_set_alone(patch: pytest.MonkeyPatch) -> None:
+    def is_sealed(self: CopySets, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
+        members, quorum = self.sets[-1].members, self.sets[-1].quorum
+        return quorum.is_sealed(members.intersection(sure), members.intersection(in_doubt))
+
+    patch.setattr(CopySets, "is_sealed", is_sealed)
+
+
+def _drops_the_copy_set_before_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Before the one that is to take over has what was committed there."""
+
+    def next_copy_set(partition: Partition, *args: Any, has_taken_over: bool) -> Partition:
+        return copy_sets.next_copy_set(partition, *args, has_taken_over=len(partition.spec.copy_sets) > 1)
+
+    patch.setattr(replication_moves, "next_copy_set", next_copy_set)
+
+
+def _believes_that_what_others_know_to_be_committed_is_there(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leader, "_has_copy_set_all", lambda self, matched_end: self.has_sealed_earlier_segments)
+
+
+def _lets_those_commit_who_are_about_to_come(patch: pytest.MonkeyPatch) -> None:
+    def committed_end(self: CopySets, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
+        return self.sets[-1].quorum.committed_end(matched, live)
+
+    patch.setattr(CopySets, "committed_end", committed_end)
+
+
 SEEDS_MAX = 600
 
 IN_THE_CORE: Mapping[Patch, World] = {
@@ -243,6 +278,10 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _keeps_whatever_lies_in_gaps: MAJORITY,
     _starts_with_the_checkpoint: MAJORITY,
     _believes_high_watermarks_of_before_an_unclean_election: WORLDS["live, unclean"],
+    _seals_the_new_copy_set_alone: WORLDS["majority, moving"],
+    _drops_the_copy_set_before_at_once: WORLDS["majority, moving"],
+    _believes_that_what_others_know_to_be_committed_is_there: WORLDS["majority, moving"],
+    _lets_those_commit_who_are_about_to_come: WORLDS["majority, moving"],
 }
 """With a world in which each does harm soon."""
 
@@ -254,6 +293,9 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     _keeps_whatever_lies_in_gaps: 100,
     _takes_the_high_watermark_unmatched: 150,
     _starts_with_the_checkpoint: 180,
+    _seals_the_new_copy_set_alone: 170,
+    _drops_the_copy_set_before_at_once: 70,
+    _believes_that_what_others_know_to_be_committed_is_there: 200,
     "controller_ignores_versions": 130,
     "kill_ends_doubt": 340,
     "election_shrinks_live_set": 700,

@@ -1,0 +1,90 @@
+"""How the partition of the model gets other replicas: by the Streaming Controller's own rules, asked now and then."""
+
+import random
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from tailrace.broker.replication.policy import ReplicationPolicy, parse_policy
+from tailrace.cluster.replication_policy import quorum_sizes
+from tailrace.controller.copy_sets import before_change, is_changing, next_copy_set
+from tailrace.controller.objects import (
+    Partition,
+    PartitionResolution,
+    PartitionSpec,
+    PartitionStatus,
+    Spu,
+    SpuResolution,
+    SpuSpec,
+    SpuStatus,
+)
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
+
+Row = tuple[SpuId, ...]
+
+
+@dataclass(frozen=True)
+class Moves:
+    """In a world in which replicas move."""
+
+    policy: str
+    stores: int = 6
+    sizes: tuple[int, ...] = (3,)
+    """How many replicas there may be."""
+
+    def row(self, chance: random.Random, present: Row = ()) -> Row:
+        """Mostly others than those that there are: then little is in both sets."""
+        size = chance.choice(self.sizes)
+        spus = [SpuId(spu) for spu in range(1, self.stores + 1)]
+        others = [spu for spu in spus if spu not in present]
+        return tuple(chance.sample(others if len(others) >= size and chance.random() < 0.7 else spus, size))
+
+    def policy_of(self, layout: PartitionSpec) -> ReplicationPolicy:
+        return parse_policy(self.policy, replicas=len(layout.replicas), replicas_min=1, copy_sets=layout.copy_sets)
+
+    def writes_of(self, row: Row) -> int:
+        sizes = quorum_sizes(self.policy, len(row))
+        assert sizes is not None
+        return sizes.writes
+
+    def survive(self, layout: PartitionSpec, wanted: Row, damaged: Set[SpuId]) -> bool:
+        """Whether nothing is lost, though these stores may have lost what they had."""
+        sets = (*(layout.copy_sets or (layout.replicas,)), wanted)
+        return all(len(damaged & set(each)) < self.writes_of(each) for each in sets)
+
+
+def other_row(moves: Moves, layout: PartitionSpec, wanted: Row, chance: random.Random) -> Row:
+    """What somebody asks for: some row, or that a change is given up."""
+    partition = _partition(layout, PartitionStatus())
+    if is_changing(partition, wanted) and chance.random() < 0.4:
+        return before_change(partition)
+    return moves.row(chance, layout.replicas)
+
+
+def moved(
+    moves: Moves,
+    layout: PartitionSpec,
+    wanted: Row,
+    *,
+    leader: SpuId,
+    process: str,
+    epoch: Epoch,
+    live: Mapping[SpuId, str],
+    version: int,
+    has_taken_over: bool,
+    registered: Mapping[SpuId, tuple[str, str]],
+    online: Set[SpuId],
+) -> Partition:
+    """With the next step done. The leader has reported."""
+    status = PartitionStatus(PartitionResolution.ONLINE, leader, epoch, process, dict(live), version)
+    spus = {
+        spu: Spu(
+            SpuSpec(spu),
+            SpuStatus(SpuResolution.ONLINE if spu in online else SpuResolution.OFFLINE, its_process, incarnation),
+        )
+        for spu, (its_process, incarnation) in registered.items()
+    }
+    return next_copy_set(_partition(layout, status), wanted, spus, moves.policy, has_taken_over=has_taken_over)
+
+
+def _partition(layout: PartitionSpec, status: PartitionStatus) -> Partition:
+    return Partition("t", TopicId(int=1), 0, layout, status)
