@@ -74,7 +74,8 @@ class Leader:
         self._owed_log_start = 0
         """Another store has deleted all before it, and here not all of that is known to be committed; 0: none has."""
         self._tell_at = math.inf
-        """When followers are told of the high watermark that is new."""
+        """When followers are told of the high watermark that is new, unless entries have taken it along."""
+        self._appended_at = -math.inf
         self._synced_end = 0
         self._appends = Appends(epoch, log, limits.append_bytes_max)
         self._was_unclean = was_unclean
@@ -200,6 +201,7 @@ class Leader:
     def on_appended(self, now: float) -> None:
         """The log has grown, by a producer's batches."""
         assert self.is_serving and not self.is_over
+        self._appended_at = now
         self.live_replicas.on_appended(now)
         for spu, link in self._links.items():
             self._push(spu, link, now)
@@ -432,7 +434,14 @@ class Leader:
             self._owed_log_start = 0
 
     def _tell(self, now: float) -> None:
-        """The high watermark and the log start, to whom nothing else has told them."""
+        """The high watermark and the log start, to whom nothing else has told them.
+
+        While entries come, the next ones will: a message beside them would be one that every producer waits for.
+        """
+        tell_at = self._appended_at + self._limits.high_watermark_delay_seconds
+        if now < tell_at and not self.is_stopping:
+            self._tell_at = tell_at
+            return
         self._tell_at = math.inf
         log_start, log_end, high_watermark = self._log.log_start, self._log.log_end, self._high_watermark.value
         for spu, link in self._links.items():

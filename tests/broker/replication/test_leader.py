@@ -250,6 +250,20 @@ def test_a_high_watermark_goes_along_with_entries() -> None:
     assert _appends(world.ready(), B) == []
 
 
+def test_a_high_watermark_is_told_alone_when_no_entries_come_any_more() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.produce(e(0, 2))
+    world.reply(B, 1, now=0.02)
+    world.produce(e(1, 2), now=0.08)
+    world.reply(B, 2, now=0.09)
+    world.leader.on_deadline(0.13)
+    assert _appends(world.ready(), B) == []
+    assert world.leader.deadline == pytest.approx(0.18)
+    world.leader.on_deadline(world.leader.deadline)
+    assert _appends(world.ready(), B) == [()]
+
+
 def test_a_leader_that_stops_tells_of_the_high_watermark_at_once() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)
