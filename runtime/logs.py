@@ -1,12 +1,32 @@
-"""structlog, set up once by the program's entry point: event names are past-tense facts, everything else is a field."""
+"""structlog, set up once by the program's entry point: event names are past-tense facts, everything else is a field.
+
+What cannot be written is lost: a broker goes on whose log lies on a full disk, or whose reader has gone.
+"""
 
 import logging
 import sys
+from contextlib import suppress
+from typing import TextIO, cast
 
 import structlog
 from structlog.typing import FilteringBoundLogger, Processor
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class _Lossy:
+    """Of a text stream, as much as a logger needs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
 
 
 def configure(level: str = "info", *, json: bool | None = None) -> None:
@@ -24,7 +44,7 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _Lossy(sys.stderr))),
         cache_logger_on_first_use=False,
     )
 

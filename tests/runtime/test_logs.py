@@ -36,6 +36,16 @@ def test_an_exception_is_still_one_line(capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(line)["exception"][0]["exc_value"] == "bad"
 
 
+def test_what_cannot_be_written_is_lost_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = open("/dev/full", "w")  # noqa: SIM115 - to close it fails
+    monkeypatch.setattr("sys.stderr", full)
+    logs.configure("info", json=True)
+    for number in range(1000):
+        logs.get_logger().info("segment_sealed", base_offset=number)
+    with pytest.raises(OSError, match="No space left"):
+        full.close()
+
+
 def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure("info", json=False)
     logs.get_logger().info("segment_sealed", base_offset=7)
