@@ -56,6 +56,15 @@ def before_change(partition: Partition) -> Row:
     return spec.copy_sets[0] if spec.copy_sets else spec.replicas
 
 
+def coming_and_going(partition: Partition, wanted: Row) -> tuple[Row, Row]:
+    """Those that are new, and those that leave."""
+    present = before_change(partition)
+    return (
+        tuple(spu for spu in wanted if spu not in present),
+        tuple(spu for spu in partition.spec.replicas if spu not in wanted),
+    )
+
+
 def _next_spec(
     spec: PartitionSpec, wanted: Row, policy: str, sure: Collection[SpuId], has_taken_over: bool
 ) -> PartitionSpec:

@@ -15,6 +15,7 @@ from tailrace.protocol.internal.describe_replicas import (
 )
 from tailrace.server.private_link import LinkClosed
 
+from .copy_sets import coming_and_going
 from .local_store import LocalStore
 from .objects import Partition
 
@@ -42,7 +43,36 @@ class PartitionDescriptions:
         async with trio.open_nursery() as nursery:
             for spu, its_partitions in held.items():
                 nursery.start_soon(self._ask_one, spu, its_partitions, details, silent)
-        return [_described(partition, details, silent) for partition in partitions]
+        return [self._described(partition, details, silent) for partition in partitions]
+
+    def _described(
+        self, partition: Partition, details: dict[_ReplicaKey, ReplicaDetail], silent: dict[SpuId, str]
+    ) -> DescribedPartition:
+        topic, status, replicas = (
+            self._local.topics_by_id.get(partition.topic_id),
+            partition.status,
+            partition.spec.replicas,
+        )
+        wanted = replicas if topic is None else topic.status.replica_map.get(partition.number, replicas)
+        adding, removing = coming_and_going(partition, wanted)
+        return DescribedPartition(
+            partition.topic,
+            partition.topic_id,
+            partition.number,
+            status.resolution.value,
+            status.leader,
+            status.epoch,
+            list(replicas),
+            list(status.live_replicas),
+            status.reason,
+            [
+                details.get((spu, partition.topic_id, partition.number))
+                or ReplicaDetail(spu, error_message=silent.get(spu, f"SPU {spu} does not know the partition yet"))
+                for spu in replicas
+            ],
+            list(adding),
+            list(removing),
+        )
 
     def _partitions(self, names: Sequence[str] | None) -> list[Partition]:
         topics = self._local.topics
@@ -89,26 +119,4 @@ def _detail(spu: SpuId, replica: DescribedReplica) -> ReplicaDetail:
         replica.high_watermark,
         replica.size_bytes,
         replica.error_message,
-    )
-
-
-def _described(
-    partition: Partition, details: dict[_ReplicaKey, ReplicaDetail], silent: dict[SpuId, str]
-) -> DescribedPartition:
-    status = partition.status
-    return DescribedPartition(
-        partition.topic,
-        partition.topic_id,
-        partition.number,
-        status.resolution.value,
-        status.leader,
-        status.epoch,
-        list(partition.spec.replicas),
-        list(status.live_replicas),
-        status.reason,
-        [
-            details.get((spu, partition.topic_id, partition.number))
-            or ReplicaDetail(spu, error_message=silent.get(spu, f"SPU {spu} does not know the partition yet"))
-            for spu in partition.spec.replicas
-        ],
     )

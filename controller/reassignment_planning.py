@@ -15,7 +15,7 @@ from tailrace.server.administration import OngoingReassignment, Reassignment
 from .actions import Put
 from .change_planning import check_size
 from .changes import Planned, Plans
-from .copy_sets import before_change, is_changing
+from .copy_sets import before_change, coming_and_going, is_changing
 from .local_store import LocalStore
 from .objects import Partition, Topic
 
@@ -50,8 +50,7 @@ def ongoing(local: LocalStore) -> list[OngoingReassignment]:
             partition = local.partitions.get((topic.id, number))
             if partition is not None and is_changing(partition, wanted):
                 replicas = partition.spec.replicas
-                adding = tuple(spu for spu in wanted if spu not in before_change(partition))
-                removing = tuple(spu for spu in replicas if spu not in wanted)
+                adding, removing = coming_and_going(partition, wanted)
                 union = (*replicas, *(spu for spu in adding if spu not in replicas))
                 found.append(OngoingReassignment(topic.name, number, union, adding, removing))
     return found

@@ -57,6 +57,8 @@ class DescribedPartition:
     live_replicas: list[int] = field(default_factory=list)
     reason: str = ""
     details: list[ReplicaDetail] = field(default_factory=list)
+    adding: list[int] = field(default_factory=list)
+    removing: list[int] = field(default_factory=list)
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic", "string", "0+"),
@@ -69,6 +71,8 @@ class DescribedPartition:
         Field("live_replicas", "int32", "0+", array=True),
         Field("reason", "string", "0+"),
         Field("details", ReplicaDetail, "0+", array=True),
+        Field("adding", "int32", "0+", array=True),
+        Field("removing", "int32", "0+", array=True),
     )
 
 

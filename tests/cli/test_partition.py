@@ -95,3 +95,11 @@ def test_a_follower_that_seems_ahead_lacks_nothing() -> None:
     assert not is_lagging(partition)
     assert is_lagging(replace(partition, live_replicas=[1]))
     assert partition_document(partition)["details"][1]["lag"] == 0  # type: ignore[index]
+
+
+def test_replicas_that_come_and_go_are_named_while_they_do() -> None:
+    partition = DescribedPartition("a", UUID(int=5), 0, "Online", 1, 0, [1, 2, 3], [1, 2], "", [])
+    assert "Adding" not in description(partition) and "Removing" not in description(partition)
+    partition = replace(partition, adding=[3], removing=[1, 2])
+    assert {"Adding:    [3]", "Removing:  [1, 2]"} <= set(description(partition).splitlines())
+    assert partition_document(partition)["adding"] == [3]

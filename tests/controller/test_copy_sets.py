@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from controller_model import custom
 
-from tailrace.controller.copy_sets import before_change, is_changing, next_copy_set
+from tailrace.controller.copy_sets import before_change, coming_and_going, is_changing, next_copy_set
 from tailrace.controller.objects import (
     Partition,
     PartitionResolution,
@@ -144,6 +144,7 @@ def test_when_they_have_all_their_set_takes_over_and_the_one_before_is_still_ask
     assert after.spec == PartitionSpec(FOUR, (FOUR, TWO, ONE, THREE), ((ONE, TWO, THREE), (FOUR, TWO, ONE)))
     assert (after.status.leader, after.status.epoch, after.spec.adding) == (ONE, 6, ())
     assert is_changing(after, (FOUR, TWO, ONE)) and before_change(after) == (ONE, TWO, THREE)
+    assert coming_and_going(after, (FOUR, TWO, ONE)) == ((FOUR,), (THREE,))
 
 
 def test_nobody_takes_over_who_could_not_commit() -> None:

@@ -109,7 +109,11 @@ class Invariants:
                 if spu in found.spec.replicas
             )
         promises = Promises(machine.files.after_kill(), DATA_DIRECTORY)
-        return not any(promises.is_in_doubt((found.topic_id, found.number)) for found in self._stored.values())
+        return not any(
+            promises.is_in_doubt((found.topic_id, found.number))
+            for found in self._stored.values()
+            if spu in found.spec.replicas
+        )
 
     def log_start(self, partition: int) -> int:
         """The largest there is. Each replica removes what is old by itself, by segments and a clock of its own."""
@@ -126,7 +130,7 @@ class Invariants:
         if len(self._stored) != partitions:
             return f"there are {len(self._stored)} partitions, not {partitions}"
         for found in self._stored.values():
-            if found.spec.adding:
+            if found.spec.copy_sets:
                 return f"{found.topic}-{found.number} is being moved: {found.spec}"
             if set(found.status.live_replicas) != set(found.spec.replicas):
                 return f"of {found.topic}-{found.number} only {sorted(found.status.live_replicas)} are live"

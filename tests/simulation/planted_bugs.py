@@ -15,7 +15,7 @@ from tailrace.broker.replication.entries import Entry
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import SealReply
-from tailrace.broker.replication.policy import Live, Quorum
+from tailrace.broker.replication.policy import CopySets, Live, Quorum
 from tailrace.broker.replication.sealing import Sealing
 from tailrace.controller import copy_sets, election
 from tailrace.protocol.ids import Epoch
@@ -49,6 +49,8 @@ class PlantedBug:
     """Of which kinds they are, whatever the seed says."""
     has_erasers: bool | None = None
     """Whether somebody deletes records; None for what the seed says."""
+    spare_spus: int = 0
+    """For replicas to be moved to."""
 
     def task(self, seed: int) -> Task:
         return Task(
@@ -60,6 +62,7 @@ class PlantedBug:
             has_groups=self.has_groups,
             groups=self.groups,
             has_erasers=self.has_erasers,
+            spare_spus=self.spare_spus,
         )
 
     @property
@@ -179,6 +182,23 @@ def drops_replicas_before_those_that_follow_have_all(patch: pytest.MonkeyPatch) 
     patch.setattr(copy_sets, "is_sure", lambda spu, live, spus: True)
 
 
+def seals_the_new_copy_set_alone(patch: pytest.MonkeyPatch) -> None:
+    def is_sealed(self: CopySets, sure: Any, in_doubt: Any) -> bool:
+        members, quorum = self.sets[-1].members, self.sets[-1].quorum
+        return quorum.is_sealed(members.intersection(sure), members.intersection(in_doubt))
+
+    patch.setattr(CopySets, "is_sealed", is_sealed)
+
+
+def forgets_the_copy_set_before_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Although the one that takes over may lack what was committed there."""
+    patch.setattr(leader.Leader, "_has_copy_set_all", lambda self, matched_end: True)
+
+
+def lets_those_commit_who_are_about_to_come(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(CopySets, "committed_end", lambda self, *args: self.sets[-1].quorum.committed_end(*args))
+
+
 # What logs become
 
 
@@ -287,6 +307,9 @@ PLANTED_BUGS = (
     PlantedBug(seals_with_one_store_too_few, MAJORITY),
     PlantedBug(seals_with_one_store_too_few, FIVE_STORES),
     PlantedBug(drops_replicas_before_those_that_follow_have_all),
+    PlantedBug(seals_the_new_copy_set_alone, MAJORITY, spare_spus=3),
+    PlantedBug(forgets_the_copy_set_before_at_once, MAJORITY, spare_spus=3),
+    PlantedBug(lets_those_commit_who_are_about_to_come, MAJORITY, spare_spus=3),
     PlantedBug(lets_a_follower_be_read_to_its_end),
     PlantedBug(cuts_to_its_high_watermark_at_the_start),
     PlantedBug(keeps_what_it_has_at_an_offset),

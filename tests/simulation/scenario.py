@@ -112,7 +112,7 @@ def scenario_of(
         name, values = retention.choice((("retention.ms", (300, 2000)), ("retention.bytes", (400, 3000))))
         topic[name] = str(retention.choice(values))
     moves = random_of(seed, "moves")
-    moves_replicas = policy == "live" and replicas > 1 and moves.random() < 0.25
+    moves_replicas = replicas > 1 and moves.random() < 0.25
     replace_after_seconds = math.inf
     if moves_replicas:
         spus += moves.choice((1, 2))

@@ -175,7 +175,7 @@ class _Run:
                 nursery.start_soon(eraser.run, self.faults.is_over)
             if scenario.has_movers:
                 chance = random_of(scenario.seed, "mover", number)
-                sizes = (scenario.replicas - 1, scenario.replicas, scenario.replicas)
+                sizes = (scenario.replicas - (not scenario.policy.startswith("nrw")), *[scenario.replicas] * 2)
                 mover = Mover(self.world, f"mover-{number}", TOPIC, number, sizes, chance)
                 self.movers.append(mover)
                 nursery.start_soon(mover.run, self.faults.is_over)
@@ -322,7 +322,7 @@ class _Run:
 
 def _writes(scenario: Scenario) -> int:
     if scenario.policy == "majority":
-        return scenario.replicas // 2 + 1
+        return (scenario.replicas - scenario.has_movers) // 2 + 1
     return int(scenario.policy.rpartition(",")[2])
 
 
