@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster import Broker, Tailrace
-from peer.apache_kafka import ApacheKafka
+from brokers import private_broker, shared_broker
+from cluster import Broker
 from topics import CreateTopic, topic_creator
 
 # The clients warn of themselves (deprecations, sockets left to the collector), and that is no failure of a broker:
@@ -39,35 +39,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "ignore")
 
 
-def start_broker(request: pytest.FixtureRequest, directory: Path) -> Broker:
-    kind: type[Broker] = ApacheKafka if request.config.getoption("--broker") == "apache-kafka" else Tailrace
-    broker = kind(directory)  # type: ignore[call-arg] # a Protocol says nothing of how it is made
-    broker.start()
-    return broker
-
-
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the broker that the tests of this worker share."""
-    if given := request.config.getoption("--bootstrap"):
-        yield given
-        return
-    broker = start_broker(request, tmp_path_factory.mktemp("broker"))
-    try:
-        yield broker.bootstrap
-    finally:
-        status = broker.stop()
-    assert status == 0, f"the broker ended with status {status}"
+    with shared_broker(request, tmp_path_factory) as address:
+        yield address
 
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     """A broker of the test's own, which it may stop, kill and start again."""
-    private = start_broker(request, tmp_path)
-    try:
+    with private_broker(request, tmp_path) as private:
         yield private
-    finally:
-        private.kill()
 
 
 @pytest.fixture

@@ -5,11 +5,13 @@ harmed has to live: one that ended by itself is a failure, and so is a clean sto
 between the SPUs can be harmed as well.
 """
 
+import gc
 import os
 import re
 import signal
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -28,6 +30,20 @@ CARRIAGES = {
     Harm.SLOW: Carriage(delay_seconds=0.05),
 }
 SIGNS_OF_A_BUG = re.compile(r"Traceback|AssertionError|request_failed|\"level\": ?\"critical\"|\bcritical\b")
+
+
+@contextmanager
+def harmed_cluster(
+    directory: Path, scs: int = 1, store: str = "sqlite", settings: Mapping[str, str] | None = None
+) -> Iterator["HarmedCluster"]:
+    """Started, and killed at the end."""
+    cluster = HarmedCluster(directory, scs, store, settings)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
+        gc.collect()  # sockets that kafka-python leaves open when a server goes while it connects, before others trip
 
 
 class HarmedCluster:

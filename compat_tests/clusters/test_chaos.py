@@ -4,14 +4,13 @@ Nothing acknowledged is lost, whatever was asked of the cluster has happened or 
 The plan comes from a seed; TAILRACE_CHAOS_SEED and TAILRACE_CHAOS_SECONDS run another one, or a longer one.
 """
 
-import gc
 import os
 
 import pytest
 from chaos.administration import RunningAdministrator
 from chaos.metadata import MetadataWatch
 from chaos.plan import plan
-from chaos.processes import HarmedCluster
+from chaos.processes import harmed_cluster
 from chaos.records import History, RunningConsumer, RunningProducer, stored
 from chaos.replica_logs import control_offsets, read_replica
 from chaos.views import topics_at, unexpected, wait_until_all_agree
@@ -28,24 +27,17 @@ PLACES = [(topic, number) for topic in REPLICATION_FACTORS for number in range(P
 @pytest.fixture(params=["one SC on sqlite", "two SCs on etcd"])
 def cluster(request, tmp_path):
     if request.param == "one SC on sqlite":
-        yield from _harmed(HarmedCluster(tmp_path, 1, "sqlite"))
+        with harmed_cluster(tmp_path) as harmed:
+            yield harmed
         return
     install()
     etcd = Etcd(tmp_path)
     etcd.start()
     try:
-        yield from _harmed(HarmedCluster(tmp_path, 2, etcd.url))
+        with harmed_cluster(tmp_path, 2, etcd.url) as harmed:
+            yield harmed
     finally:
         etcd.kill()
-
-
-def _harmed(cluster):
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.kill()
-        gc.collect()  # sockets that kafka-python leaves open when a server goes while it connects, before others trip
 
 
 @pytest.mark.timeout(120 + 5 * SECONDS)

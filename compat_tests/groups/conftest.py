@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from brokers import private_broker, shared_broker
 from clients.librdkafka import produce
-from cluster import Broker, Tailrace
+from cluster import Broker
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from groups.members import FLAVOURS, Flavour, Member
 from kafka import KafkaAdminClient
-from peer.apache_kafka import ApacheKafka
 
 # Clients of the classic protocol say themselves how long their sessions last; for the others the broker does.
 SETTINGS = {
@@ -25,34 +25,17 @@ SETTINGS = {
 Fill = Callable[..., set[str]]
 
 
-def start_broker(request: pytest.FixtureRequest, directory: Path) -> Broker:
-    is_original = request.config.getoption("--broker") == "apache-kafka"
-    kind = ApacheKafka if is_original else Tailrace
-    broker: Broker = kind(directory, settings=SETTINGS)
-    broker.start()
-    return broker
-
-
+# Not one fixture for the settings: pytest would hand the broker of the first tests that ask to all that come later.
 @pytest.fixture(scope="session")
 def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if given := request.config.getoption("--bootstrap"):
-        yield given
-        return
-    broker = start_broker(request, tmp_path_factory.mktemp("broker"))
-    try:
-        yield broker.bootstrap
-    finally:
-        status = broker.stop()
-    assert status == 0, f"the broker ended with status {status}"
+    with shared_broker(request, tmp_path_factory, SETTINGS) as address:
+        yield address
 
 
 @pytest.fixture
 def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
-    private = start_broker(request, tmp_path)
-    try:
+    with private_broker(request, tmp_path, SETTINGS) as private:
         yield private
-    finally:
-        private.kill()
 
 
 @pytest.fixture(params=FLAVOURS, ids=str)

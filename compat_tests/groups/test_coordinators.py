@@ -5,11 +5,10 @@ import uuid
 from collections import ChainMap
 
 import pytest
+from brokers import shared_nodes
 from chaos.offset_watch import OffsetWatch
 from chaos.records import RunningProducer
 from node_cluster import Watcher
-from peer.apache_kafka_cluster import ApacheKafkaCluster
-from spu_cluster import SeparateCluster
 from waiting import wait_until
 
 from .members import OFFSETS_TOPIC, ONE_OF_EACH_CLIENT, Member, partition_of, wait_until_shared
@@ -22,15 +21,8 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture(scope="module")
 def nodes(request, tmp_path_factory):
-    directory = tmp_path_factory.mktemp("nodes")
-    is_original = request.config.getoption("--broker") == "apache-kafka"
-    made = ApacheKafkaCluster(directory) if is_original else SeparateCluster(directory)
-    try:
-        made.start()
+    with shared_nodes(request, tmp_path_factory) as made:
         yield made
-        made.stop()
-    finally:
-        made.kill()
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import os
 import pytest
 from chaos.group_load import SESSION_MS, GroupLoad
 from chaos.plan import plan
-from chaos.processes import HarmedCluster
+from chaos.processes import harmed_cluster
 from groups.members import Flavour
 from node_cluster import Watcher
 
@@ -33,12 +33,8 @@ FLAVOURS = [
 
 @pytest.fixture
 def cluster(tmp_path):
-    cluster = HarmedCluster(tmp_path, 1, "sqlite", SETTINGS)
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.kill()
+    with harmed_cluster(tmp_path, settings=SETTINGS) as harmed:
+        yield harmed
 
 
 @pytest.mark.timeout(300 + 5 * SECONDS)

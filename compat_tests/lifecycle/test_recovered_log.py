@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioKafkaPartition
+from brokers import tests_the_original
 from clients.batches import build_batch, with_right_crc
 from clients.java import run_tool
 from clients.kafka_python import read as read_with_kafka_python
@@ -45,7 +46,7 @@ def records_at(base: int, values: list[bytes]) -> bytes:
 @pytest.fixture
 def recovered(broker, request):
     """A topic of five records, a hole, three records, and a bridge at the end of the log."""
-    if request.config.getoption("--broker") != "tailrace":
+    if tests_the_original(request):
         pytest.skip("another broker's storage")
     topic = topic_creator(broker.bootstrap, request.node.name)()
     produce(Producer({"bootstrap.servers": broker.bootstrap}), topic, BEFORE, partition=0)

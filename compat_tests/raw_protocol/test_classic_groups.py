@@ -1,6 +1,5 @@
 """Classic groups request by request: what each side says, in every version, when all goes well and when it does not."""
 
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
@@ -24,7 +23,6 @@ from raw_groups import (
     Joined,
     Member,
     Synced,
-    await_coordinator,
     await_rebalance,
 )
 
@@ -36,14 +34,6 @@ RANGE_ALONE = [("range", ORDERS)]
 
 class NewMember(Protocol):
     def __call__(self, **fields: Any) -> Member: ...
-
-
-@pytest.fixture
-def group(bootstrap: str) -> str:
-    """A fresh one, which nobody has heard of."""
-    name = f"group-{uuid.uuid4()}"
-    await_coordinator(bootstrap, name)
-    return name
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 A broker may take its time before it assigns again, a second by default, so members are heard until they have it.
 """
 
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, Protocol
@@ -32,7 +31,6 @@ from raw_groups import (
     UNKNOWN_MEMBER_ID,
     Member,
     Synced,
-    await_coordinator,
     subscription,
 )
 from topics import CreateTopic
@@ -48,14 +46,6 @@ class NewMember(Protocol):
 
 class NewClassicMember(Protocol):
     def __call__(self, **fields: Any) -> Member: ...
-
-
-@pytest.fixture
-def group(bootstrap: str) -> str:
-    """A fresh one, which nobody has heard of."""
-    name = f"group-{uuid.uuid4()}"
-    await_coordinator(bootstrap, name)
-    return name
 
 
 @pytest.fixture

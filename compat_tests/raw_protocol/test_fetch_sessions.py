@@ -2,18 +2,11 @@
 
 import struct
 
-import pytest
 from clients.batches import build_batch
-from raw import FETCH, PRODUCE, connect, produce_body, produce_result, string
+from raw import FETCH, PRODUCE, produce_body, produce_result, string
 
 NONE, FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH = 0, 70, 71
 BYTES_MAX = 1 << 20
-
-
-@pytest.fixture
-def connection(bootstrap):
-    with connect(bootstrap) as opened:
-        yield opened
 
 
 def fetch(connection, session, epoch, topics=(), forgotten=()):

@@ -1,12 +1,9 @@
 """Offsets that say themselves when they expire, which old clients do: they go then, unless a member needs them."""
 
-import uuid
-
 import pytest
-from cluster import Tailrace
-from peer.apache_kafka import ApacheKafka
+from brokers import private_broker
 from raw import connect
-from raw_groups import NONE, Member, await_coordinator
+from raw_groups import NONE, Member
 from raw_offsets import Committed, Fetched, commit, fetch
 from topics import topic_creator
 from waiting import wait_until
@@ -19,26 +16,8 @@ CHECKS_SECONDS_MAX = 20
 @pytest.fixture(scope="module")
 def bootstrap(request, tmp_path_factory):
     """Of a broker that looks often for what has had its time."""
-    kind = ApacheKafka if request.config.getoption("--broker") == "apache-kafka" else Tailrace
-    broker = kind(tmp_path_factory.mktemp("broker"), settings=SETTINGS)
-    broker.start()
-    try:
+    with private_broker(request, tmp_path_factory.mktemp("broker"), SETTINGS) as broker:
         yield broker.bootstrap
-    finally:
-        broker.stop()
-
-
-@pytest.fixture
-def connection(bootstrap):
-    with connect(bootstrap) as opened:
-        yield opened
-
-
-@pytest.fixture
-def group(bootstrap):
-    name = f"group-{uuid.uuid4()}"
-    await_coordinator(bootstrap, name)
-    return name
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from raw_groups import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
     Member,
-    await_coordinator,
 )
 from raw_offsets import (
     GROUP_SUBSCRIBED_TO_TOPIC,
@@ -39,19 +38,6 @@ PARTITIONS = 3
 NOBODY = uuid.UUID(int=99)
 COMMIT_VERSIONS, FETCH_VERSIONS = range(2, 11), range(1, 11)
 FETCH_ALL_FROM, FETCH_SEVERAL_FROM, BY_ID = 2, 8, 10
-
-
-@pytest.fixture
-def connection(bootstrap):
-    with connect(bootstrap) as opened:
-        yield opened
-
-
-@pytest.fixture
-def group(bootstrap):
-    name = f"group-{uuid.uuid4()}"
-    await_coordinator(bootstrap, name)
-    return name
 
 
 @pytest.fixture

@@ -28,12 +28,6 @@ INVALID_TIMESTAMP, UNKNOWN_LEADER_EPOCH = 32, 75
 INIT_PRODUCER_ID, OFFSET_FOR_LEADER_EPOCH = 22, 23
 
 
-@pytest.fixture
-def connection(bootstrap):
-    with connect(bootstrap) as opened:
-        yield opened
-
-
 def versions_in(body):
     """Error code and {api key: (oldest version, newest version)} of an ApiVersions v0 answer."""
     error, count = struct.unpack_from(">hi", body)

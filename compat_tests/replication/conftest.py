@@ -4,10 +4,10 @@ import re
 import uuid
 
 import pytest
+from brokers import shared_nodes
 from chaos.load import Load
 from node_cluster import Watcher
 from peer.apache_kafka_cluster import ApacheKafkaCluster
-from spu_cluster import SeparateCluster
 
 PARTITIONS = 3
 
@@ -15,15 +15,8 @@ PARTITIONS = 3
 @pytest.fixture(scope="module")
 def nodes(request, tmp_path_factory):
     """Shared by a module; a test leaves all of it running."""
-    directory = tmp_path_factory.mktemp("nodes")
-    is_original = request.config.getoption("--broker") == "apache-kafka"
-    made = ApacheKafkaCluster(directory) if is_original else SeparateCluster(directory, has_links=True)
-    try:
-        made.start()
+    with shared_nodes(request, tmp_path_factory, ours={"has_links": True}) as made:
         yield made
-        made.stop()
-    finally:
-        made.kill()
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ No acknowledged record is lost, moved or doubled, each producer's order is kept,
 all copies hold the same. TAILRACE_CHAOS_SEED and TAILRACE_REPLICATION_SECONDS run another plan, or a longer one.
 """
 
-import gc
 import os
 
 import pytest
 from chaos.load import Load
 from chaos.plan import plan
-from chaos.processes import HarmedCluster
+from chaos.processes import harmed_cluster
 from node_cluster import Watcher
 
 SEED = int(os.environ.get("TAILRACE_CHAOS_SEED", "1"))
@@ -28,13 +27,8 @@ UNHARMED_SECONDS = (0.5, 6.0)
 
 @pytest.fixture
 def cluster(tmp_path):
-    cluster = HarmedCluster(tmp_path, 1, "sqlite")
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.kill()
-        gc.collect()  # sockets that kafka-python leaves open when a server goes while it connects, before others trip
+    with harmed_cluster(tmp_path) as harmed:
+        yield harmed
 
 
 @pytest.mark.timeout(150 + 5 * SECONDS)

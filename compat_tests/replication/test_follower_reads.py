@@ -5,11 +5,10 @@ import struct
 
 import pytest
 import raw
+from brokers import shared_nodes
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
-from peer.apache_kafka_cluster import ApacheKafkaCluster
-from spu_cluster import SeparateCluster
 from waiting import wait_until
 
 NOT_LEADER_OR_FOLLOWER = 6
@@ -20,14 +19,8 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(scope="module")
 def nodes(request, tmp_path_factory):
     """Each in a rack of its own."""
-    is_original = request.config.getoption("--broker") == "apache-kafka"
-    made = (ApacheKafkaCluster if is_original else SeparateCluster)(tmp_path_factory.mktemp("nodes"), has_racks=True)
-    try:
-        made.start()
+    with shared_nodes(request, tmp_path_factory, has_racks=True) as made:
         yield made
-        made.stop()
-    finally:
-        made.kill()
 
 
 class Reader:

@@ -3,6 +3,7 @@
 import uuid
 
 import pytest
+from brokers import tests_the_original
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from waiting import wait_until
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.timeout(180)
 
 @pytest.fixture
 def scrubbed(request, nodes):
-    if request.config.getoption("--broker") == "apache-kafka":
+    if tests_the_original(request):
         pytest.skip("the original does not look")
     admin = AdminClient({"bootstrap.servers": nodes.bootstrap, "log_level": 2})
     for operation in (AlterConfigOpType.SET, AlterConfigOpType.DELETE):
