@@ -1,11 +1,33 @@
-"""Fails the session if a package of ours was imported under its bare name: a second copy of every class."""
+"""What all fast tests share: they are many, so the same little less for each is much for all of them."""
 
+import gc
 import sys
 
+import hypothesis
 import pytest
+import structlog
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
+def pytest_configure() -> None:
+    # What is logged is shown with a test that fails. Colours and times would take a seventh of the tests' time.
+    structlog.configure(
+        processors=[structlog.processors.add_log_level, structlog.processors.KeyValueRenderer(key_order=["event"])]
+    )
+    # Nothing here is timed, for a machine may be busy; each run looks at other examples.
+    busy = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("all", deadline=None, max_examples=50, suppress_health_check=busy)
+    hypothesis.settings.load_profile("all")
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    # None of thousands of tests and modules is garbage before the end.
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """Fails the session if a package of ours was imported under its bare name: a second copy of every class."""
     bare = {"protocol", "runtime", "storage", "broker", "controller", "cli"} & sys.modules.keys()
     if bare:
         raise pytest.UsageError(f"imported without the tailrace prefix: {sorted(bare)}")

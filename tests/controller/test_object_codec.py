@@ -4,7 +4,7 @@ from uuid import UUID
 
 import crc32c
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from object_samples import objects
 
@@ -87,6 +87,7 @@ def test_a_changed_byte_is_noticed(found: Object, data: st.DataObject) -> None:
         decode(key_of(found), bytes(value), 1)
 
 
+@settings(max_examples=30)
 @given(objects, st.data())
 def test_a_value_cut_short_is_noticed(found: Object, data: st.DataObject) -> None:
     value = encode(found)

@@ -25,7 +25,7 @@ def joined(parts: list[Any]) -> bytes:
 
 
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_every_message_and_version_round_trips(cls: type[Any], seed: int) -> None:
     for version in versions_of(cls):

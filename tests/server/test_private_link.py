@@ -30,11 +30,6 @@ from tailrace.protocol.internal.describe_replicas import (
 )
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
-from tailrace.protocol.internal.report_live_replicas import (
-    ReportedPartition,
-    ReportLiveReplicasRequest,
-    ReportLiveReplicasResponse,
-)
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.server.private_link import ABANDONED_MAX, REQUESTS_HELD_MAX, LinkClosed, PrivateLink
@@ -466,12 +461,12 @@ async def test_our_own_programs_may_ask_with_more_elements_than_a_stranger() -> 
 
     async def hear(api_key: int, message: Any) -> object:
         heard.append(message)
-        return ReportLiveReplicasResponse()
+        return DescribeReplicasResponse()
 
-    report = ReportLiveReplicasRequest([ReportedPartition()] * (ELEMENTS_MAX + 1))
-    async with _world(sc=hear, buffer_bytes=1 << 20) as world:
-        await world.spu.ask(report)
-    assert heard == [report]
+    question = DescribeReplicasRequest([DescribedTopic(partitions=[0] * (ELEMENTS_MAX + 1))])
+    async with _world(spu=hear, buffer_bytes=1 << 20) as world:
+        await world.sc.ask(question)
+    assert heard == [question]
 
 
 @settings(max_examples=100, deadline=None)
