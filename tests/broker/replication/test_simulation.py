@@ -324,12 +324,14 @@ def _is_found(world: World, bugs: Bugs | None = None, *, first_seed: int = 0) ->
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plant", IN_THE_CORE, ids=lambda plant: plant.__name__.strip("_"))
 def test_a_bug_in_the_core_is_found(plant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     assert _is_found(IN_THE_CORE[plant], first_seed=FIRST_SEED.get(plant, 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", AROUND_IT)
 def test_a_bug_around_it_is_found(bug: str) -> None:
     assert _is_found(AROUND_IT[bug], Bugs(**{bug: True}), first_seed=FIRST_SEED.get(bug, 0))
