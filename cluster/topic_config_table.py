@@ -318,7 +318,7 @@ TOPIC_CONFIGS = by_name(
             STRING,
             "committed",
             "How far consumers read: committed stops at the high watermark; uncommitted goes on to the end of the "
-            "leader's log, where records may still be lost. Tailrace's own.",
+            "leader's log, where records may still be lost when another leads: discouraged. Tailrace's own.",
             one_of("committed", "uncommitted"),
         ),
         ConfigDefinition(
