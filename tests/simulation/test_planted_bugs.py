@@ -9,7 +9,7 @@ SEEDS_MAX = 100
 
 
 def failure_of(bug: PlantedBug) -> BaseException | None:
-    for seed in range(SEEDS_MAX):
+    for seed in range(bug.first_seed, bug.first_seed + SEEDS_MAX):
         failure = simulate(bug.task(seed).scenario()).failure
         if failure is not None:
             return failure

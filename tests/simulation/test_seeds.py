@@ -6,7 +6,7 @@ from simulation.simulation import simulate
 
 FAST_SEEDS = range(2)
 SLOW_SEEDS = range(1000, 1060)
-SLOW_GROUP_SEEDS = range(1000, 1040)
+SLOW_GROUP_SEEDS = range(1000, 1030)
 SEEDS_IN_A_CHUNK = 10
 
 
