@@ -135,7 +135,7 @@ GROUP_BUGS = (
         answers_from_memory_when_deposed, faults=("cut_coordinator_off",), has_groups=True, groups=("lone",) * 3
     ),
     PlantedBug(says_that_all_is_well_when_deposed, faults=DEPOSING, has_groups=True),
-    PlantedBug(loads_before_recovery_has_ended, faults=MOVING, has_groups=True),
+    PlantedBug(loads_before_recovery_has_ended, faults=MOVING, has_groups=True, first_seed=20),
     PlantedBug(goes_on_with_what_it_knew, faults=MOVING, has_groups=True),
     PlantedBug(takes_no_notice_of_tombstones, faults=MOVING, has_groups=True, groups=("lone",) * 3),
     PlantedBug(tells_assignments_before_they_are_stored, faults=MOVING, has_groups=True, groups=("classic",) * 2),
