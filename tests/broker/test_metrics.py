@@ -1,27 +1,17 @@
 from math import inf
 
-from prometheus_client.parser import text_string_to_metric_families
+from scrapes import Sample, sample, samples
 
 from tailrace.broker.metrics import BrokerMetrics, Gauges, PartitionGauges, pieces, render
 from tailrace.broker.peer_gauges import PeerGauges, PeerTraffic
 from tailrace.broker.replica_counts import ReplicaCounts
 from tailrace.protocol.ids import SpuId
 
-Sample = tuple[str, frozenset[tuple[str, str]]]
-
 
 def _scrape(metrics: BrokerMetrics, gauges: Gauges | None = None) -> dict[Sample, float]:
     gauges = gauges or Gauges([], 0.0)
     text = render(metrics, gauges).decode() + "".join(pieces(gauges))
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def _plain(name: str, **labels: str) -> Sample:
-    return name, frozenset(labels.items())
+    return samples(text)
 
 
 def test_what_is_counted_is_scraped() -> None:
@@ -29,34 +19,34 @@ def test_what_is_counted_is_scraped() -> None:
     metrics.server.sent_bytes = 12
     metrics.flush_seconds = 0.5
     scraped = _scrape(metrics, Gauges([PartitionGauges("t", 4, 1, 9, 8, 777, 2)], 2.5))
-    assert scraped[_plain("tailrace_sent_bytes_total")] == 12
-    assert scraped[_plain("tailrace_flush_seconds_total")] == 0.5
-    assert scraped[_plain("tailrace_flush_lag_seconds")] == 2.5
+    assert scraped[sample("tailrace_sent_bytes_total")] == 12
+    assert scraped[sample("tailrace_flush_seconds_total")] == 0.5
+    assert scraped[sample("tailrace_flush_lag_seconds")] == 2.5
     here = {"topic": "t", "partition": "4"}
-    assert scraped[_plain("tailrace_log_start_offset", **here)] == 1
-    assert scraped[_plain("tailrace_log_end_offset", **here)] == 9
-    assert scraped[_plain("tailrace_high_watermark", **here)] == 8
-    assert scraped[_plain("tailrace_log_size_bytes", **here)] == 777
-    assert scraped[_plain("tailrace_log_unsynced_records", **here)] == 2
+    assert scraped[sample("tailrace_log_start_offset", **here)] == 1
+    assert scraped[sample("tailrace_log_end_offset", **here)] == 9
+    assert scraped[sample("tailrace_high_watermark", **here)] == 8
+    assert scraped[sample("tailrace_log_size_bytes", **here)] == 777
+    assert scraped[sample("tailrace_log_unsynced_records", **here)] == 2
 
 
 def test_the_limit_of_an_spu_without_one_is_infinite() -> None:
     scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, used_bytes=7))
-    assert scraped[_plain("tailrace_storage_used_bytes")] == 7
-    assert scraped[_plain("tailrace_storage_limit_bytes")] == inf
+    assert scraped[sample("tailrace_storage_used_bytes")] == 7
+    assert scraped[sample("tailrace_storage_limit_bytes")] == inf
     scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, used_bytes=7, size_bytes=9))
-    assert scraped[_plain("tailrace_storage_limit_bytes")] == 9
+    assert scraped[sample("tailrace_storage_limit_bytes")] == 9
 
 
 def test_how_replicas_stand_is_scraped() -> None:
     counts = ReplicaCounts(9, 8, under_replicated=7, under_min_insync=6, offline=5, follower_lag_records=4)
     scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, counts=counts))
-    assert scraped[_plain("tailrace_partitions")] == 9
-    assert scraped[_plain("tailrace_leader_partitions")] == 8
-    assert scraped[_plain("tailrace_under_replicated_partitions")] == 7
-    assert scraped[_plain("tailrace_under_min_insync_partitions")] == 6
-    assert scraped[_plain("tailrace_offline_replicas")] == 5
-    assert scraped[_plain("tailrace_follower_lag_records")] == 4
+    assert scraped[sample("tailrace_partitions")] == 9
+    assert scraped[sample("tailrace_leader_partitions")] == 8
+    assert scraped[sample("tailrace_under_replicated_partitions")] == 7
+    assert scraped[sample("tailrace_under_min_insync_partitions")] == 6
+    assert scraped[sample("tailrace_offline_replicas")] == 5
+    assert scraped[sample("tailrace_follower_lag_records")] == 4
 
 
 def test_links_to_other_spus_are_scraped() -> None:
@@ -66,12 +56,12 @@ def test_links_to_other_spus_are_scraped() -> None:
         PeerGauges(SpuId(4), PeerTraffic(), None, None),
     ]
     scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, peers=peers))
-    assert scraped[_plain("tailrace_peer_links")] == 3
-    assert scraped[_plain("tailrace_peer_link_age_seconds", spu="2", role="follower")] == 5.5
-    assert scraped[_plain("tailrace_peer_link_age_seconds", spu="3", role="leader")] == 6.5
-    assert _plain("tailrace_peer_link_age_seconds", spu="2", role="leader") not in scraped
+    assert scraped[sample("tailrace_peer_links")] == 3
+    assert scraped[sample("tailrace_peer_link_age_seconds", spu="2", role="follower")] == 5.5
+    assert scraped[sample("tailrace_peer_link_age_seconds", spu="3", role="leader")] == 6.5
+    assert sample("tailrace_peer_link_age_seconds", spu="2", role="leader") not in scraped
     names = ("out_messages", "out_bytes", "in_messages", "in_bytes")
-    assert [scraped[_plain(f"tailrace_replicated_{name}_total", spu="2")] for name in names] == [1, 200, 3, 400]
+    assert [scraped[sample(f"tailrace_replicated_{name}_total", spu="2")] for name in names] == [1, 200, 3, 400]
 
 
 def test_every_counter_is_scraped_before_anything_has_happened() -> None:
@@ -84,4 +74,4 @@ def test_every_counter_is_scraped_before_anything_has_happened() -> None:
 
 def test_names_that_prometheus_must_quote_are_quoted() -> None:
     gauges = Gauges([PartitionGauges('a"b\\c\n', 0, 0, 0, 0, 0, 0)], 0.0)
-    assert _plain("tailrace_log_end_offset", topic='a"b\\c\n', partition="0") in _scrape(BrokerMetrics(), gauges)
+    assert sample("tailrace_log_end_offset", topic='a"b\\c\n', partition="0") in _scrape(BrokerMetrics(), gauges)

@@ -1,10 +1,10 @@
 """What a person is told when what is at the SC's address is no SC, or none that answers."""
 
 import json
-from collections.abc import Awaitable, Callable
 
 import pytest
 import trio
+from answering import Answer, answering
 from public_sc import ADDRESS, public_sc
 from simulation.network import MemoryConnection, MemoryNetwork
 
@@ -19,30 +19,19 @@ from tailrace.runtime.network import Address
 HINT = "Start one with `tailrace serve sc` or `tailrace up`, or name another with --sc or TAILRACE_SC"
 
 
-async def _told(answer: Callable[[MemoryConnection], Awaitable[None]]) -> str:
+async def _told(answer: Answer) -> str:
     """What becomes of asking someone who does this with a connection."""
-    network = MemoryNetwork()
-    listener = await network.listen(ADDRESS)
-
-    async def serve() -> None:
-        connection = await listener.accept()
-        await connection.wait_readable()
-        connection.receive_into(memoryview(bytearray(1000)))
-        await answer(connection)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve)
+    async with answering(ADDRESS, answer) as network:
         client = ScClient(network, [ADDRESS])
         try:
             with pytest.raises(UnreachableError) as caught:
                 await client.list_objects("spu")
         finally:
             client.close()
-            nursery.cancel_scope.cancel()
     return str(caught.value)
 
 
-def _answer(data: bytes) -> Callable[[MemoryConnection], Awaitable[None]]:
+def _answer(data: bytes) -> Answer:
     async def answer(connection: MemoryConnection) -> None:
         connection.send([data])
         await trio.sleep_forever()

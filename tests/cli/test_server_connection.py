@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import trio
+from answering import Answer, answering
 from simulation.network import MemoryConnection, MemoryNetwork
 
 from tailrace.cli.server_connection import (
@@ -26,28 +27,14 @@ ADDRESS = Address("127.0.0.1", 9005)
 ROLE = Role("miller", "Ring twice.")
 
 
-async def _asked(
-    answer: Callable[[MemoryConnection], Awaitable[None]],
-    ask: Callable[[ServerConnection], Awaitable[None]],
-) -> None:
+async def _asked(answer: Answer, ask: Callable[[ServerConnection], Awaitable[None]]) -> None:
     """Asks somebody who does this with a connection as soon as a request is there."""
-    network = MemoryNetwork()
-    listener = await network.listen(ADDRESS)
-
-    async def serve() -> None:
-        connection = await listener.accept()
-        await connection.wait_readable()
-        connection.receive_into(memoryview(bytearray(1000)))
-        await answer(connection)
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(serve)
+    async with answering(ADDRESS, answer) as network:
         connection = await connect(network, ADDRESS, ROLE, API_TABLE)
         try:
             await ask(connection)
         finally:
             connection.close()
-            nursery.cancel_scope.cancel()
 
 
 async def test_nobody_is_there() -> None:

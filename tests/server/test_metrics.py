@@ -1,10 +1,8 @@
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from scrapes import Sample, sample, samples
 
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.server.metrics import CLIENTS_MAX, LATENCY_BUCKETS_SECONDS, ServerMetrics, render
-
-Sample = tuple[str, frozenset[tuple[str, str]]]
 
 
 def _metrics() -> ServerMetrics:
@@ -17,15 +15,7 @@ def _respond(metrics: ServerMetrics, *, seconds: float = 0.0, client: str = "lib
 
 def _scrape(metrics: ServerMetrics) -> dict[Sample, float]:
     text = render(metrics.families).decode()
-    return {
-        (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def _plain(name: str, **labels: str) -> Sample:
-    return name, frozenset(labels.items())
+    return samples(text)
 
 
 def test_what_is_counted_is_scraped() -> None:
@@ -33,8 +23,8 @@ def test_what_is_counted_is_scraped() -> None:
     metrics.sent_bytes = 12
     metrics.open_connections = 3
     scraped = _scrape(metrics)
-    assert scraped[_plain("tailrace_sent_bytes_total")] == 12
-    assert scraped[_plain("tailrace_connections")] == 3
+    assert scraped[sample("tailrace_sent_bytes_total")] == 12
+    assert scraped[sample("tailrace_connections")] == 3
 
 
 def test_every_counter_is_scraped_before_anything_has_happened() -> None:
@@ -53,14 +43,14 @@ def test_requests_are_counted_by_api_version_and_client_with_their_latency() -> 
     _respond(metrics, client="kafka-python")
     scraped = _scrape(metrics)
     row = {"api": "produce", "version": "9", "client": "librdkafka"}
-    assert scraped[_plain("tailrace_request_seconds_count", **row)] == 3
-    assert scraped[_plain("tailrace_request_seconds_sum", **row)] == pytest.approx(60.3003)
-    assert scraped[_plain("tailrace_request_seconds_bucket", **row, le="0.00025")] == 0
-    assert scraped[_plain("tailrace_request_seconds_bucket", **row, le="0.0005")] == 1
-    assert scraped[_plain("tailrace_request_seconds_bucket", **row, le="0.5")] == 2
-    assert scraped[_plain("tailrace_request_seconds_bucket", **row, le="5.0")] == 2
-    assert scraped[_plain("tailrace_request_seconds_bucket", **row, le="+Inf")] == 3
-    assert scraped[_plain("tailrace_request_seconds_count", **(row | {"client": "kafka-python"}))] == 1
+    assert scraped[sample("tailrace_request_seconds_count", **row)] == 3
+    assert scraped[sample("tailrace_request_seconds_sum", **row)] == pytest.approx(60.3003)
+    assert scraped[sample("tailrace_request_seconds_bucket", **row, le="0.00025")] == 0
+    assert scraped[sample("tailrace_request_seconds_bucket", **row, le="0.0005")] == 1
+    assert scraped[sample("tailrace_request_seconds_bucket", **row, le="0.5")] == 2
+    assert scraped[sample("tailrace_request_seconds_bucket", **row, le="5.0")] == 2
+    assert scraped[sample("tailrace_request_seconds_bucket", **row, le="+Inf")] == 3
+    assert scraped[sample("tailrace_request_seconds_count", **(row | {"client": "kafka-python"}))] == 1
 
 
 @pytest.mark.parametrize("bound", LATENCY_BUCKETS_SECONDS[:3])
@@ -71,7 +61,7 @@ def test_a_bucket_holds_its_own_bound(bound: float) -> None:
     (counted,) = context_row.values()
     assert counted.buckets[0] == 1
     assert _scrape(metrics)[
-        _plain("tailrace_request_seconds_bucket", api="produce", version="9", client="librdkafka", le=str(bound))
+        sample("tailrace_request_seconds_bucket", api="produce", version="9", client="librdkafka", le=str(bound))
     ]
 
 
