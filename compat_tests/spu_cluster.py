@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -72,7 +72,7 @@ class SeparateCluster:
     """One SC and some SPUs, each with a directory of its own; after the first start they keep their addresses.
 
     With `has_links`, SPUs reach each other through a proxy that a test can tell to lose what they say; with
-    `has_racks`, each stands in a rack of its own. `settings` are Kafka's, for brokers.
+    `has_racks`, each stands in a rack of its own. `settings` are Kafka's, for brokers; `sc_options` are the SC's own.
     """
 
     def __init__(
@@ -84,10 +84,12 @@ class SeparateCluster:
         has_racks: bool = False,
         first_id: int = 1,
         settings: Mapping[str, str] | None = None,
+        sc_options: Sequence[str] = (),
     ) -> None:
         self.sc = ANY_PORT
         self.sc_private = ANY_PORT
         self.ids = tuple(range(first_id, first_id + spus))
+        self._sc_options = sc_options
         self.controller = Server(directory, "sc", SC_READY)
         self.links = Links(self.ids, self.spu_pid) if has_links else None
         self._directory = directory
@@ -119,7 +121,7 @@ class SeparateCluster:
     def sc_command(self) -> list[str]:
         return tailrace(
             *("serve", "sc", "--data", str(self._directory / "sc"), "--store", self._store),
-            *("--public", self.sc, "--private", self.sc_private, "--metrics", "off"),
+            *("--public", self.sc, "--private", self.sc_private, "--metrics", "off", *self._sc_options),
         )
 
     def register(self, spu: int, public: str = ANY_PORT) -> None:

@@ -7,11 +7,11 @@ import threading
 import pytest
 from clients.librdkafka import read
 from cluster import run_to_end
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka.errors import InvalidReplicationFactorError
 from peer.apache_kafka import free_port
 from raw import METADATA, connect, metadata_request, string
-from spu_cluster import ANY_PORT, cli, resolutions, wait_until_online
+from spu_cluster import ANY_PORT, SeparateCluster, cli, objects, resolutions, wait_until_online
 from waiting import wait_until
 
 PARTITIONS = 6
@@ -78,10 +78,28 @@ def stored(bootstrap, topic):
     return values
 
 
-def create(cluster, topic, partitions=PARTITIONS, replication_factor=1):
+def read_to_the_end(bootstrap, topic):
+    """The values of each partition, where elections have left offsets without records."""
+    settings = {"group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": bootstrap} | settings | QUICKLY)
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(PARTITIONS)])
+    values = [[] for _ in range(PARTITIONS)]
+    left = set(range(PARTITIONS))
+    while left:
+        message = consumer.poll(20)
+        assert message is not None, f"partitions {left} do not end"
+        if message.error() is None:
+            values[message.partition()].append(message.value())
+        elif message.error().code() == KafkaError._PARTITION_EOF:
+            left.discard(message.partition())
+    consumer.close()
+    return values
+
+
+def create(cluster, topic, partitions=PARTITIONS, replication_factor=1, policy="live"):
     status, said = cli(
         cluster.sc,
-        *("topic", "create", topic, "--partitions", str(partitions)),
+        *("topic", "create", topic, "--partitions", str(partitions), "--config", f"replication.policy={policy}"),
         *("--replication-factor", str(replication_factor), "--wait", "20"),
     )
     assert status == 0, said
@@ -204,3 +222,39 @@ def test_a_clean_stop_and_a_start_find_everything_again(cluster, name):
     cluster.stop()
     cluster.start()
     assert stored(cluster.bootstrap, name) == producer.acknowledged
+
+
+@pytest.fixture
+def replacing(tmp_path):
+    """Not started yet."""
+    made = SeparateCluster(tmp_path, sc_options=("--replace-after", "3", "--reconciliation", "1"))
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("policy", ["live", "majority", "nrw:3,1,3"])
+def test_a_fourth_spu_takes_the_place_of_one_that_is_gone_for_good_under_load(replacing, name, policy):
+    replacing.start()
+    create(replacing, name, replication_factor=3, policy=policy)
+    replacing.register(4)
+    replacing.start_spu(4)
+    replacing.ids = (1, 2, 3, 4)
+    wait_until_online(replacing.sc, replacing.ids)
+    producer = RunningProducer(replacing.bootstrap, name)
+    producer.wait_for_more()
+    replacing.kill_node(2)
+
+    def is_replaced() -> bool:
+        partitions = objects(replacing.sc, "partition")
+        return all(set(each["replicas"]) == set(each["lrs"]) == {1, 3, 4} for each in partitions)
+
+    wait_until(is_replaced, 120, "SPU 4 holds each partition instead of SPU 2")
+    producer.wait_for_more()
+    if policy != "nrw:3,1,3":  # there nobody can be missed
+        replacing.kill_node(3)
+        producer.wait_for_more()
+    producer.stop()
+    assert read_to_the_end(replacing.bootstrap, name) == producer.acknowledged
