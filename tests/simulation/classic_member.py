@@ -223,16 +223,9 @@ class ClassicMember:
 
     # being one
 
-    async def _begin_reading(self, connected: WireClient) -> None:
-        assert self.reading is not None
-        unread = self._assigned - self.reading.partitions
-        if unread:
-            for partition, position in (await self.client.fetch(connected, unread)).items():
-                self.reading.start(partition, position)
-
     async def _work(self, connected: WireClient) -> None:
         assert self.reading is not None
-        await self._begin_reading(connected)
+        await self.reading.start_unread(self.client, connected, self._assigned)
         await trio.sleep(self._group.timeouts.heartbeat_seconds * self._chance.uniform(0.5, 1))
         if self._stalls and self._chance.random() < 0.1:
             await trio.sleep(self._group.timeouts.session_seconds * self._chance.uniform(0.2, 2))

@@ -115,9 +115,10 @@ class ConsumerMember:
         return topic_id
 
     async def _go_on(self, connected: WireClient) -> None:
+        assert self.reading is not None
         try:
             await self._beat(connected)
-            await self._begin_reading(connected)
+            await self.reading.start_unread(self.client, connected, self._owned)
             await self._pause()
             await self._commit(connected)
         except RefusedError as refused:
@@ -212,13 +213,6 @@ class ConsumerMember:
         await self._beat(connected)
 
     # in between
-
-    async def _begin_reading(self, connected: WireClient) -> None:
-        assert self.reading is not None
-        unread = self._owned - self.reading.partitions
-        if unread:
-            for partition, position in (await self.client.fetch(connected, unread)).items():
-                self.reading.start(partition, position)
 
     async def _pause(self) -> None:
         timeouts = self._group.timeouts

@@ -1,11 +1,13 @@
 """What a member reads: a consumer for each partition that it owns, from what was committed on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from random import Random
 
 import trio
 
+from .client import WireClient
 from .consumer import Consumer, Position
+from .group_client import GroupClient
 from .simulated_group import Group
 from .world import World
 
@@ -27,7 +29,14 @@ class GroupReading:
     def positions(self) -> dict[int, Position]:
         return {partition: consumer.position for partition, (consumer, _) in self._consumers.items()}
 
-    def start(self, partition: int, position: Position) -> None:
+    async def start_unread(self, client: GroupClient, connected: WireClient, owned: Set[int]) -> None:
+        """Of those that are not read yet, where the group has committed."""
+        unread = owned - self.partitions
+        if unread:
+            for partition, position in (await client.fetch(connected, unread)).items():
+                self._start(partition, position)
+
+    def _start(self, partition: int, position: Position) -> None:
         assert partition not in self._consumers
         self._started += 1
         consumer = Consumer(
