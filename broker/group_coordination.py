@@ -70,16 +70,32 @@ class GroupCoordination:
         topic = self._context.cluster.topics.get(GROUPS_TOPIC)
         if topic is None:
             raise not_coordinator()
-        partition = self._partitions.get(partition_of(group_id, len(topic.partitions)))
+        number = partition_of(group_id, len(topic.partitions))
+        partition = self._partitions.get(number)
         if partition is None:
-            raise not_coordinator()
+            raise self._loading() if self._will_coordinate(number) else not_coordinator()
         if partition.failure is not None:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the groups were not loaded: {partition.failure}")
         if not partition.is_loaded:
             if not self._context.is_sure_to_lead(partition.replica):
                 raise not_coordinator()  # a member that waits for the groups here would go on with what it has
-            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the groups are being loaded")
+            raise self._loading()
         return partition
+
+    def _will_coordinate(self, number: int) -> bool:
+        """Whether all that is missing is what the leader before left. Clients wait for that as for the loading; to be
+        sent on, to nobody else than this SPU, is an error of which librdkafka tells its user."""
+        replica = self._replicas.find(GROUPS_TOPIC, number)
+        return (
+            replica is not None
+            and replica.is_leader
+            and replica.is_recovering
+            and replica.offline_reason is None
+            and self._context.is_sure_to_lead(replica)
+        )
+
+    def _loading(self) -> KafkaError:
+        return KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the groups are being loaded")
 
     # what happened
 

@@ -208,6 +208,24 @@ async def test_without_a_lease_nobody_is_told_to_wait_for_the_groups(autojump_cl
         assert loading.error.code == NOT_HERE
 
 
+async def test_clients_wait_for_what_the_leader_before_left_if_nobody_else_can_lead(autojump_clock: object) -> None:
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        replica.begin_leading()
+        recovering = ask(running.spu, tell)
+        replica.is_alone = False
+        running.spu.sc.lease_end = trio.current_time()
+        unsure = ask(running.spu, tell)
+        replica.is_alone = True
+        replica.end_recovering()
+        await wait_all_tasks_blocked()
+        recovered = ask(running.spu, tell)
+        assert recovering.error is not None
+        assert unsure.error is not None
+        assert (recovering.error.code, unsure.error.code, recovered.reply) == (LOADING, NOT_HERE, "told")
+
+
 async def test_groups_that_the_leader_before_left_are_still_to_be_known(autojump_clock: object) -> None:
     async with running_spu(broker=FEW) as running:
         await find(running)
