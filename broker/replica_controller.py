@@ -285,6 +285,9 @@ class ReplicaController:
             self._idle.set()
             self._fail(error)
             return
+        except trio.Cancelled:
+            self._idle.set()  # the SPU ends: who waits for the log, shielded as it may be, must not wait for ever
+            raise
         except MissingEntriesError as error:
             self._logger.warning("recovery_failed", holder=error.holder, reason=str(error))
             missing_from = error.holder

@@ -127,6 +127,18 @@ async def test_who_has_the_partition_to_itself_leads_when_nothing_is_carried_out
         assert store.replica.high_watermark == store.log.log_end
 
 
+async def test_nobody_waits_for_ever_for_what_an_spu_that_ends_does_not_carry_out(autojump_clock: object) -> None:
+    async with wire_of(2) as wire:
+        store = wire.stores[2]
+        produce(wire.stores[1], b"a")
+        await trio.sleep(1)
+        store.files.sync_seconds = lambda: 100.0
+        await wire.elect(2)
+        store.running.cancel()
+        with trio.fail_after(1000):
+            await store.dispatcher.leave(store.replica)
+
+
 async def test_after_compaction_nothing_is_told_of_entries_that_have_gone(autojump_clock: object) -> None:
     configs = {"cleanup_policy": "compact", "segment_bytes": "1048576", "min_cleanable_dirty_ratio": "0"}
     async with wire_of(2, **configs) as wire:
