@@ -46,6 +46,7 @@ class FollowerController:
             high_watermark=high_watermark,
             in_doubt=in_doubt,
             syncs_before_acknowledging=replica.syncs_before_acknowledging,
+            has_failed=replica.offline_reason is not None,
         )
         self._logger.info("following_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
 
@@ -100,7 +101,7 @@ class FollowerController:
     def _hand_over(self, asked: FetchEntries) -> None:
         """What the leader's recovery has found out that this store has, and it has not."""
         log = self._replica.log
-        if asked.epoch != self.epoch:
+        if asked.epoch != self.epoch or self.core.has_failed:
             return
         self._context.peers.to_leader(
             self.leader,

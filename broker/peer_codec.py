@@ -58,6 +58,7 @@ def _append_to_wire(key: ReplicaKey, message: Append, records: Part | None) -> A
         message.log_end,
         message.log_start,
         list(message.live_replicas),
+        message.recovered_end,
         records,
     )
 
@@ -99,7 +100,7 @@ def _seal_to_wire(key: ReplicaKey, message: Seal, records: Part | None) -> SealM
 
 
 def _hello_to_wire(key: ReplicaKey, message: Hello, records: Part | None) -> HelloMessage:
-    return HelloMessage(key[0], key[1], message.epoch)
+    return HelloMessage(key[0], key[1], message.epoch, message.has_failed)
 
 
 def _fenced_to_wire(key: ReplicaKey, message: Fenced, records: Part | None) -> FencedMessage:
@@ -155,14 +156,23 @@ FromWire = Callable[[Any, PeerIdentity], tuple[PeerMessage, ReceivedBatches | No
 
 def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBatches | None]:
     epoch, base, log_end = wire.epoch, wire.base, wire.log_end
-    if epoch | base | wire.high_watermark | log_end | wire.log_start < 0:
+    if epoch | base | wire.high_watermark | log_end | wire.log_start | wire.recovered_end < 0:
         raise _negative("Append")
     batches = None
     entries: tuple[Entry, ...] = ()
     if wire.records:
         entries, batches = _batches(wire.records, epoch, base, log_end)
     live_replicas = frozenset(map(SpuId, wire.live_replicas))
-    message = Append(Epoch(epoch), base, entries, wire.high_watermark, log_end, wire.log_start, live_replicas)
+    message = Append(
+        Epoch(epoch),
+        base,
+        entries,
+        wire.high_watermark,
+        log_end,
+        wire.log_start,
+        live_replicas,
+        wire.recovered_end,
+    )
     return message, batches
 
 
@@ -214,7 +224,7 @@ def _seal(wire: SealMessage, peer: PeerIdentity) -> tuple[Seal, None]:
 def _hello(wire: HelloMessage, peer: PeerIdentity) -> tuple[Hello, None]:
     if wire.epoch < 0:
         raise _negative("Hello")
-    return Hello(Epoch(wire.epoch), peer.spu, peer.incarnation), None
+    return Hello(Epoch(wire.epoch), peer.spu, peer.incarnation, wire.has_failed), None
 
 
 def _fenced(wire: FencedMessage, peer: PeerIdentity) -> tuple[Fenced, None]:

@@ -30,6 +30,7 @@ from .replication.ready import (
     AppendEntries,
     Cut,
     EndDoubt,
+    ExpectBridge,
     Persist,
     Ready,
     Restamp,
@@ -87,7 +88,7 @@ class ReplicaController:
             self._takes_spec = True
             if isinstance(self._role, LeaderController) and self._replica.spec.epoch > self._role.epoch:
                 self._role.stop_fetching()
-        elif not self._is_over and self._replica.offline_reason is None:
+        elif not self._is_over:
             try:
                 self._take_spec()
             except UNREADABLE as error:  # a role begins by looking at the log
@@ -137,13 +138,24 @@ class ReplicaController:
         self._tell(lambda role, now: role.on_settings(now))
 
     def on_offline(self) -> None:
-        """The replica's disk has failed: whoever waits was told, and nothing more comes from here."""
+        """The replica's disk has failed: whoever waits was told, and nothing more comes from here but that."""
         if isinstance(self._role, LeaderController):
             self._context.live_replicas.give_up(self._replica.key, self._replica.spec.epoch)
         if self._replica.log.has_failed:
             self._context.nursery.start_soon(self._note_failed_disk)
         if not self._is_busy:
+            self._fail_role()
+
+    def _fail_role(self) -> None:
+        """A follower stays one, to tell its leader, and those after it, not to wait."""
+        role = self._role
+        self._kept.clear()
+        if not isinstance(role, FollowerController):
             self._end_role()
+        elif not role.core.has_failed:
+            role.core.on_failed()
+            self._carry_out(role)
+            self._context.peers.flush()
 
     async def _note_failed_disk(self) -> None:
         """Until the next start has said so itself, everybody takes this store for one that has what it acknowledged."""
@@ -221,6 +233,8 @@ class ReplicaController:
         spec = self._replica.spec
         if spec.leader == NO_LEADER or spec.epoch < self._promise.epoch:
             return False
+        if leads and self._replica.offline_reason is not None:
+            return False
         return not leads or (spec.leader_incarnation == self._context.process and spec.epoch > self._promise.epoch)
 
     def _is_in_doubt(self) -> bool:
@@ -284,7 +298,6 @@ class ReplicaController:
         except UNREADABLE as error:
             self._idle.set()
             self._fail(error)
-            return
         except trio.Cancelled:
             self._idle.set()  # the SPU ends: who waits for the log, shielded as it may be, must not wait for ever
             raise
@@ -293,7 +306,7 @@ class ReplicaController:
             missing_from = error.holder
         self._idle.set()
         if self._replica.offline_reason is not None:
-            self._end_role()  # the disk failed meanwhile: nothing more comes from here
+            self._fail_role()  # it may have failed meanwhile
         elif missing_from is not None:
             holder = missing_from
             self.tell_leader(lambda leader, now: leader.core.on_recovery_failed(holder, now))
@@ -336,6 +349,8 @@ class ReplicaController:
                 case Restamp(base, end, epoch):
                     await log.restamp(base, end, epoch)
                     self.entries.on_changed()
+                case ExpectBridge(end):
+                    await log.expect_bridge(end, role.epoch)
                 case AdvanceLogStart(offset):
                     await self._advance_log_start(offset)
                     self.entries.on_changed()

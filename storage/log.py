@@ -55,6 +55,7 @@ class Log:
         "_segments",
         "_snapshots",
         "_stamped_end",
+        "_stamping_epoch",
         "config",
         "epochs",
         "is_overgrown",
@@ -107,7 +108,9 @@ class Log:
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions
         self._stamped_end = opened.manifest.stamped_end
-        """Up to where recovery has stamped batches."""
+        """Up to where recovery has stamped batches, here or in the log that this one is made like."""
+        self._stamping_epoch: int = NO_EPOCH
+        """In the latter case with this epoch, as far as they are still to come."""
         self.log_start = opened.log_start
         self.log_end = opened.open_segment.end
         """Exclusive: the offset that comes next."""
@@ -191,7 +194,9 @@ class Log:
             first += count
 
     def _on_appended(self, batch: Buffer, header: BatchHeader) -> None:
-        if header.leader_epoch != self._latest_epoch:
+        if header.leader_epoch != self._latest_epoch and not (
+            header.leader_epoch == self._stamping_epoch and header.base_offset < self._stamped_end
+        ):
             self._latest_epoch = header.leader_epoch
             self.epochs.begin(header.leader_epoch, header.base_offset)
         if header.attributes & CONTROL and control_kind(header, batch) is ControlKind.BRIDGE:
@@ -353,6 +358,19 @@ class Log:
                 self._disk.fail(f"{self._directory}: epochs could not be stamped: {error}")
                 raise
 
+    async def expect_bridge(self, end: int, epoch: int) -> None:
+        """What is appended before the offset with this epoch was there before it, stamped by another log's recovery."""
+        async with self._lock:
+            self._disk.check()
+            if end > self.log_end:
+                self._stamped_end, self._stamping_epoch = end, epoch
+                await self._note_epochs()
+
+    async def _note_epochs(self) -> None:
+        """On the disk before the batches are: after a power failure they alone would say that epochs ended early."""
+        lines = [*map(manifest.epoch_line, self.epochs), manifest.stamped_line(self._stamped_end)]
+        await self._disk.sync_note(self._disk.note(lines), self._segments.open)
+
     async def _disown(self, segments: Sequence[Segment], base: int) -> None:
         """Before a byte changes the manifest stops to speak of these segments, and of those that follow them; and it
         says which epochs there are, which the batches will not tell any more."""
@@ -364,9 +382,7 @@ class Log:
         if was_named or names_closed:
             await self._disk.replace_manifest(self._manifest_content(), self._segments.open)
         else:
-            # On the disk before the batches are: after a power failure they alone would say that epochs ended early.
-            lines = [*map(manifest.epoch_line, self.epochs), manifest.stamped_line(self._stamped_end)]
-            await self._disk.sync_note(self._disk.note(lines), self._segments.open)
+            await self._note_epochs()
 
     # growing shorter
 
@@ -381,6 +397,9 @@ class Log:
             if offset > self.log_start:
                 if offset == self.log_end and not self._segments.open.is_empty:
                     self._roll()
+                elif offset > self._disk.synced_end:
+                    # A log that a power failure leaves empty must not start in the midst of a batch that others have.
+                    await self._disk.sync(self._segments, self._with_epochs)
                 await self._advance_log_start(offset)
 
     async def _advance_log_start(self, offset: int) -> list[SegmentFacts]:

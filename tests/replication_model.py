@@ -33,6 +33,7 @@ from tailrace.broker.replication.ready import (
     AppendEntries,
     Cut,
     EndDoubt,
+    ExpectBridge,
     Persist,
     Restamp,
     StorePromise,
@@ -467,6 +468,9 @@ class Cluster:
             case Sync():
                 if not self.bugs.sync_is_skipped:
                     store.sync()
+            case ExpectBridge(end):
+                assert store.role is not None
+                log.expect_bridge(end, store.role.epoch)
             case AdvanceLogStart(offset):
                 log.advance_log_start(offset)
                 if not store.is_outdated:
@@ -765,10 +769,14 @@ class Cluster:
             if store.is_up:
                 self.note_whether_outdated(store)
                 if not store.is_outdated:
+                    before = store.checked_end
                     self.truth.check_committed(store)
+                    if isinstance(store.role, Leader) and store.role.is_serving:
+                        self.truth.on_readable(store, before)
         role = self.stores[self.spec.leader].role if self.spec.leader else None
         if isinstance(role, Leader) and role.epoch == self.spec.epoch and role.is_serving:
             self.truth.check_holds_acknowledged(self.stores[self.spec.leader])
+            self.truth.check_epochs(self.stores[self.spec.leader], role.epoch)
             self.truth.check_stays_deleted(self.stores[self.spec.leader])
 
     def note_whether_outdated(self, store: Store) -> None:

@@ -35,6 +35,10 @@ class ListLog:
         self.epochs: list[EpochStart] = []
         self._log_end = 0
         self._log_start = 0
+        self._bridge_expected = (0, NO_EPOCH)
+
+    def expect_bridge(self, end: int, epoch: Epoch) -> None:
+        self._bridge_expected = end, epoch
 
     @property
     def log_start(self) -> int:
@@ -86,6 +90,9 @@ class ListLog:
                 starts[-1] = EpochStart(named, entry.base)
             if newest > named:
                 starts.append(EpochStart(newest, entry.end))
+        end, epoch = self._bridge_expected
+        if entry.epoch == epoch and entry.base < end:
+            return
         if not starts or entry.epoch > starts[-1].epoch:
             starts.append(EpochStart(entry.epoch, entry.base))
 

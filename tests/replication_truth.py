@@ -24,6 +24,9 @@ class Truth:
         self._deleted_to = 0
         self._deleted_for_good = 0
         self._compacted: set[int] = set()
+        self._read_at: dict[Epoch, int] = {}
+        """Of each epoch that consumers have read: where the last such record ends."""
+        self._asked_epoch = -1
         self._next_content = 1
         self._origins: dict[int, tuple[Epoch, int]] = {}
         """Of each record: the epoch in which it was produced, and how many records were before it in that epoch."""
@@ -55,12 +58,18 @@ class Truth:
         """Somebody was told so."""
         self._deleted_for_good = max(self._deleted_for_good, end)
 
+    def on_readable(self, store: Store, start: int) -> None:
+        """Consumers may have read from a leader's log what became committed."""
+        for entry in store.log.entries(start, store.high_watermark.value):
+            self._read_at[entry.epoch] = max(self._read_at.get(entry.epoch, 0), entry.end)
+
     def on_compacted(self, entry: Entry) -> None:
         self._compacted.add(entry.base)
 
     def on_unclean_election(self, store: Store, epoch: Epoch) -> None:
         """What this store has is true from now on, and nothing else."""
         self.unclean_epoch = epoch
+        self._read_at.clear()
         self._deleted_to = self._deleted_for_good = store.log.log_start
         held = {entry.base: content_of(entry) for entry in store.log.all}
         kept = 0
@@ -108,6 +117,15 @@ class Truth:
         for entry in self.acknowledged:
             if entries.get(entry.base) != content_of(entry):
                 check(self._is_gone(entry.base, entry.end), "a leader lacks something that was acknowledged")
+
+    def check_epochs(self, store: Store, epoch: Epoch) -> None:
+        """A new leader does not tell a consumer that an epoch ended before what it has read of it."""
+        if epoch == self._asked_epoch:
+            return
+        self._asked_epoch = epoch
+        for read_epoch, end in self._read_at.items():
+            ended_at = min((start for each, start in store.log.epochs if each > read_epoch), default=store.log.log_end)
+            check(ended_at >= end, f"a leader says that epoch {read_epoch} ended at {ended_at}, and {end} was read")
 
     def check_stays_deleted(self, store: Store) -> None:
         check(store.log.log_start >= self._deleted_for_good, "a leader has something that was deleted for good")

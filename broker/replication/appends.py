@@ -13,13 +13,15 @@ from .messages import Append
 
 
 class Appends:
-    __slots__ = ("_bytes_max", "_epoch", "_log", "_newest")
+    __slots__ = ("_bytes_max", "_epoch", "_log", "_newest", "recovered_end")
 
     def __init__(self, epoch: Epoch, log: ReplicaLog, bytes_max: int) -> None:
         self._epoch = epoch
         self._log = log
         self._bytes_max = bytes_max
         self._newest: Append | None = None
+        self.recovered_end = 0
+        """Known once the leader has recovered what was before its epoch."""
 
     def next_from(self, base: int, high_watermark: int, live_replicas: frozenset[SpuId]) -> Append:
         """As many entries as one message takes, and at least one, if there is any."""
@@ -36,7 +38,7 @@ class Appends:
             if base < log_start:  # that is deleted, and an entry may begin before the log does
                 base = min(entries[0].base, log_start) if entries else log_start
             newest = self._newest = Append(
-                self._epoch, base, entries, high_watermark, log_end, log_start, live_replicas
+                self._epoch, base, entries, high_watermark, log_end, log_start, live_replicas, self.recovered_end
             )
         return newest
 
@@ -47,7 +49,8 @@ class Appends:
     def nothing_from(self, base: int, high_watermark: int, live_replicas: frozenset[SpuId]) -> Append:
         """A sign of life."""
         log = self._log
-        return Append(self._epoch, base, (), high_watermark, log.log_end, log.log_start, live_replicas)
+        start, end = log.log_start, log.log_end
+        return Append(self._epoch, base, (), high_watermark, end, start, live_replicas, self.recovered_end)
 
     def _as_one_message_takes(self, following: Iterable[Entry]) -> tuple[Entry, ...]:
         entries: list[Entry] = []

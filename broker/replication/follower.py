@@ -12,7 +12,7 @@ from .agreement import agreed_end
 from .entries import ReplicaLog, compacted_end, end_of
 from .high_watermark import HighWatermark
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
-from .ready import AdvanceLogStart, AppendEntries, Cut, EndDoubt, Ready, StorePromise, Sync
+from .ready import AdvanceLogStart, AppendEntries, Cut, EndDoubt, ExpectBridge, Ready, StorePromise, Sync
 from .rewriting import rewritten
 from .sealing import Promise
 
@@ -30,6 +30,7 @@ class Follower:
         high_watermark: HighWatermark,
         in_doubt: bool,
         syncs_before_acknowledging: bool = False,
+        has_failed: bool = False,
         hello_again_seconds: float = 1.0,
     ) -> None:
         self._spu = spu
@@ -44,21 +45,28 @@ class Follower:
         """Up to here what was matched in this epoch is on the disk, as far as is known."""
         self._log_start = log.log_start
         """As it will be when all is carried out."""
+        self._expects_bridge = False
         self._ready = Ready()
         self.leader = leader
         self.epoch = epoch
         self.in_doubt = in_doubt
+        self.has_failed = has_failed
+        """Its disk: it says so to its leader, and nothing else any more."""
         self.syncs_before_acknowledging = syncs_before_acknowledging
         self.matched_end = high_watermark.value
         """Up to where this log is known to be the one of this epoch's leader."""
         self.deadline = math.inf
         """When to say Hello again: there is a link, and the leader has not answered on it."""
-        self._enter(epoch)
+        if not has_failed:
+            self._enter(epoch)
 
     # what happened
 
     def on_linked(self, now: float) -> None:
         """There is a connection to the leader's SPU, the first one or another."""
+        if self.has_failed:
+            self._say_failed()
+            return
         self.deadline = now
         self.on_deadline(now)
 
@@ -69,6 +77,13 @@ class Follower:
         if now >= self.deadline:
             self._send(Hello(self.epoch, self._spu, self._incarnation))
             self.deadline = now + self._hello_again_seconds
+
+    def on_failed(self) -> None:
+        """The disk: what was asked for may not have been carried out."""
+        self.has_failed = True
+        self.deadline = math.inf
+        self._ready = Ready()
+        self._say_failed()
 
     def on_seal(self, seal: Seal) -> None:
         if not self._accepts(seal.epoch):
@@ -136,7 +151,10 @@ class Follower:
         persist = self._ready.persist
         if begins_anew:
             self.matched_end = append.base
+        start = self.matched_end
         log_end = self._rewrite(append, begins_anew)
+        if start < append.recovered_end and not self._expects_bridge:
+            self._expect_bridge(append)
         if log_end > self.matched_end == append.log_end:
             log_end = self.matched_end
             persist.append(Cut(log_end))
@@ -154,6 +172,17 @@ class Follower:
             persist.append(EndDoubt())
             self.in_doubt = False
         return log_end
+
+    def _expect_bridge(self, append: Append) -> None:
+        """Once in an epoch, before the first entry that recovery has stamped and this log lacks."""
+        persist = self._ready.persist
+        for index, effect in enumerate(persist):
+            if isinstance(effect, AppendEntries):
+                first = effect.entries[0]
+                if first.epoch == append.epoch and first.base < append.recovered_end:
+                    persist.insert(index, ExpectBridge(append.recovered_end))
+                    self._expects_bridge = True
+                return
 
     def _rewrite(self, append: Append, begins_anew: bool) -> int:
         persist, log, start = self._ready.persist, self._log, self.matched_end
@@ -185,6 +214,8 @@ class Follower:
     # what is said
 
     def _accepts(self, epoch: Epoch) -> bool:
+        if self.has_failed:
+            return False
         assert not self._ready.persist, "what was asked for before has not been carried out"
         if self._promise.refuses(epoch):
             self._send(Fenced(self._promise.epoch))
@@ -199,8 +230,12 @@ class Follower:
         if epoch > self.epoch:
             self.epoch = epoch
             self.matched_end = self._high_watermark.value
-            self.is_compared = False
+            self.is_compared = self._expects_bridge = False
             self._synced_end = 0
+
+    def _say_failed(self) -> None:
+        """Once on each connection: if it is lost, the leader hears nothing for long enough."""
+        self._send(Hello(self.epoch, self._spu, self._incarnation, has_failed=True))
 
     def _send(self, message: Message) -> None:
         self._ready.send.append((self.leader, message))

@@ -151,6 +151,9 @@ class Leader:
     def on_hello(self, hello: Hello, now: float) -> None:
         if not self._is_of_this_epoch(hello.epoch, hello.spu) or hello.spu not in self._copy_set:
             return
+        if hello.has_failed:
+            self._give_up(hello.spu, now)
+            return
         self._offline.discard(hello.spu)
         link = self._links.get(hello.spu)
         if link is None or link.incarnation != hello.incarnation:
@@ -239,6 +242,13 @@ class Leader:
         if spu not in self._links:
             self.live_replicas.on_offline(spu)
             self._commit(now)
+
+    def _give_up(self, spu: SpuId, now: float) -> None:
+        """It says itself that it does not follow any more: there is no use in waiting until it was silent."""
+        self._links.pop(spu, None)
+        self._matched.pop(spu, None)
+        self.live_replicas.on_offline(spu)
+        self._commit(now)
 
     def on_copy_set(self, copy_set: Collection[SpuId], now: float) -> None:
         """Other replicas than before: those that are new say Hello, and those that are gone are not heard any more."""
@@ -333,7 +343,7 @@ class Leader:
             persist.append(Sync())
         if own.in_doubt:
             persist.append(EndDoubt())
-        self.recovered_end = self._synced_end = recovered.end
+        self.recovered_end = self._synced_end = self._appends.recovered_end = recovered.end
         self._known_high_watermark = recovered.high_watermark
         self.is_serving = True
         for spu, link in self._links.items():

@@ -19,6 +19,8 @@ class Hello:
     epoch: Epoch
     spu: SpuId
     incarnation: str
+    has_failed: bool = False
+    """Its disk: nothing more comes from this process, and nobody need wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Append(NamedTuple):
     log_end: int
     log_start: int
     live_replicas: frozenset[SpuId]
+    recovered_end: int = 0
+    """What lies before it was there before this epoch, which begins with the bridge that ends it."""
 
 
 class AppendReply(NamedTuple):

@@ -49,6 +49,14 @@ class AppendEntries(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class ExpectBridge:
+    """What is appended before this offset, stamped with the leader's epoch, was there before it: for clients that epoch
+    begins with the bridge that ends it. Must be on the disk before the entries are."""
+
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class AdvanceLogStart:
     """Gives up what is before; a log that ends before it becomes an empty one that begins there."""
 
@@ -60,7 +68,7 @@ class Sync:
     """All that is in the log must be on the disk before anything is sent."""
 
 
-Persist = StorePromise | EndDoubt | AdvanceLogStart | Cut | Restamp | AppendEntries | Sync
+Persist = StorePromise | EndDoubt | AdvanceLogStart | Cut | Restamp | ExpectBridge | AppendEntries | Sync
 
 
 @dataclass(slots=True)

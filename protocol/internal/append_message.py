@@ -20,6 +20,7 @@ class AppendMessage:
     log_end: int = 0
     log_start: int = 0
     live_replicas: list[int] = field(default_factory=list)
+    recovered_end: int = 0
     records: Records | None = None
 
     API_KEY: ClassVar[int] = 10105
@@ -34,5 +35,6 @@ class AppendMessage:
         Field("log_end", "int64", "0+"),
         Field("log_start", "int64", "0+"),
         Field("live_replicas", "int32", "0+", array=True),
+        Field("recovered_end", "int64", "0+"),
         Field("records", "records", "0+", nullable="0+"),
     )

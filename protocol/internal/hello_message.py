@@ -15,6 +15,7 @@ class HelloMessage:
     topic_id: UUID = NO_UUID
     partition: int = 0
     epoch: int = 0
+    has_failed: bool = False
 
     API_KEY: ClassVar[int] = 10102
     VERSIONS: ClassVar[str] = "0"
@@ -23,4 +24,5 @@ class HelloMessage:
         Field("topic_id", "uuid", "0+"),
         Field("partition", "int32", "0+"),
         Field("epoch", "int32", "0+"),
+        Field("has_failed", "bool", "0+"),
     )

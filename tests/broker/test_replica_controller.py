@@ -22,10 +22,26 @@ async def test_with_a_disk_that_fails_a_follower_leaves_and_the_others_go_on(aut
     async with wire_of(3, lrs_max_lag_ms="2000") as wire:
         wire.stores[3].files.room_bytes = 0
         waiter = produce(wire.stores[1], b"a")
-        await trio.sleep(5)
+        await wire.settle()  # nobody waits until it was silent for long enough
         assert wire.stores[3].replica.offline_reason is not None
         assert set(wire.spec.live_replicas) == {1, 2}
         assert waiter.answer is True
+
+
+async def test_a_leader_whose_disk_fails_tells_its_successor_not_to_wait(autojump_clock: object) -> None:
+    async with wire_of(3) as wire:
+        wire.stores[1].replica.go_offline("a sync failed")
+        leader = await wire.elect(2)
+        waiter = produce(leader, b"a")
+        await wire.settle()
+        assert waiter.answer is True
+        assert set(wire.spec.live_replicas) == {2, 3}
+        wire.part(1)
+        await wire.elect(3)
+        wire.join(1)
+        await trio.sleep(60)
+        assert set(wire.spec.live_replicas) == {2, 3}
+        assert wire.stores[1].values() == []
 
 
 async def test_nobody_leads_by_an_epoch_that_was_given_to_the_process_before(autojump_clock: object) -> None:
@@ -77,7 +93,7 @@ async def test_a_disk_that_fails_while_something_is_carried_out_ends_the_part(au
         await trio.sleep(5)
         assert set(wire.spec.live_replicas) == {1, 3}
         assert follower.values() == []
-        assert follower.peers.followed == {1: 0, 3: 0}
+        assert follower.peers.followed == {1: 0, 3: 1}
 
 
 async def test_a_log_that_cannot_be_read_when_a_part_begins_takes_only_its_replica_offline(

@@ -572,3 +572,43 @@ async def test_compaction_opens_no_third_segment(files: SimulatedFiles) -> None:
     committed.end = 10
     await log.compact(100, 0)
     assert [segment.base for segment in log.segments()] == [0, 10, 12]
+
+
+async def test_what_another_logs_recovery_has_stamped_does_not_begin_the_epoch(files: SimulatedFiles) -> None:
+    """Also when the bridge never comes, and whatever is left after a power failure."""
+    log = _open(files)
+    _append(log, 4, epoch=1)
+    await log.sync()
+    await log.expect_bridge(7, 3)
+    _append(log, 2, epoch=3)
+    assert (log.epochs.latest, log.epoch_end(1)) == (1, (1, 6))
+    assert _open(files.after_kill()).epoch_end(1) == (1, 6)
+    synced = files.crash("synced")
+    assert _open(synced).epoch_end(1)[1] in (4, 5, 6)
+    made = bridge(6, 3)
+    log.append(made, header_of(made))
+    _append(log, 1, epoch=3)
+    assert (log.epoch_end(1), log.epoch_end(3)) == ((1, 6), (3, 8))
+    for reopened in (log, _open(files.after_kill())):
+        assert list(reopened.epochs) == [(1, 0), (3, 6)]
+
+
+async def test_an_epoch_after_the_one_whose_bridge_never_came_begins_where_it_begins(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 4, epoch=1)
+    await log.expect_bridge(9, 3)
+    _append(log, 1, epoch=3)
+    _append(log, 1, epoch=4)
+    assert list(log.epochs) == [(1, 0), (4, 5)]
+    await log.expect_bridge(3, 5)
+    _append(log, 1, epoch=5)
+    assert list(log.epochs) == [(1, 0), (4, 5), (5, 6)]
+
+
+async def test_no_power_failure_takes_the_batch_in_which_a_log_starts(files: SimulatedFiles) -> None:
+    log = _open(files)
+    batch = make_batch(0, 4, size=200)
+    log.append(batch, header_of(batch))
+    await log.advance_log_start(2)
+    after = _open(files.crash("synced"))
+    assert (after.log_start, after.log_end) == (2, 4)

@@ -9,6 +9,7 @@ from tailrace.broker.replication.ready import (
     AppendEntries,
     Cut,
     EndDoubt,
+    ExpectBridge,
     Ready,
     Restamp,
     StorePromise,
@@ -248,3 +249,35 @@ def test_after_an_unclean_election_what_it_deleted_of_another_log_is_copied_agai
     ready = _after(follower, _append(1, e(1), e(2), high_watermark=8, log_start=1, log_end=8))
     assert ready.persist == [Cut(1), AppendEntries((e(1), e(2)))]
     assert _said(ready) == _reply(3, 3, high_watermark=3, log_start=1)
+
+
+def test_when_its_disk_fails_it_says_so_and_nothing_else() -> None:
+    follower = _follower([e(0)])
+    follower.take_ready()
+    follower.on_failed()
+    failed = Hello(Epoch(2), FOLLOWER, "2.1", has_failed=True)
+    assert _said(follower.take_ready()) == failed
+    follower.on_append(_append(0, e(0, 2)))
+    follower.on_seal(Seal(Epoch(3), None))
+    follower.on_deadline(100.0)
+    ready = follower.take_ready()
+    assert (ready.persist, ready.send) == ([], [])
+    follower.on_linked(101.0)
+    assert _said(follower.take_ready()) == failed
+
+
+def test_what_was_there_before_the_epoch_and_is_lacking_here_does_not_begin_it() -> None:
+    follower = _follower([e(0)], high_watermark=1)
+    recovered = _append(1, e(1, 2), high_watermark=1)._replace(recovered_end=4)
+    assert _after(follower, recovered).persist == [ExpectBridge(4), AppendEntries((e(1, 2),))]
+    recovered = _append(2, e(2, 2), high_watermark=1)._replace(recovered_end=4)
+    assert _after(follower, recovered).persist == [AppendEntries((e(2, 2),))], "once is enough"
+
+
+def test_what_is_committed_already_or_new_needs_no_bridge() -> None:
+    follower = _follower([e(0)], high_watermark=1)
+    committed = _append(1, e(1), high_watermark=2)._replace(recovered_end=4)
+    assert _after(follower, committed).persist == [AppendEntries((e(1),))]
+    follower = _follower([e(0)], high_watermark=1)
+    new = _append(1, e(1, 2), high_watermark=1)._replace(recovered_end=1)
+    assert _after(follower, new).persist == [AppendEntries((e(1, 2),))]

@@ -439,6 +439,21 @@ def test_what_a_process_said_that_is_gone_does_not_count() -> None:
     assert world.leader.high_watermark == 0
 
 
+def test_who_says_that_its_disk_has_failed_leaves_at_once() -> None:
+    world = _served(A, B, C)
+    for spu in (B, C):
+        world.join(spu, high_watermark=0)
+    world.leader.on_live_replicas(EPOCH, 2, {spu: f"{spu}.1" for spu in (A, B, C)}, 0.0)
+    world.produce(e(0, 2))
+    world.leader.on_hello(Hello(EPOCH, C, "3.1", has_failed=True), 0.0)
+    proposal = world.ready().propose
+    assert proposal is not None and proposal.members == ((A, ""), (B, ""))
+    world.reply(B, 1)
+    assert world.leader.high_watermark == 0, "it is not stored yet"
+    world.leader.on_live_replicas(EPOCH, 3, {A: "1.1", B: "2.1"}, 0.0)
+    assert world.ready().acknowledged_end == 1
+
+
 def test_a_newer_epoch_ends_it() -> None:
     for speak in (
         lambda leader: leader.on_fenced(Fenced(Epoch(3))),

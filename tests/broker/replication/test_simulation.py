@@ -229,6 +229,29 @@ def _lets_the_live_set_shrink_to_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LiveReplicas, "_members_min", property(lambda self: 1, lambda self, value: None), raising=False)
 
 
+def _keeps_what_another_has_deleted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leader, "_take_over_log_start", lambda self: None)
+
+
+def _says_at_once_that_all_is_deleted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Leader, "deleted_end", property(lambda self: self._log.log_start))
+
+
+def _takes_what_it_deleted_for_the_leaders(patch: pytest.MonkeyPatch) -> None:
+    """Also after an unclean election."""
+    compare = Follower._compare
+
+    def believing(self: Follower, seal: Seal, log_end: int) -> None:
+        compare(self, seal, log_end)
+        self.matched_end = max(self.matched_end, min(self._log.log_start, log_end))
+
+    patch.setattr(Follower, "_compare", believing)
+
+
+def _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Follower, "_expect_bridge", lambda self, append: None)
+
+
 def _seals_the_new_copy_set_alone(patch: pytest.MonkeyPatch) -> None:
     def is_sealed(self: CopySets, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
         members, quorum = self.sets[-1].members, self.sets[-1].quorum
@@ -278,6 +301,10 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _keeps_whatever_lies_in_gaps: MAJORITY,
     _starts_with_the_checkpoint: MAJORITY,
     _believes_high_watermarks_of_before_an_unclean_election: WORLDS["live, unclean"],
+    _keeps_what_another_has_deleted: LIVE,
+    _says_at_once_that_all_is_deleted: LIVE,
+    _takes_what_it_deleted_for_the_leaders: WORLDS["live, unclean"],
+    _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch: MAJORITY,
     _seals_the_new_copy_set_alone: WORLDS["majority, moving"],
     _drops_the_copy_set_before_at_once: WORLDS["majority, moving"],
     _believes_that_what_others_know_to_be_committed_is_there: WORLDS["majority, moving"],
@@ -287,6 +314,7 @@ IN_THE_CORE: Mapping[Patch, World] = {
 
 FIRST_SEED: Mapping[Patch | str, int] = {
     _leaves_stamps_as_they_are: 3900,
+    _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch: 150,
     _recovers_the_longest_log: 450,
     _reads_stores_that_were_away: 350,
     _forgets_the_epoch_check: 150,
