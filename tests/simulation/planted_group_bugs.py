@@ -138,7 +138,9 @@ GROUP_BUGS = (
     PlantedBug(loads_before_recovery_has_ended, faults=MOVING, has_groups=True, first_seed=20),
     PlantedBug(goes_on_with_what_it_knew, faults=MOVING, has_groups=True),
     PlantedBug(takes_no_notice_of_tombstones, faults=MOVING, has_groups=True, groups=("lone",) * 3),
-    PlantedBug(tells_assignments_before_they_are_stored, faults=MOVING, has_groups=True, groups=("classic",) * 2),
+    PlantedBug(
+        tells_assignments_before_they_are_stored, faults=MOVING, has_groups=True, groups=("classic",) * 2, first_seed=12
+    ),
     PlantedBug(stores_no_assignments, faults=MOVING, has_groups=True, groups=("classic",) * 2),
     PlantedBug(begins_with_the_first_generation_after_a_load, faults=MOVING, has_groups=True, groups=("classic",) * 2),
     PlantedBug(keeps_members_whose_session_has_ended, has_groups=True, groups=("classic",) * 2),
