@@ -35,8 +35,6 @@ class Task:
     """Their kinds; None for those of the seed."""
     has_erasers: bool | None = None
     """Whether somebody deletes records; None for what the seed says."""
-    spare_spus: int = 0
-    """If there are any, replicas are moved to them; else it is as the seed says."""
 
     def scenario(self) -> Scenario:
         make = group_scenario_of if self.has_groups else scenario_of
@@ -48,8 +46,6 @@ class Task:
             scenario = replace(scenario, groups=self.groups)
         if self.has_erasers is not None:
             scenario = replace(scenario, has_erasers=self.has_erasers)
-        if self.spare_spus:
-            scenario = replace(scenario, has_movers=True, spus=scenario.replicas + self.spare_spus)
         if self.only_faults is not None:
             scenario = replace(scenario, faults=[scenario.faults[index] for index in self.only_faults])
         return scenario
