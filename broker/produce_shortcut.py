@@ -1,11 +1,14 @@
 """A producer's usual requests, answered from their bytes.
 
 A client sends the same request again and again, but for its number and its records. Up to the records it is recognised
-byte for byte, and was decoded once; its answer was encoded once, but for a few numbers. So no request, response or
-context becomes an object, which is half of the work that such a request would be. What is unusual in any way, every
-error for one, goes the ordinary way: there is nothing here that decides anything.
+byte for byte, and was decoded once; its answer was encoded once, but for a few numbers. So no request and no response
+becomes an object, which is half of the work that such a request would be. What is unusual in any way, every error for
+one, goes the ordinary way: there is nothing here that decides anything.
+
+Where records have to be committed or synced first, the answer is made as well, and waits in line.
 """
 
+from collections.abc import Callable
 from struct import Struct, error
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -21,8 +24,11 @@ from tailrace.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from tailrace.protocol.primitives import read_uvarint, uvarint
+from tailrace.server.client_connection import Expect
+from tailrace.server.request_context import RequestContext
 
 from .handlers import produce
+from .replicas import Replica
 
 if TYPE_CHECKING:
     from .spu import Spu
@@ -57,13 +63,14 @@ class ProduceShortcut:
         """Where that may end."""
         self._left_to_learn = LEARNED_MAX
 
-    def __call__(self, frame: memoryview, correlation_id: int) -> bytes | None:
-        """The whole response; None when the request is to go the ordinary way, and nothing has happened."""
+    def __call__(self, frame: memoryview, correlation_id: int, expect: Expect) -> bytes | RequestContext | None:
+        """The whole response, or its place in line; None when the request is to go the ordinary way, and nothing has
+        happened."""
         for end in self._ends:
             usual = self._learned.get(frame[_AFTER_CORRELATION_ID:end].tobytes())
             if usual is not None:
                 records = self._records(frame, end)
-                return None if records is None else usual.answer(records, correlation_id)
+                return None if records is None else usual.answer(records, correlation_id, expect)
         if self._left_to_learn:
             self._left_to_learn -= 1
             self._learn(frame)
@@ -84,7 +91,7 @@ class ProduceShortcut:
 
     def _learn(self, frame: memoryview) -> None:
         """Takes note of a request as those that are answered here from the next one on. Raises RemoteProtocolError."""
-        *_, position = read_request_header(frame)
+        *_, client_id, position = read_request_header(frame)
         request, _ = self._decode(frame, position)
         if request.acks not in (1, produce.ALL) or len(request.topic_data) != 1:
             return
@@ -97,8 +104,16 @@ class ProduceShortcut:
         end = len(frame) - size - size_bytes
         if self._records(frame, end) != data.records:
             return  # there is more in it: tags that are not known here, or bytes behind it
-        name = topic.topic_id if self._version >= produce.TOPIC_IDS_FROM else topic.name
-        usual = _UsualRequest(self._spu, self._version, request.acks, name, data.index)
+        usual = _UsualRequest(
+            self._spu,
+            self._version,
+            request.acks,
+            request.timeout_ms,
+            client_id,
+            topic.name,
+            topic.topic_id,
+            data.index,
+        )
         self._learned[frame[_AFTER_CORRELATION_ID:end].tobytes()] = usual
         if end not in self._ends:
             self._ends.append(end)
@@ -107,36 +122,114 @@ class ProduceShortcut:
 class _UsualRequest:
     """To one partition; only the records differ."""
 
-    __slots__ = ("_acks", "_after", "_before", "_numbers", "_pack", "_partition", "_size", "_spu", "_topic", "_version")
+    __slots__ = (
+        "_acks",
+        "_after",
+        "_before",
+        "_client_id",
+        "_encode",
+        "_named",
+        "_numbers",
+        "_pack",
+        "_partition",
+        "_size",
+        "_spu",
+        "_timeout_seconds",
+        "_topic",
+        "_version",
+    )
 
-    def __init__(self, spu: "Spu", api_version: int, acks: int, topic: str | UUID, partition: int) -> None:
+    def __init__(
+        self,
+        spu: "Spu",
+        api_version: int,
+        acks: int,
+        timeout_ms: int,
+        client_id: str | None,
+        topic: str,
+        topic_id: UUID,
+        partition: int,
+    ) -> None:
         self._spu = spu
         self._version = api_version
         self._acks = acks
-        self._topic = topic
+        self._timeout_seconds = max(timeout_ms, 0) / 1000
+        self._client_id = client_id
+        self._named = topic, topic_id
+        self._topic: str | UUID = topic_id if api_version >= produce.TOPIC_IDS_FROM else topic
         self._partition = partition
+        self._encode = response_encoder(_API, api_version)
         self._numbers = 3 if api_version >= _LOG_START_FROM else 2
-        encoded = _encoded(api_version, topic, PartitionProduceResponse(partition, 0, *(_NO_NUMBER,) * 3))
+        response = self._response(PartitionProduceResponse(partition, 0, *(_NO_NUMBER,) * 3))
+        encoded = b"".join(part for part in self._encode(0, response) if isinstance(part, bytes))
         before, _, self._after = encoded.partition(_NUMBER.pack(_NO_NUMBER) * self._numbers)
         self._size, self._before = before[: _SIZE.size], before[_SIZE.size + _SIZE.size :]
         self._pack = Struct(f">{_SIZE.size}si{len(self._before)}s{self._numbers}q{len(self._after)}s").pack
 
-    def answer(self, records: memoryview, correlation_id: int) -> bytes | None:
-        acks = self._acks
+    def answer(self, records: memoryview, correlation_id: int, expect: Expect) -> bytes | RequestContext | None:
+        acks, spu = self._acks, self._spu
         try:
-            replica = produce.writable(self._spu, self._topic, self._partition, acks)
-            if replica.syncs_before_acknowledging or (acks == produce.ALL and not replica.is_alone):
-                return None  # the answer has to wait
-            base_offset, append_time_ms, _ = produce.append(self._spu, replica, records, self._version)
+            replica = produce.writable(spu, self._topic, self._partition, acks)
+            base_offset, append_time_ms, needed = produce.append(spu, replica, records, self._version)
         except KafkaError:
             return None
-        numbers = (base_offset, append_time_ms, replica.log.log_start)[: self._numbers]
-        return self._pack(self._size, correlation_id, self._before, *numbers, self._after)
+        numbers = base_offset, append_time_ms, replica.log.log_start
+        answer = self._pack(self._size, correlation_id, self._before, *numbers[: self._numbers], self._after)
+        if replica.high_watermark >= needed or (acks != produce.ALL and not replica.syncs_before_acknowledging):
+            return answer
+        context = expect(_API.key, self._version, correlation_id, self._client_id, self._encode)
+        awaited = _AwaitedAnswer(self, replica, context, answer, numbers)
+        context.abandon = awaited.abandon
+        replica.wait_until_committed(needed, awaited)
+        spu.deadlines.add(context.arrived + self._timeout_seconds, awaited)
+        return context
+
+    def refuse(
+        self, context: RequestContext, replica: Replica, numbers: tuple[int, int, int], error: KafkaError
+    ) -> None:
+        """As on the ordinary way."""
+        answer = PartitionProduceResponse(self._partition, 0, *numbers)
+        response = self._response(answer)
+        produce.refuse(self._spu, context, response, replica, answer, error)
+        context.respond(response)
+
+    def _response(self, answer: PartitionProduceResponse) -> ProduceResponse:
+        return ProduceResponse([TopicProduceResponse(*self._named, [answer])])
 
 
-def _encoded(api_version: int, topic: str | UUID, answer: PartitionProduceResponse) -> bytes:
-    named = TopicProduceResponse("" if isinstance(topic, UUID) else topic, partition_responses=[answer])
-    if isinstance(topic, UUID):
-        named.topic_id = topic
-    parts = response_encoder(_API, api_version)(0, ProduceResponse([named]))
-    return b"".join(part for part in parts if isinstance(part, bytes))
+class _AwaitedAnswer:
+    """Of a request whose records are not committed yet."""
+
+    __slots__ = ("_answer", "_context", "_numbers", "_replica", "_usual", "done")
+
+    def __init__(
+        self,
+        usual: _UsualRequest,
+        replica: Replica,
+        context: RequestContext,
+        answer: bytes,
+        numbers: tuple[int, int, int],
+    ) -> None:
+        self._usual = usual
+        self._replica = replica
+        self._context = context
+        self._answer = answer
+        self._numbers = numbers
+        self.done = False
+
+    def on_acknowledged(self) -> Callable[[], None] | None:
+        if self.done:
+            return None
+        self.done = True
+        return self._context.prepare_with((self._answer,))
+
+    def on_refused(self, error: KafkaError) -> None:
+        if not self.done:
+            self.done = True
+            self._usual.refuse(self._context, self._replica, self._numbers, error)
+
+    def on_deadline(self) -> None:
+        self.on_refused(produce.not_in_time())
+
+    def abandon(self) -> None:
+        self.done = True

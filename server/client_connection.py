@@ -38,9 +38,11 @@ handled; if all left together at the end, client and server would wait for each 
 UNANSWERED_MAX = 1000
 HELD_BYTES_MAX = 4 * 1024 * 1024
 
-Shortcut = Callable[[memoryview, int], bytes | None]
-"""Answers a request from its bytes (the frame and its correlation id) with those of the whole response, or says None
-before anything has happened: then it goes the ordinary way."""
+Expect = Callable[[int, int, int, str | None, ResponseEncoder], RequestContext]
+"""Keeps a place in line, for a request of which these are API, version, correlation id and client id."""
+Shortcut = Callable[[memoryview, int, Expect], bytes | RequestContext | None]
+"""Answers a request from its bytes (the frame and its correlation id) with those of the whole response, or later by a
+place in line that it has asked for; or says None before anything has happened: then it goes the ordinary way."""
 
 
 class Route(NamedTuple):
@@ -270,19 +272,18 @@ class ClientConnection:
         shortcut = self._shortcuts.get(api)
         if shortcut is None:
             return False
-        response = shortcut(frame, correlation_id)
+        response = shortcut(frame, correlation_id, self._expect)
         if response is None:
             return False
-        self._outbox.put(response)
-        self._answered[api] = self._answered.get(api, 0) + 1
+        if type(response) is bytes:
+            self._outbox.put(response)
+            self._answered[api] = self._answered.get(api, 0) + 1
         return True
 
-    def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
-        api_key, api_version, correlation_id, client_id, position = read_request_header(frame, 0, self._apis)
-        route = self._routes.get((api_key, api_version)) or self._find_route(api_key, api_version)
-        decode, handle, encode, new_shortcut = route
-        if new_shortcut is not None and (api_key, api_version) not in self._shortcuts:
-            self._shortcuts[api_key, api_version] = new_shortcut()
+    def _expect(
+        self, api_key: int, api_version: int, correlation_id: int, client_id: str | None, encode: ResponseEncoder
+    ) -> RequestContext:
+        """A request, with the place in line of its response."""
         context = RequestContext(
             api_key,
             api_version,
@@ -295,6 +296,15 @@ class ClientConnection:
             encode,
         )
         self._outbox.expect(context)
+        return context
+
+    def _handle(self, frame: memoryview) -> tuple[RequestContext, Awaitable[object]] | None:
+        api_key, api_version, correlation_id, client_id, position = read_request_header(frame, 0, self._apis)
+        route = self._routes.get((api_key, api_version)) or self._find_route(api_key, api_version)
+        decode, handle, encode, new_shortcut = route
+        if new_shortcut is not None and (api_key, api_version) not in self._shortcuts:
+            self._shortcuts[api_key, api_version] = new_shortcut()
+        context = self._expect(api_key, api_version, correlation_id, client_id, encode)
         request, _ = decode(frame, position)
         reply = handle(context, request)
         if reply is None:

@@ -86,7 +86,11 @@ class RequestContext:
     def prepare(self, message: object) -> Callable[[], None]:
         """The response leaves with any that is ready later, or when what this returns is called. Whoever has several
         prepares them all first, so that those to one client leave together."""
-        self._put(self._encode(self.correlation_id, message))
+        return self.prepare_with(self._encode(self.correlation_id, message))
+
+    def prepare_with(self, parts: Sequence[Part]) -> Callable[[], None]:
+        """As `prepare`, with bytes that are encoded already."""
+        self._put(parts)
         return self._send
 
     def _put(self, parts: Sequence[Part]) -> None:

@@ -119,6 +119,25 @@ def _tell_leader(
             response.node_endpoints.append(NodeEndpoint(*endpoint))
 
 
+def refuse(
+    spu: "Spu",
+    context: RequestContext,
+    response: ProduceResponse,
+    replica: Replica,
+    answer: PartitionProduceResponse,
+    error: KafkaError,
+) -> None:
+    """What was appended is not known to be committed: makes that of an answer in the response."""
+    answer.error_code = error.code
+    answer.error_message = error.message or None
+    answer.base_offset = NO_OFFSET
+    _tell_leader(spu, context, response, answer, replica.spec.topic_id)
+
+
+def not_in_time() -> KafkaError:
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the replicas did not acknowledge in time")
+
+
 def _earlier(spu: "Spu", replica: Replica, header: BatchHeader) -> AppendedBatch | None:
     """The same batch, if it was stored before."""
     try:
@@ -190,12 +209,12 @@ class PendingProduce:
 
     def on_deadline(self) -> None:
         for partition in self._waiting:
-            partition.refuse(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the replicas did not acknowledge in time"))
+            partition.refuse(not_in_time())
         self.done = True
         self._context.respond(self._response)
 
-    def tell_leader(self, replica: Replica, answer: PartitionProduceResponse) -> None:
-        _tell_leader(self._spu, self._context, self._response, answer, replica.spec.topic_id)
+    def refuse(self, replica: Replica, answer: PartitionProduceResponse, error: KafkaError) -> None:
+        refuse(self._spu, self._context, self._response, replica, answer, error)
 
     def _abandon(self) -> None:
         self.done = True
@@ -223,7 +242,4 @@ class _PendingPartition:
             send()
 
     def refuse(self, error: KafkaError) -> None:
-        self._answer.error_code = error.code
-        self._answer.error_message = error.message or None
-        self._answer.base_offset = NO_OFFSET
-        self._request.tell_leader(self._replica, self._answer)
+        self._request.refuse(self._replica, self._answer, error)

@@ -2,17 +2,21 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import NoReturn
 from uuid import UUID
 
 import pytest
+import trio
+from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, running_spu
 
 from tailrace.broker.produce_shortcut import LEARNED_MAX, ProduceShortcut
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.headers import RequestHeader, decode_response, encode_request
 from tailrace.protocol.messages.produce import (
     PartitionProduceData,
+    PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
@@ -50,10 +54,14 @@ def _bounds(running: RunningSpu, partition: int = 0) -> tuple[int, int]:
     return replica.log.log_start, replica.log.log_end
 
 
+def _expect_nobody(*asked: object) -> NoReturn:
+    raise AssertionError("nothing here has to wait")
+
+
 def _learned(running: RunningSpu, version: int, acks: int = 1) -> ProduceShortcut:
     """One that knows what requests to the first partition look like."""
     shortcut = ProduceShortcut(running.spu, version)
-    assert shortcut(_frame(_request(running, batch(b"x"), acks=acks), version), 1) is None
+    assert shortcut(_frame(_request(running, batch(b"x"), acks=acks), version), 1, _expect_nobody) is None
     assert _bounds(running) == EMPTY, "nothing has happened"
     return shortcut
 
@@ -68,8 +76,8 @@ async def test_a_usual_request_is_answered_as_on_the_ordinary_way(
         for size in (1, 100, 20_000):
             request = _request(running, batch(b"x" * size), acks=acks)
             ordinary: ProduceResponse = await (await running.client()).request(ApiKey.PRODUCE, version, request)
-            answer = shortcut(_frame(request, version, 7 + size), 7 + size)
-            assert answer is not None
+            answer = shortcut(_frame(request, version, 7 + size), 7 + size, _expect_nobody)
+            assert isinstance(answer, bytes)
             assert int.from_bytes(answer[:4], "big") == len(answer) - 4
             correlation_id, response = decode_response(ApiKey.PRODUCE, version, answer[4:])
             assert correlation_id == 7 + size
@@ -119,7 +127,7 @@ async def test_what_is_unusual_is_left_alone(autojump_clock: object, version: in
         for frame in frames:
             for _ in range(2):  # none of them is learned
                 try:
-                    assert shortcut(frame, 1) is None
+                    assert shortcut(frame, 1, _expect_nobody) is None
                 except RemoteProtocolError:
                     assert frame is frames[-1], "what is cut short, as on the ordinary way"
         assert _bounds(running) == EMPTY
@@ -132,10 +140,12 @@ async def test_any_cut_of_a_usual_request_is_left_alone(autojump_clock: object, 
         shortcut = _learned(running, version)
         frame = _frame(_request(running, batch(b"x")), version)
         for number in range(LEARNED_MAX):  # it learns no more, and reads no further
-            shortcut(_frame(_request(running, None), version, client_id=f"client-{number}"), 1)
-        assert [shortcut(frame[:length], 1) for length in range(8, len(frame))] == [None] * (len(frame) - 8)
+            shortcut(_frame(_request(running, None), version, client_id=f"client-{number}"), 1, _expect_nobody)
+        assert [shortcut(frame[:length], 1, _expect_nobody) for length in range(8, len(frame))] == [None] * (
+            len(frame) - 8
+        )
         assert _bounds(running) == EMPTY
-        assert shortcut(frame, 1) is not None
+        assert shortcut(frame, 1, _expect_nobody) is not None
 
 
 async def test_unknown_tags_are_left_to_those_who_skip_them(autojump_clock: object) -> None:
@@ -143,18 +153,104 @@ async def test_unknown_tags_are_left_to_those_who_skip_them(autojump_clock: obje
         frame = bytes(_frame(_request(running, batch(b"x")), BY_NAME))
         tagged = memoryview(frame[:-1] + b"\1\7\0")  # one of the request, of no size
         shortcut = ProduceShortcut(running.spu, BY_NAME)
-        assert [shortcut(tagged, 1) for _ in range(2)] == [None, None]
+        assert [shortcut(tagged, 1, _expect_nobody) for _ in range(2)] == [None, None]
         shortcut = _learned(running, BY_NAME)
-        assert shortcut(tagged, 1) is None
+        assert shortcut(tagged, 1, _expect_nobody) is None
         assert _bounds(running) == EMPTY
+
+
+async def _asked(client: WireClient, running: RunningSpu, version: int, acks: int, timeout_ms: int = 1000) -> None:
+    topic = TopicProduceData("t", _topic_id(running), [PartitionProduceData(0, batch(b"x"))])
+    request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
+    await client.send(client.encode(ApiKey.PRODUCE, version, request))
+
+
+async def _answer(client: WireClient) -> PartitionProduceResponse:
+    response: ProduceResponse = await client.response()
+    (topic,) = response.responses
+    (partition,) = topic.partition_responses
+    return partition
+
+
+def _waiting(running: RunningSpu) -> list[type]:
+    replica = running.spu.replicas.find("t", 0)
+    assert replica is not None
+    return [type(waiter) for _, waiter in replica.waiting_acknowledgements]
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_what_has_to_wait_for_the_disk_is_left_alone(autojump_clock: object, acks: int) -> None:
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_what_has_to_wait_is_answered_in_its_place_as_on_the_ordinary_way(
+    autojump_clock: object, version: int, acks: int
+) -> None:
+    """The first of the requests goes the ordinary way, and is learned."""
     async with _served({"flush.messages": "1"}) as running:
-        shortcut = _learned(running, BY_ID, acks)
-        assert shortcut(_frame(_request(running, batch(b"x"), acks=acks), BY_ID), 1) is None
-        assert _bounds(running) == EMPTY
+        client = await running.client()
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        async with replica.log._lock:  # as long as it is held no sync can end
+            for _ in range(3):
+                await _asked(client, running, version, acks)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(set(_waiting(running))) == 2, "one of them as an object, two from their bytes"
+            assert replica.high_watermark == 0
+        answers = [await _answer(client) for _ in range(3)]
+        assert [answer.base_offset for answer in answers] == [0, 1, 2]
+        ordinary, *others = answers
+        for answer in others:
+            answer.base_offset = 0
+            assert answer == ordinary
+        assert running.spu.metrics.server.requests[ApiKey.PRODUCE, version, "unknown"].count == 3
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_what_is_not_committed_in_time_is_refused_as_on_the_ordinary_way(
+    autojump_clock: object, version: int
+) -> None:
+    async with _served({"flush.messages": "1"}) as running:
+        client = await running.client()
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        async with replica.log._lock:
+            for _ in range(2):
+                await _asked(client, running, version, -1, timeout_ms=200)
+            ordinary, answer = [await _answer(client) for _ in range(2)]
+        assert answer == ordinary
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        assert _bounds(running) == (0, 2), "it was appended all the same"
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_who_waits_hears_that_another_one_leads(autojump_clock: object, version: int) -> None:
+    async with _served({"flush.messages": "1"}) as running:
+        client = await running.client()
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        async with replica.log._lock:
+            for _ in range(2):
+                await _asked(client, running, version, -1)
+            await trio.testing.wait_all_tasks_blocked()
+            led_elsewhere(replica)
+            ordinary, answer = [await _answer(client) for _ in range(2)]
+        assert answer == ordinary
+        assert (answer.error_code, answer.base_offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+async def test_a_client_that_goes_while_it_waits_is_forgotten(autojump_clock: object) -> None:
+    async with _served({"flush.messages": "1"}) as running:
+        client = await running.client()
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        async with replica.log._lock:
+            for _ in range(2):
+                await _asked(client, running, BY_ID, -1)
+            await trio.testing.wait_all_tasks_blocked()
+            client.connection.close()
+            await trio.testing.wait_all_tasks_blocked()
+            assert [waiter.done for _, waiter in replica.waiting_acknowledgements] == [True, True]
+        other = await running.client()
+        await _asked(other, running, BY_ID, -1)
+        assert (await _answer(other)).base_offset == 2
 
 
 async def test_a_replica_that_leads_no_more_is_left_alone(autojump_clock: object) -> None:
@@ -163,7 +259,7 @@ async def test_a_replica_that_leads_no_more_is_left_alone(autojump_clock: object
         replica = running.spu.replicas.find("t", 0)
         assert replica is not None
         led_elsewhere(replica)
-        assert shortcut(_frame(_request(running, batch(b"x")), BY_ID), 1) is None
+        assert shortcut(_frame(_request(running, batch(b"x")), BY_ID), 1, _expect_nobody) is None
         assert _bounds(running) == EMPTY
 
 
@@ -171,8 +267,10 @@ async def test_what_it_remembers_is_bounded(autojump_clock: object) -> None:
     async with _served() as running:
         shortcut = ProduceShortcut(running.spu, CLASSIC)
 
-        def ask(number: int) -> bytes | None:
-            return shortcut(_frame(_request(running, batch(b"x")), CLASSIC, client_id=f"client-{number}"), 1)
+        def ask(number: int) -> object:
+            return shortcut(
+                _frame(_request(running, batch(b"x")), CLASSIC, client_id=f"client-{number}"), 1, _expect_nobody
+            )
 
         assert all(ask(number) is None for number in range(LEARNED_MAX + 10))
         answered = [ask(number) is not None for number in range(LEARNED_MAX + 10)]
