@@ -35,6 +35,8 @@ SILENT_TICKS_MAX = 4
 does not take its own silence for that of all others."""
 GATHERED_BYTES_MAX = 256 * 1024
 """With so much unsent, nothing more is read from logs."""
+SENT_AT_ONCE_BYTES_MAX = 16 * 1024
+"""Up to here the parts of a message are copied into one."""
 SENT_PER_TURN_BYTES_MAX = 1024 * 1024
 """The others' turn comes after this, also when the connection would take more."""
 RECORDS_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
@@ -203,6 +205,8 @@ class PeerLink:
         if self._unsent.is_set() or self.closed_because is not None:
             return
         try:
+            if self._queue.holds_one and self._framed_bytes == self._outbox.sent_bytes and self._send_one(framed):
+                return
             sent_before = self._outbox.sent_bytes
             while self._gather(framed):
                 if (
@@ -218,14 +222,35 @@ class PeerLink:
         except OSError as error:
             self.close(str(error))
 
+    def _send_one(self, framed: Framed | None) -> bool:
+        """Whether all that waits was one small message, and is on its way: nearly always, and without standing in line
+        it costs half."""
+        parts = self._next_frame(framed)
+        if parts is None:
+            return True
+        if not all(type(part) is bytes for part in parts) or sum(map(len, parts)) > SENT_AT_ONCE_BYTES_MAX:
+            self._put(parts)
+            return False
+        data = b"".join(parts)  # type: ignore[arg-type]
+        sent = self._connection.send((data,))
+        if sent < len(data):
+            self._put((data[sent:],))
+            return False
+        self._has_spoken = True
+        return True
+
     def _gather(self, framed: Framed | None) -> bool:
         """Makes frames of what waits, until a certain amount is unsent; says whether there is anything to send."""
         while self._queue and self._framed_bytes - self._outbox.sent_bytes < GATHERED_BYTES_MAX:
-            key, message, records = self._queue.take()
-            parts = encode(key, message) if records is None else self._frame(key, message, records, framed)
+            parts = self._next_frame(framed)
             if parts is not None:
                 self._put(parts)
         return self._outbox.collect()
+
+    def _next_frame(self, framed: Framed | None) -> Sequence[Part] | None:
+        """None if it would say nothing."""
+        key, message, records = self._queue.take()
+        return encode(key, message) if records is None else self._frame(key, message, records, framed)
 
     def _put(self, parts: Sequence[Part]) -> None:
         self._framed_bytes += sum(map(len, parts))

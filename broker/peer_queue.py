@@ -32,6 +32,10 @@ class PeerQueue:
     def __bool__(self) -> bool:
         return bool(self._turns)
 
+    @property
+    def holds_one(self) -> bool:
+        return len(self._turns) == 1 and len(self._turns[0].waiting) == 1
+
     def add(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> None:
         line = self._lines.get(key)
         if line is None:

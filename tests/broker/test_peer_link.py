@@ -123,6 +123,20 @@ async def test_many_messages_take_one_send_and_one_turn(autojump_clock: object) 
         assert (pair.leader.connection.send_calls - calls, pair.follower.turns) == (1, 1)
 
 
+@pytest.mark.parametrize("buffer_bytes", [1, 32, 100])
+async def test_a_message_that_is_taken_in_parts_arrives_whole(autojump_clock: object, buffer_bytes: int) -> None:
+    async with _linked(buffer_bytes) as pair:
+        message, batch = _append(0)
+        pair.leader.link.tell(KEY, message, batch)
+        pair.leader.link.flush()
+        pair.leader.tell(append(1))
+        await _settled()
+        pair.leader.tell(append(2))
+        await _settled()
+        assert pair.follower.heard == [message, append(1), append(2)]
+        assert pair.follower.bytes_heard == len(batch)
+
+
 async def test_what_is_told_in_a_turn_leaves_with_its_end(autojump_clock: object) -> None:
     async with _linked() as pair:
 

@@ -99,3 +99,15 @@ def test_what_was_forgotten_is_not_told() -> None:
     assert _told(queue) == [append(1)]
     queue.add(KEY, append(2), None)
     assert _told(queue) == [append(2)]
+
+
+def test_it_knows_when_it_holds_one() -> None:
+    queue = PeerQueue()
+    assert not queue.holds_one
+    queue.add(KEY, append(0, ENTRY), b"")
+    assert queue.holds_one
+    queue.add(KEY, append(1, ENTRY), b"")
+    assert not queue.holds_one
+    queue.take()
+    queue.add(OTHER, append(0, ENTRY), b"")
+    assert not queue.holds_one
