@@ -251,6 +251,7 @@ class ReplicaController:
             self._role.end()
             self._role = None
             self._kept.clear()
+            self.entries.at_hand.forget()
 
     # carrying out
 
