@@ -1,7 +1,8 @@
 """What `tailrace up` starts a managed SPU with: its settings, and the command line of one that is a child process.
 
-Ports keep a distance of ten from SPU to SPU, as each has a few. That goes by the SPU's id, which is one of its kind in
-the cluster: so groups with the same template do not meet, and the ports are the same at each start.
+Ports keep a distance of ten from SPU to SPU, as each has a few; those that somebody has chosen for clients follow one
+another. That goes by the SPU's id, which is one of its kind in the cluster: so groups with the same template do not
+meet, and the ports are the same at each start.
 """
 
 import sys
@@ -19,6 +20,9 @@ GROUP = "main"
 """The SPU group of `up` itself; others may be added while it runs."""
 FIRST_ID = SpuId(1)
 PORTS_APART = 10
+CHOSEN_PORTS_APART = 1
+CHOSEN_PORTS_MAX = 64
+"""Left to the SPUs behind a chosen port, as far as our own choices go."""
 PORT_MAX = 65535
 
 
@@ -41,18 +45,28 @@ class ManagedSpus:
             ListenerSettings("PUBLIC", Address(self._host, spec.public.port), may_move=True),
         )
         private = ListenerSettings("PRIVATE", Address(self._host, spec.private.port), may_move=True)
+        apart = PORTS_APART
         if spec.group == GROUP:
             listeners, private = self._listeners_of(spec.id), self.private
+            apart = CHOSEN_PORTS_APART if self.are_listeners_chosen else PORTS_APART
         return SpuSettings(
             spec.id,
             f"{spec.log_directory or self.data_directory}/spu-{spec.id}",
-            tuple(_moved(each, spec.id) for each in listeners),
-            None if self.metrics is None else _moved(self.metrics, spec.id),
+            tuple(_moved(each, spec.id, apart) for each in listeners),
+            None if self.metrics is None else self._out_of_the_way(_moved(self.metrics, spec.id)),
             spec.rack,
             {**self.broker, **spec.configs},
             controllers=(controller,),
-            private=_moved(private, spec.id),
+            private=self._out_of_the_way(_moved(private, spec.id)),
         )
+
+    def _out_of_the_way(self, listener: ListenerSettings) -> ListenerSettings:
+        """Where it may move, it takes no port that another SPU of ours will want."""
+        host, port = listener.address.host, listener.address.port
+        chosen = [each.address.port for each in self.listeners if self.are_listeners_chosen]
+        if listener.may_move and any(0 < first <= port < first + CHOSEN_PORTS_MAX for first in chosen):
+            return replace(listener, address=Address(host, 0))
+        return listener
 
     @property
     def _host(self) -> str:
@@ -84,18 +98,18 @@ def child_command(settings: SpuSettings, log: LogSettings) -> list[str]:
     return command
 
 
-def _moved(listener: ListenerSettings, spu: SpuId) -> ListenerSettings:
+def _moved(listener: ListenerSettings, spu: SpuId, apart: int = PORTS_APART) -> ListenerSettings:
     """Where the listener of the first SPU is on this one."""
     advertised = listener.advertised
     return replace(
         listener,
-        address=_moved_address(listener.address, spu),
-        advertised=None if advertised is None else _moved_address(advertised, spu),
+        address=_moved_address(listener.address, spu, apart),
+        advertised=None if advertised is None else _moved_address(advertised, spu, apart),
     )
 
 
-def _moved_address(address: Address, spu: SpuId) -> Address:
-    port = address.port + PORTS_APART * (spu - FIRST_ID)
+def _moved_address(address: Address, spu: SpuId, apart: int) -> Address:
+    port = address.port + apart * (spu - FIRST_ID)
     if address.port == 0 or not 0 < port <= PORT_MAX:
         return Address(address.host, 0)
     return Address(address.host, port)

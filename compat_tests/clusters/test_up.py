@@ -72,7 +72,7 @@ def test_an_spu_that_cannot_start_is_named_and_nothing_is_left(managed, tmp_path
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         words = managed.command(2)
-        words[words.index("--public") + 1] = f"127.0.0.1:{port - 10}"
+        words[words.index("--public") + 1] = f"127.0.0.1:{port - 1}"
         status, said = run_to_end(words)
     assert status == 1
     assert f"tailrace serve spu: cannot listen on 127.0.0.1:{port}: " in said

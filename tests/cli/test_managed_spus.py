@@ -48,12 +48,22 @@ def test_only_ports_that_nobody_expects_may_move() -> None:
     assert [each.may_move for each in DEFAULTS.settings_of(_spu(2), SC).listeners] == [True]
 
 
-def test_chosen_listeners_and_what_clients_are_told_move_together_and_stay_put() -> None:
+def test_chosen_listeners_follow_one_another_as_does_what_clients_are_told_and_stay_put() -> None:
     chosen = ListenerSettings("PUBLIC", Address("0.0.0.0", 9092), Address("broker.example", 19092))
     managed = dataclasses.replace(DEFAULTS, listeners=(chosen,), are_listeners_chosen=True)
     assert managed.settings_of(_spu(3), SC).listeners == (
-        ListenerSettings("PUBLIC", Address("0.0.0.0", 9112), Address("broker.example", 19112)),
+        ListenerSettings("PUBLIC", Address("0.0.0.0", 9094), Address("broker.example", 19094)),
     )
+
+
+def test_what_nobody_chose_makes_way_for_the_chosen_ports_of_other_spus() -> None:
+    chosen = dataclasses.replace(
+        DEFAULTS, listeners=(ListenerSettings("PUBLIC", Address("h", 9005)),), are_listeners_chosen=True
+    )
+    assert _ports(chosen, _spu(1)) == [9005, 0, 0]
+    assert _ports(chosen, _spu(2)) == [9006, 0, 0]
+    given = dataclasses.replace(chosen, private=ListenerSettings("PRIVATE", Address("h", 9106)))
+    assert _ports(given, _spu(2)) == [9006, 9116, 0]
 
 
 def test_a_free_port_stays_one_and_no_port_is_too_high() -> None:
