@@ -216,14 +216,20 @@ def pipelined(bootstrap: str, topic: str, requests: int, window: int) -> Measure
     answer_bytes = 4 + 4 + len(answer)
     many = one * window
     rounds = requests // window
+    answers = []
     started = time.perf_counter()
     connection.send(many)
     for _ in range(rounds - 1):
         connection.send(many)
-        connection.receive_exactly(answer_bytes * window)
-    connection.receive_exactly(answer_bytes * window)
+        answers.append(connection.receive_exactly(answer_bytes * window))
+    answers.append(connection.receive_exactly(answer_bytes * window))
     seconds = time.perf_counter() - started
     connection.socket.close()
+    for some in answers:
+        for end in range(answer_bytes, len(some) + 1, answer_bytes):
+            refusal, *_ = produce_result(some[end - len(answer) : end])
+            if refusal != 0:
+                raise SystemExit(f"a request was refused with error {refusal}")
     if stored(bootstrap, topic) < rounds * window:
         raise SystemExit("records are missing")
     return {"requests_per_second": rounds * window / seconds, "requests": float(rounds * window)}
