@@ -157,6 +157,7 @@ _PEER_COUNTERS = (
     ("sent_bytes", "tailrace_replicated_out_bytes", "Bytes of record batches sent to another SPU."),
     ("received_messages", "tailrace_replicated_in_messages", "Messages with record batches received from another SPU."),
     ("received_bytes", "tailrace_replicated_in_bytes", "Bytes of record batches received from another SPU."),
+    ("dialled_links", "tailrace_peer_dialled_links", "Links made to another SPU, to follow it."),
 )
 
 

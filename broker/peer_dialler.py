@@ -4,7 +4,7 @@ Whoever does not answer, or refuses, is asked again and again, after pauses that
 once.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 import trio
@@ -73,6 +73,10 @@ class PeerDialler:
         leader.replicas -= 1
         if leader.replicas == 0:
             leader.dialling.cancel()
+
+    def followed(self) -> Mapping[SpuId, int]:
+        """How many replicas follow each SPU that is followed."""
+        return {spu: leader.replicas for spu, leader in self._leaders.items() if leader.replicas}
 
     async def run(self) -> None:
         """Until cancelled."""

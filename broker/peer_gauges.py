@@ -13,6 +13,8 @@ class PeerTraffic:
     sent_bytes: int = 0
     received_messages: int = 0
     received_bytes: int = 0
+    dialled_links: int = 0
+    """Links that this SPU made to that one, to follow it; while it follows, each after the first is a reconnect."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A follower's SPU dials the leader's, once for all replicas that it follows there
 what waits on it is lost then: those who use it say it again. So nobody waits for an answer, and nothing is promised.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -134,6 +134,15 @@ class PeerLinks:
 
     # what is
 
+    def followed(self) -> Mapping[SpuId, int]:
+        """How many replicas here follow each SPU."""
+        return self._dialler.followed()
+
+    def dialled_links(self, spu: SpuId) -> int:
+        """How many links there have been on which this one follows that SPU."""
+        traffic = self._traffic.get(spu)
+        return 0 if traffic is None else traffic.dialled_links
+
     def gauges(self, now: float) -> list[PeerGauges]:
         """Of each SPU to which there was ever a link."""
 
@@ -154,6 +163,8 @@ class PeerLinks:
     async def _use(self, connection: Connection, peer: PeerIdentity, *, to_leader: bool) -> None:
         """Until it ends; it takes the place of an earlier one."""
         links = self._leaders if to_leader else self._followers
+        traffic = self._traffic.setdefault(peer.spu, PeerTraffic())
+        traffic.dialled_links += to_leader
         try:
             while (earlier := links.get(peer.spu)) is not None:
                 earlier.close("it has connected anew")
@@ -167,7 +178,7 @@ class PeerLinks:
             to_leader=to_leader,
             receiver=self,
             buffers=self._buffers,
-            traffic=self._traffic.setdefault(peer.spu, PeerTraffic()),
+            traffic=traffic,
             logger=self._logger,
         )
         assert self._sink is not None

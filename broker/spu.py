@@ -110,7 +110,7 @@ class Spu:
         self._clean = False
         """Whether whoever wrote the logs last closed them all."""
         self._process = str(seams.chance.uuid())
-        self._peers: PeerLinks
+        self.peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
         self.sc: ScConnection
         self.groups: GroupCoordination
@@ -147,7 +147,7 @@ class Spu:
                     replica.replication.on_appended()
                 if replica.waiting_fetches:
                     replica.on_advanced()
-        self._peers.flush()
+        self.peers.flush()
 
     # what handlers call
 
@@ -202,7 +202,7 @@ class Spu:
         private = await self._listen(listening, self.settings.private)
         metrics = None if self.settings.metrics is None else await self._listen(listening, self.settings.metrics)
         async with trio.open_nursery() as nursery:
-            self._peers = PeerLinks(
+            self.peers = PeerLinks(
                 PeerIdentity(self.id, self._store_incarnation, self._process),
                 self.cluster,
                 self._network,
@@ -222,7 +222,7 @@ class Spu:
             self.producer_ids = ProducerIds(partial(allocate_from, sc.request))
             nursery.start_soon(sc.run)
             nursery.start_soon(self.deadlines.run)
-            nursery.start_soon(self._peers.run, replication, private)
+            nursery.start_soon(self.peers.run, replication, private)
             if metrics is not None:
                 self._logger.info("metrics_served", address=str(metrics.address))
                 nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
@@ -264,7 +264,7 @@ class Spu:
                 self._process,
                 self._store_incarnation,
                 self._promises,
-                self._peers,
+                self.peers,
                 live_replicas,
                 self.cluster,
                 self.deadlines,
@@ -404,7 +404,7 @@ class Spu:
         self.storage_limit.measure()
         used_bytes, size_bytes = self.storage_limit.used_bytes, self.storage_limit.size_bytes
         counts = count_replicas(self.replicas)
-        peers = self._peers.gauges(now)
+        peers = self.peers.gauges(now)
         groups = gauge_groups(self.groups.groups(), lags)
         gauges = Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers, groups)
         text = bytearray(render(self.metrics, gauges))

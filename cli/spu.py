@@ -18,6 +18,7 @@ from .sc_commands import (
     only_given,
     show_documents,
 )
+from .spu_controllers import Controllers, controller_fields, controller_tables, controllers_document, controllers_of
 from .tables import fields, table
 
 _EVERYWHERE = ("0.0.0.0", "::")
@@ -113,12 +114,18 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
     documents = await client.list_objects("spu", arguments.ids)
     spus = _spus(objects_in("spu", documents))
-    show_documents(arguments, documents, lambda: "\n\n".join(map(description, spus)))
+    controllers = await controllers_of(client.network, spus)
+    documents = [
+        document | {"controllers": controllers_document(controllers[spu.spec.id])}
+        for document, spu in zip(documents, spus, strict=True)
+    ]
+    texts = [description(spu, controllers[spu.spec.id]) for spu in spus]
+    show_documents(arguments, documents, lambda: "\n\n".join(texts))
 
 
-def description(spu: Spu) -> str:
+def description(spu: Spu, controllers: Controllers) -> str:
     spec, status = spu.spec, spu.status
-    return fields(
+    about = fields(
         [
             ("SPU", spec.id),
             ("Type", spec.type.value),
@@ -134,8 +141,10 @@ def description(spu: Spu) -> str:
             ("Incarnation", status.incarnation),
             *((f"Listener {each.name}", f"{each.host}:{each.port}") for each in status.listeners),
             ("Reported private", status.private),
+            *controller_fields(controllers),
         ]
     )
+    return "\n".join((about, *controller_tables(controllers)))
 
 
 def _unregister_options(parser: argparse.ArgumentParser) -> None:

@@ -50,6 +50,7 @@ class InternalApiKey(IntEnum):
 
     EXPLAIN_GROUP = 12000
     DESCRIBE_POSITIONS = 12001
+    DESCRIBE_SPU = 12002
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ SC_OBJECT_APIS = table_of(
 SPU_OBJECT_APIS = table_of(
     _api(InternalApiKey.EXPLAIN_GROUP),
     _api(InternalApiKey.DESCRIBE_POSITIONS),
+    _api(InternalApiKey.DESCRIBE_SPU),
 )
 """What the command line and other SPUs ask of an SPU, on the SPU's public port, beside Kafka's APIs."""
 

@@ -51,7 +51,7 @@ def test_how_replicas_stand_is_scraped() -> None:
 
 def test_links_to_other_spus_are_scraped() -> None:
     peers = [
-        PeerGauges(SpuId(2), PeerTraffic(1, 200, 3, 400), None, 5.5),
+        PeerGauges(SpuId(2), PeerTraffic(1, 200, 3, 400, 5), None, 5.5),
         PeerGauges(SpuId(3), PeerTraffic(), 6.5, 7.5),
         PeerGauges(SpuId(4), PeerTraffic(), None, None),
     ]
@@ -62,6 +62,7 @@ def test_links_to_other_spus_are_scraped() -> None:
     assert sample("tailrace_peer_link_age_seconds", spu="2", role="leader") not in scraped
     names = ("out_messages", "out_bytes", "in_messages", "in_bytes")
     assert [scraped[sample(f"tailrace_replicated_{name}_total", spu="2")] for name in names] == [1, 200, 3, 400]
+    assert scraped[sample("tailrace_peer_dialled_links_total", spu="2")] == 5
 
 
 def test_every_counter_is_scraped_before_anything_has_happened() -> None:

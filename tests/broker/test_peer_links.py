@@ -159,6 +159,7 @@ async def test_both_sides_notice_the_end_and_link_again(autojump_clock: object) 
         await follower.until(lambda: len(follower.linked) == 3)
         assert leader.linked == [("linked", 2, False), ("unlinked", 2, False), ("linked", 2, False)]
         assert follower.linked == [("linked", 1, True), ("unlinked", 1, True), ("linked", 1, True)]
+        assert (follower.links.dialled_links(LEADER), leader.links.dialled_links(FOLLOWER)) == (2, 0)
 
 
 async def test_a_second_connection_of_an_spu_takes_the_place_of_the_first(autojump_clock: object) -> None:
@@ -207,7 +208,7 @@ async def test_traffic_and_ages_are_told(autojump_clock: object) -> None:
         follower.links.unfollow(LEADER)
         await follower.until(lambda: not follower.links.is_linked(LEADER, from_leader=True))
         (at_follower,) = follower.links.gauges(trio.current_time())
-        assert at_follower.traffic == PeerTraffic(received_messages=1, received_bytes=300)
+        assert at_follower.traffic == PeerTraffic(received_messages=1, received_bytes=300, dialled_links=1)
         assert (at_follower.seconds_as_leader, at_follower.seconds_as_follower) == (None, None)
 
 

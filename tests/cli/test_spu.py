@@ -49,6 +49,8 @@ async def test_a_custom_spu_from_registration_to_online(capsys: pytest.CaptureFi
             "Incarnation:      incarnation-11\n"
             "Listener PUBLIC:  spu-11:9005\n"
             "Reported private: spu-11:9006\n"
+            "Controllers:      unknown: the SPU at spu-11:9005 does not answer: connection refused. "
+            "`tailrace spu list` shows which are online\n"
         )
         assert await tailrace(sc.network, "spu", "unregister", "11") == 0
         assert capsys.readouterr().out == "SPU 11 is registered no more\n"
