@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from tailrace.protocol.apis import API_TABLE, Api
+from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.server import metrics as server_metrics
 from tailrace.server.metric_text import gauge, labels
@@ -71,7 +72,16 @@ class Gauges:
 
 
 class PartitionGauges:
-    __slots__ = ("high_watermark", "log_end", "log_start", "partition", "size_bytes", "topic", "unsynced_records")
+    __slots__ = (
+        "follower_lags",
+        "high_watermark",
+        "log_end",
+        "log_start",
+        "partition",
+        "size_bytes",
+        "topic",
+        "unsynced_records",
+    )
 
     def __init__(
         self,
@@ -82,6 +92,7 @@ class PartitionGauges:
         high_watermark: int,
         size_bytes: int,
         unsynced_records: int,
+        follower_lags: Mapping[SpuId, int] | None = None,
     ) -> None:
         self.topic = topic
         self.partition = partition
@@ -90,6 +101,8 @@ class PartitionGauges:
         self.high_watermark = high_watermark
         self.size_bytes = size_bytes
         self.unsynced_records = unsynced_records
+        self.follower_lags: Mapping[SpuId, int] = follower_lags or {}
+        """How many records each follower lacks, where the partition is led here."""
 
 
 def render(metrics: BrokerMetrics, gauges: Gauges) -> bytes:
@@ -102,7 +115,14 @@ def pieces(gauges: Gauges) -> Iterator[str]:
     for attribute, name, text in _PARTITION_GAUGES:
         value_of = attrgetter(attribute)
         yield from gauge(name, text, ((_labels_of(each), value_of(each)) for each in gauges.partitions))
+    yield from gauge("tailrace_replica_lag_records", "Records that a follower lacks of its leader here.", _lags(gauges))
     yield from group_metrics.pieces(gauges.groups)
+
+
+def _lags(gauges: Gauges) -> Iterator[tuple[str, int]]:
+    for each in gauges.partitions:
+        for follower, lag_records in each.follower_lags.items():
+            yield labels(follower=follower, partition=each.partition, topic=each.topic), lag_records
 
 
 def _labels_of(gauges: PartitionGauges) -> str:

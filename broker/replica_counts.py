@@ -34,13 +34,16 @@ def count_replicas(replicas: Replicas) -> ReplicaCounts:
             counts.leaders += 1
             counts.under_replicated += live < len(spec.replicas)
             counts.under_min_insync += live < replica.settings.min_insync_replicas
-            counts.follower_lag_records = max(counts.follower_lag_records, _lag_of_followers(replica))
+            counts.follower_lag_records = max(counts.follower_lag_records, *lags_of_followers(replica).values(), 0)
     return counts
 
 
-def _lag_of_followers(replica: Replica) -> int:
-    ends = (replica.follower_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader)
-    return max((replica.log.log_end - end for end in ends if end is not None), default=0)
+def lags_of_followers(replica: Replica) -> dict[SpuId, int]:
+    """How many records each follower lacks of a log that is led here; nothing of one that has not said what it has."""
+    if not replica.is_leader:
+        return {}
+    ends = {spu: replica.follower_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader}
+    return {spu: replica.log.log_end - end for spu, end in ends.items() if end is not None}
 
 
 def note_live_replicas(metrics: BrokerMetrics, here: SpuId, before: PartitionSpec, after: PartitionSpec) -> None:

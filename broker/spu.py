@@ -52,7 +52,7 @@ from .parking import Parking
 from .peer_links import PeerLinks
 from .peer_messages import PeerIdentity
 from .producer_ids import ProducerIds, allocate_from
-from .replica_counts import count_replicas
+from .replica_counts import count_replicas, lags_of_followers
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replicas import Replica, Replicas
 from .replication_context import ReplicationContext
@@ -399,6 +399,7 @@ class Spu:
                     replica.high_watermark,
                     log.size_bytes,
                     log.log_end - log.synced_end,
+                    lags_of_followers(replica),
                 )
             )
         self.storage_limit.measure()

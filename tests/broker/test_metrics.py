@@ -18,7 +18,7 @@ def test_what_is_counted_is_scraped() -> None:
     metrics = BrokerMetrics()
     metrics.server.sent_bytes = 12
     metrics.flush_seconds = 0.5
-    scraped = _scrape(metrics, Gauges([PartitionGauges("t", 4, 1, 9, 8, 777, 2)], 2.5))
+    scraped = _scrape(metrics, Gauges([PartitionGauges("t", 4, 1, 9, 8, 777, 2, {SpuId(3): 5, SpuId(2): 0})], 2.5))
     assert scraped[sample("tailrace_sent_bytes_total")] == 12
     assert scraped[sample("tailrace_flush_seconds_total")] == 0.5
     assert scraped[sample("tailrace_flush_lag_seconds")] == 2.5
@@ -28,6 +28,8 @@ def test_what_is_counted_is_scraped() -> None:
     assert scraped[sample("tailrace_high_watermark", **here)] == 8
     assert scraped[sample("tailrace_log_size_bytes", **here)] == 777
     assert scraped[sample("tailrace_log_unsynced_records", **here)] == 2
+    assert scraped[sample("tailrace_replica_lag_records", follower="3", **here)] == 5
+    assert scraped[sample("tailrace_replica_lag_records", follower="2", **here)] == 0
 
 
 def test_the_limit_of_an_spu_without_one_is_infinite() -> None:

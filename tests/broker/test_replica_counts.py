@@ -6,7 +6,7 @@ import pytest
 from simulation.files import SimulatedFiles
 
 from tailrace.broker.metrics import BrokerMetrics
-from tailrace.broker.replica_counts import ReplicaCounts, count_replicas, note_live_replicas
+from tailrace.broker.replica_counts import ReplicaCounts, count_replicas, lags_of_followers, note_live_replicas
 from tailrace.broker.replicas import Replica, Replicas
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -57,6 +57,11 @@ def test_the_follower_that_is_farthest_behind_is_told() -> None:
     replica.log.log_end = 10
     replica.follower_end = {HERE: 0, SECOND: 8, THIRD: 3}.get
     assert count_replicas(replicas).follower_lag_records == 7
+    assert lags_of_followers(replica) == {SECOND: 2, THIRD: 7}
+    replica.follower_end = {SECOND: 8}.get
+    assert lags_of_followers(replica) == {SECOND: 2}, "the other one has not said what it has"
+    replica.is_leader = False
+    assert lags_of_followers(replica) == {}
 
 
 @pytest.mark.parametrize(
