@@ -168,9 +168,9 @@ class SpecDispatcher:
 
     async def _open(self, spec: PartitionSpec, settings: TopicSettings, *, clean: bool) -> None:
         directory = layout.replica_directory(self._data_directory, spec.topic, spec.topic_id, spec.partition)
-        clean = clean or not self._files.list(directory)
+        is_new = not self._files.list(directory)
         try:
-            log = Log.open(self._files, directory, settings.log, clean=clean, open_files=self._open_files)
+            log = Log.open(self._files, directory, settings.log, clean=clean or is_new, open_files=self._open_files)
         except OSError as error:
             self._refuse_to_open(spec, str(error))
             return
@@ -191,6 +191,7 @@ class SpecDispatcher:
         replica = Replica(self._spu, spec, log, settings, high_watermark)
         replica.offline_watcher = self._report_offline
         self._replicas.add(replica)
+        self._report_storage(replica, is_new=is_new)
         await self._replication.attend(replica)
         if log.synced_end < log.log_end:
             self._flusher.flush(replica)  # what an unclean stop left in the page cache
@@ -201,6 +202,15 @@ class SpecDispatcher:
 
     def _report_offline(self, replica: Replica) -> None:
         self._log(replica.spec).error("replica_went_offline", reason=replica.offline_reason)
+
+    def _report_storage(self, replica: Replica, *, is_new: bool) -> None:
+        """What is found at the start is what was there before; later it is worth a line that something was."""
+        if is_new:
+            self._log(replica.spec).debug("replica_created")
+        elif self.has_applied_all:
+            self._log(replica.spec).info("replica_reattached", log_end=replica.log.log_end)
+        else:
+            self._log(replica.spec).debug("replica_reattached", log_end=replica.log.log_end)
 
     def _report_recovery(self, spec: PartitionSpec, log: Log) -> None:
         report = log.recovery

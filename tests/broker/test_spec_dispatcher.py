@@ -7,6 +7,7 @@ import trio
 from replicating import replication_on
 from simulation.files import SimulatedFiles
 from spus import SteadyClock, batch
+from structlog.testing import capture_logs
 
 from tailrace.broker.flusher import Flusher
 from tailrace.broker.held_specs import HeldSpecs, HeldTopic
@@ -268,7 +269,11 @@ async def test_a_replica_that_is_given_back_knows_what_was_committed(spu: _Spu) 
         _append(replica, b"a", b"b")
         replica.on_committed(2)
     await spu.change(removed=((TOPIC, 1),))
-    await spu.change(_topic(partitions=(1,), live=both, epoch=3))
+    with capture_logs() as logs:
+        await spu.change(_topic(partitions=(1, 2), live=both, epoch=3))
+    said = [(log["event"], log["partition"], log.get("log_end"), log["log_level"]) for log in logs]
+    assert ("replica_reattached", 1, 2, "info") in said
+    assert ("replica_created", 2, None, "debug") in said
     replica = spu.replicas.find(TOPIC, 1)
     assert replica is not None
     assert replica.high_watermark == 2
