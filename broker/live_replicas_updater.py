@@ -21,6 +21,7 @@ from tailrace.protocol.internal.report_live_replicas import (
 )
 from tailrace.storage.checkpoints import ReplicaKey
 
+from .metrics import BrokerMetrics
 from .replicas import Replica, Replicas
 from .replication.messages import ProposeLiveReplicas
 from .spec_messages import reported_partition
@@ -31,8 +32,9 @@ Report = Callable[[ReportLiveReplicasRequest], Awaitable[ReportLiveReplicasRespo
 
 
 class LiveReplicasUpdater:
-    def __init__(self, replicas: Replicas, logger: FilteringBoundLogger) -> None:
+    def __init__(self, replicas: Replicas, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
         self._replicas = replicas
+        self._metrics = metrics
         self._logger = logger
         self._proposed: dict[ReplicaKey, ProposeLiveReplicas] = {}
         """The last one of each leader, until there is an answer."""
@@ -131,6 +133,7 @@ class LiveReplicasUpdater:
         return replica is None or (proposal.epoch, proposal.version) < (replica.spec.epoch, replica.spec.version)
 
     async def _report(self, report: Report, due: Sequence[ReportedPartition]) -> None:
+        self._metrics.live_replica_updates += len(due)
         answer = await report(ReportLiveReplicasRequest(partitions=list(due)))
         if answer.error_code != ErrorCode.NONE:
             # Somebody else leads by now; the specs that say so are on their way.

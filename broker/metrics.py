@@ -43,6 +43,7 @@ class BrokerMetrics:
         self.truncated_bytes = 0
         self.live_replica_shrinks = 0
         self.live_replica_expands = 0
+        self.live_replica_updates = 0
         self.scrubbed_bytes = 0
         self.damaged_batches = 0
         self.mended_batches = 0
@@ -141,6 +142,7 @@ _COUNTERS = (
     ("truncated_bytes", "Bytes cut from torn ends of logs."),
     ("live_replica_shrinks", "Times that a replica left the live replicas of a partition led here."),
     ("live_replica_expands", "Times that a replica entered the live replicas of a partition led here."),
+    ("live_replica_updates", "Partitions led here whose live replicas were told to the Streaming Controller."),
     ("scrubbed_bytes", "Bytes of sealed segments read again, to see whether they are what they were."),
     ("damaged_batches", "Batches found damaged while scrubbing; those that stay so are found in each pass."),
     ("mended_batches", "Damaged batches restored from another replica."),

@@ -209,7 +209,7 @@ class Spu:
                 self.chance,
                 self._logger,
             )
-            live_replicas = LiveReplicasUpdater(self.replicas, self._logger)
+            live_replicas = LiveReplicasUpdater(self.replicas, self.metrics, self._logger)
             replication = self._replication(nursery, live_replicas)
             self.groups = GroupCoordination(self.replicas, self._group_context(nursery))
             self._group_lag = GroupLag(

@@ -16,6 +16,7 @@ from simulation.network import MemoryNetwork
 
 from tailrace.broker import peer_codec
 from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
+from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.peer_links import PeerLinks
 from tailrace.broker.peer_messages import FetchEntries, PeerIdentity, PeerMessage, RecordsToSend
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
@@ -224,7 +225,7 @@ class Wire:
         replica = Replica(spu, spec, log, settings, log.log_start)
         replicas.add(replica)
         logger = structlog.get_logger().bind(spu=number)
-        live_replicas = LiveReplicasUpdater(replicas, logger)
+        live_replicas = LiveReplicasUpdater(replicas, BrokerMetrics(), logger)
         peers = WirePeers(self, PeerIdentity(spu, incarnation, process))
         deadlines = Deadlines()
         appended: dict[Replica, None] = {}
@@ -358,7 +359,7 @@ def replication_on(
             identity.incarnation,
             Promises(files, "/data"),
             PeerLinks(identity, cluster, MemoryNetwork(), RandomChance(1), logger),
-            LiveReplicasUpdater(replicas, logger),
+            LiveReplicasUpdater(replicas, BrokerMetrics(), logger),
             cluster,
             Deadlines(),
             nursery,

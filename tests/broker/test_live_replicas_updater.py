@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from tailrace.broker import live_replicas_updater
 from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
+from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.replicas import Replica, Replicas
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.broker.topic_settings import settings_of
@@ -43,7 +44,8 @@ class _Spu:
     answer: ErrorCode = ErrorCode.NONE
 
     def __post_init__(self) -> None:
-        self.updater = LiveReplicasUpdater(self.replicas, structlog.get_logger())
+        self.metrics = BrokerMetrics()
+        self.updater = LiveReplicasUpdater(self.replicas, self.metrics, structlog.get_logger())
 
     def add(self, spec: PartitionSpec) -> Replica:
         settings = settings_of({}, BrokerConfigs({}))
@@ -144,6 +146,7 @@ async def test_what_leaders_propose_goes_together_and_each_once() -> None:
         await trio.testing.wait_all_tasks_blocked()
         spu.updater.propose((TOPIC, 1), _proposal(8, 2))
     assert spu.heard == [[(0, 0, 8, 1), (1, 0, 8, 2), (2, 0, 8, 2)], [(1, 0, 8, 2)]], "who proposes repeats it"
+    assert spu.metrics.live_replica_updates == 3 + 4, "with what was announced before"
 
 
 async def test_a_new_connection_hears_what_is_unanswered() -> None:
