@@ -83,18 +83,15 @@ class ListLog:
 
     def _note_epoch(self, entry: Entry) -> None:
         """An epoch begins with its first entry, until its bridge shows that what is before it was there already."""
-        starts = self.epochs
-        if entry.kind is EntryKind.BRIDGE and starts:
-            named, newest = Epoch(entry.content), starts[-1].epoch
-            if newest >= named:
-                starts[-1] = EpochStart(named, entry.base)
-            if newest > named:
-                starts.append(EpochStart(newest, entry.end))
-        end, epoch = self._bridge_expected
-        if entry.epoch == epoch and entry.base < end:
-            return
-        if not starts or entry.epoch > starts[-1].epoch:
+        starts, (end, epoch) = self.epochs, self._bridge_expected
+        is_recovered = entry.epoch == epoch and entry.base < end
+        if not is_recovered and (not starts or entry.epoch > starts[-1].epoch):
             starts.append(EpochStart(entry.epoch, entry.base))
+        if entry.kind is EntryKind.BRIDGE:
+            named = Epoch(entry.content)
+            before = [each for each in starts if each.epoch < named and each.start < entry.base]
+            newer = [EpochStart(each.epoch, max(each.start, entry.end)) for each in starts if each.epoch > named]
+            self.epochs = [*before, EpochStart(named, entry.base), *newer]
 
 
 @dataclass

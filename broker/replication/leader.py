@@ -20,7 +20,7 @@ from .high_watermark import HighWatermark, high_watermark_at_start
 from .live_replicas import LagLimits, LiveReplicas
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
-from .ready import AdvanceLogStart, EndDoubt, Ready, StorePromise, Sync
+from .ready import AdvanceLogStart, AppendEntries, EndDoubt, ExpectBridge, Ready, StorePromise, Sync
 from .recovery import recover
 from .rewriting import rewritten
 from .sealing import Promise, Sealing
@@ -336,7 +336,10 @@ class Leader:
         own_entries = [entry for entry in own.entries if entry.end > recovered.start]
         begin_at = recovered.start if recovered.start > start else None
         persist = self._ready.persist
-        persist.extend(rewritten(own_entries, own.log_end, recovered.entries, epoch=self.epoch, begin_at=begin_at))
+        for change in rewritten(own_entries, own.log_end, recovered.entries, epoch=self.epoch, begin_at=begin_at):
+            if isinstance(change, AppendEntries) and len(change.entries) > 1:  # more than the bridge
+                persist.append(ExpectBridge(recovered.end))
+            persist.append(change)
         if recovered.log_start > log.log_start:
             persist.append(AdvanceLogStart(recovered.log_start))
         if self.syncs_before_acknowledging:

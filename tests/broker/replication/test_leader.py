@@ -9,7 +9,16 @@ from tailrace.broker.replication.leader import Leader, LeaderLimits
 from tailrace.broker.replication.live_replicas import LagLimits, LiveReplicas
 from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
 from tailrace.broker.replication.policy import CopySet, CopySets, Live, Quorum, ReplicationPolicy
-from tailrace.broker.replication.ready import AppendEntries, Cut, EndDoubt, Ready, Restamp, StorePromise, Sync
+from tailrace.broker.replication.ready import (
+    AppendEntries,
+    Cut,
+    EndDoubt,
+    ExpectBridge,
+    Ready,
+    Restamp,
+    StorePromise,
+    Sync,
+)
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -71,6 +80,8 @@ class World:
                 case AppendEntries(entries):
                     for entry in entries:
                         self.log.append(entry)
+                case ExpectBridge(end):
+                    self.log.expect_bridge(end, EPOCH)
                 case Cut(end):
                     self.log.cut(end)
                 case Restamp(base, end, epoch):
@@ -147,7 +158,8 @@ def test_a_quorum_is_sealed_before_anything_is_accepted() -> None:
     world.leader.on_seal_reply(
         SealReply(EPOCH, B, "2.1", 1, 3, in_doubt=False, entries=(newer.stamped(Epoch(2)), e(2))), 0.0
     )
-    assert world.ready().persist == [Cut(1), AppendEntries((e(1, 2), e(2, 2), _bridge(3)))]
+    assert world.ready().persist == [Cut(1), ExpectBridge(4), AppendEntries((e(1, 2), e(2, 2), _bridge(3)))]
+    assert list(world.log.epochs) == [EpochStart(Epoch(1), 0), EpochStart(EPOCH, 3)]
     assert world.leader.is_serving
 
 
@@ -410,7 +422,7 @@ def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() ->
         assert world.leader.is_serving
     assert world.leader.holders_of(e(0)) == [C]
     assert world.leader.holders_of(e(1)) == []
-    assert world.ready().persist == [AppendEntries((e(0, 2), _bridge(1)))]
+    assert world.ready().persist == [ExpectBridge(2), AppendEntries((e(0, 2), _bridge(1)))]
 
 
 def test_after_an_unclean_election_followers_compare_epochs() -> None:
