@@ -98,7 +98,7 @@ class ClientConnection:
         self._inbox = inbox
         self._memory = memory
         self._metrics = metrics
-        self._outbox = Outbox()
+        self._outbox = Outbox(metrics.sent_records)
         self._client = ClientIdentity(address=str(connection.remote))
         self._logger = logger.bind(client=self._client.address)
         self._nursery: trio.Nursery | None = None

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tailrace.protocol.apis import Api
 
+from .outbox import SentRecords
+
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
@@ -38,6 +40,7 @@ class ServerMetrics:
         self.accepted_connections = 0
         self.open_connections = 0
         self.idle_closed_connections = 0
+        self.sent_records = SentRecords()
         self._apis = apis
         self._clients: set[str] = set()
 
@@ -66,6 +69,7 @@ class ServerMetrics:
         from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 
         yield from counters(self, _COUNTERS)
+        yield from counters(self.sent_records, _SENT_RECORDS)
         yield GaugeMetricFamily("tailrace_connections", "Open client connections.", value=self.open_connections)
         requests = HistogramMetricFamily(
             "tailrace_request_seconds",
@@ -91,6 +95,10 @@ _COUNTERS = (
     ("accepted_connections", "Client connections accepted."),
     ("refused_connections", "Client connections refused because max.connections was reached."),
     ("idle_closed_connections", "Client connections closed because they were idle for too long."),
+)
+_SENT_RECORDS = (
+    ("uncopied_record_bytes", "Bytes of record batches that went from the page cache to clients without a copy."),
+    ("copied_record_bytes", "Bytes of record batches that were read into memory on their way to clients."),
 )
 
 

@@ -6,6 +6,7 @@ as file ranges: large ones go from the page cache to the socket, small ones are 
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from tailrace.protocol.primitives import Part
@@ -26,6 +27,16 @@ class Answer(Protocol):
         """None until the response is known."""
 
 
+@dataclass(slots=True)
+class SentRecords:
+    """How records went from the page cache to clients, over all connections that share this."""
+
+    uncopied_record_bytes: int = 0
+    """By sendfile."""
+    copied_record_bytes: int = 0
+    """Read into this process first: the stretch was small."""
+
+
 class _Known(NamedTuple):
     """An answer that was known before those in front of it."""
 
@@ -33,9 +44,10 @@ class _Known(NamedTuple):
 
 
 class Outbox:
-    __slots__ = ("_line", "_parts", "_small", "held_bytes", "held_up_by", "sent_bytes")
+    __slots__ = ("_line", "_parts", "_records", "_small", "held_bytes", "held_up_by", "sent_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, records: SentRecords | None = None) -> None:
+        self._records = records or SentRecords()
         self._line: deque[Answer] = deque()
         self._small: list[Buffer] = []
         """Neighbours that will be one part."""
@@ -103,6 +115,7 @@ class Outbox:
                 if sent == 0:
                     return False
                 self.sent_bytes += sent
+                self._records.uncopied_record_bytes += sent
                 if sent == first.count:
                     parts.popleft()
                 else:
@@ -122,6 +135,7 @@ class Outbox:
                     break
                 part = part.read()
                 parts[index] = part
+                self._records.copied_record_bytes += len(part)
                 self.held_bytes += len(part)
             assert isinstance(part, Buffer)
             gathered.append(part)

@@ -22,9 +22,13 @@ def test_what_is_counted_is_scraped() -> None:
     metrics = _metrics()
     metrics.sent_bytes = 12
     metrics.open_connections = 3
+    metrics.sent_records.uncopied_record_bytes = 4
+    metrics.sent_records.copied_record_bytes = 5
     scraped = _scrape(metrics)
     assert scraped[sample("tailrace_sent_bytes_total")] == 12
     assert scraped[sample("tailrace_connections")] == 3
+    assert scraped[sample("tailrace_uncopied_record_bytes_total")] == 4
+    assert scraped[sample("tailrace_copied_record_bytes_total")] == 5
 
 
 def test_every_counter_is_scraped_before_anything_has_happened() -> None:

@@ -12,7 +12,7 @@ from tailrace.protocol.primitives import Part
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, File, RealFiles
 from tailrace.runtime.network import Address
-from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox
+from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox, SentRecords
 
 CONTENT = bytes(range(256)) * 2048  # 512 KiB
 
@@ -156,23 +156,27 @@ def test_a_request_without_a_response_holds_up_nobody() -> None:
 
 
 def test_many_small_responses_leave_with_one_call(log: File) -> None:
-    outbox = Outbox()
+    records = SentRecords()
+    outbox = Outbox(records)
     for number in range(100):
         outbox.expect(_Answer([bytes([number]), FileRange(log, number, 10)]))
     outbox.collect()
     connection = _Grudging([])
     assert outbox.send(connection)
     assert (connection.calls, connection.files_sent) == (1, 0)
+    assert records == SentRecords(copied_record_bytes=1000)
 
 
 def test_large_records_leave_from_the_file_and_take_no_memory_of_ours(log: File) -> None:
-    outbox = Outbox()
+    records = SentRecords()
+    outbox = Outbox(records)
     outbox.expect(_Answer([b"header", FileRange(log, 0, SENDFILE_BYTES_MIN)]))
     outbox.collect()
     assert outbox.held_bytes == len(b"header")
     connection = _Grudging([])
     assert outbox.send(connection)
     assert connection.files_sent == 1
+    assert records == SentRecords(uncopied_record_bytes=SENDFILE_BYTES_MIN)
     assert connection.received == b"header" + CONTENT[:SENDFILE_BYTES_MIN]
 
 

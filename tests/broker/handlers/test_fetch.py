@@ -23,6 +23,7 @@ from tailrace.protocol.messages.fetch import (
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import iterate
+from tailrace.server.outbox import SENDFILE_BYTES_MIN
 
 BY_NAME = 12
 MEGABYTE = 2**20
@@ -87,6 +88,21 @@ async def test_the_first_batch_comes_even_when_it_is_larger_than_every_limit(aut
         response = await ask(client, fetch(wanted(bytes_max=1), wanted(partition=1, bytes_max=1), max_bytes=1))
         assert offsets(response, 0) == [0]
         assert offsets(response, 1) == []
+
+
+async def test_a_large_answer_leaves_from_the_page_cache_and_a_small_one_is_copied(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", 2)
+        small, large = batch(b"a"), batch(b"x" * SENDFILE_BYTES_MIN)
+        await produce(client, small)
+        await produce(client, large, partition=1)
+        sent = running.spu.metrics.server.sent_records
+        await ask(client, fetch(wanted()))
+        assert (sent.uncopied_record_bytes, sent.copied_record_bytes) == (0, len(small))
+        await ask(client, fetch(wanted(partition=1)))
+        assert sent.uncopied_record_bytes > 0
+        assert sent.uncopied_record_bytes + sent.copied_record_bytes == len(small) + len(large)
 
 
 @pytest.mark.parametrize("offset", [-1, 3])
