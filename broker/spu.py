@@ -22,6 +22,7 @@ from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
+from tailrace.runtime.system_calls import SENDING, SYNCING
 from tailrace.server import handlers as shared_handlers
 from tailrace.server.client_connection import Route, Shortcut
 from tailrace.server.listening import listen
@@ -230,7 +231,8 @@ class Spu:
             if await self._is_ready(receiver):
                 addresses = [listener.address for listener, _ in public]
                 server = self._accept_clients(nursery, public)
-                self._logger.info("spu_started", addresses=[str(each) for each in addresses])
+                listening_at = [str(each) for each in addresses]
+                self._logger.info("spu_started", addresses=listening_at, sending=SENDING, syncing=SYNCING)
             task_status.started(addresses)
             await self._stopping.wait()
             if addresses:

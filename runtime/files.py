@@ -16,6 +16,8 @@ from typing import Protocol
 
 import trio
 
+from .system_calls import sync_data
+
 Buffer = bytes | bytearray | memoryview
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
@@ -156,10 +158,10 @@ class RealFile:
         self._end = size
 
     async def sync(self) -> None:
-        await trio.to_thread.run_sync(os.fdatasync, self._descriptor)
+        await trio.to_thread.run_sync(sync_data, self._descriptor)
 
     def sync_now(self) -> None:
-        os.fdatasync(self._descriptor)
+        sync_data(self._descriptor)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, -1

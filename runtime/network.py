@@ -15,6 +15,7 @@ import trio
 
 from .files import Buffer, File
 from .readiness import Readiness
+from .system_calls import send_file
 
 BACKLOG = 1024
 PARTS_MAX = 512  # of one vectored send; Linux takes 1024
@@ -157,7 +158,7 @@ class TcpConnection:
         descriptor = file.descriptor
         assert descriptor is not None, "real connections send real files"
         try:
-            sent = os.sendfile(self._socket.fileno(), descriptor, position, count)
+            sent = send_file(self._socket.fileno(), descriptor, position, count)
         except BlockingIOError:
             return 0
         if sent == 0:
