@@ -134,6 +134,7 @@ class LiveReplicasUpdater:
 
     async def _report(self, report: Report, due: Sequence[ReportedPartition]) -> None:
         self._metrics.live_replica_updates += len(due)
+        self._logger.debug("live_replicas_updated", partitions=len(due))
         answer = await report(ReportLiveReplicasRequest(partitions=list(due)))
         if answer.error_code != ErrorCode.NONE:
             # Somebody else leads by now; the specs that say so are on their way.

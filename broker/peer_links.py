@@ -23,6 +23,7 @@ from .peer_dialler import PeerDialler
 from .peer_gauges import PeerGauges, PeerTraffic
 from .peer_link import Framed, PeerLink
 from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
+from .replica_trace import ReplicaTrace
 from .replication.messages import Hello
 
 
@@ -55,9 +56,11 @@ class PeerLinks:
         network: Network,
         chance: Chance,
         logger: FilteringBoundLogger,
+        trace: ReplicaTrace | None = None,
     ) -> None:
         """The cluster says its id, who belongs to it, and where the private ports are."""
         self._logger = logger
+        self._trace = trace
         self._dialler = PeerDialler(identity, cluster, network, chance, partial(self._use, to_leader=True), logger)
         self._acceptor = PeerAcceptor(identity, cluster, partial(self._use, to_leader=False), logger)
         self._sink: PeerSink | None = None
@@ -94,6 +97,8 @@ class PeerLinks:
     ) -> None:
         if link is None:
             return
+        if self._trace is not None:
+            self._trace.multicast(key, message, link.peer.spu)
         link.tell(key, message, records)
         if not link.has_untold:
             link.has_untold = True

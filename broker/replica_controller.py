@@ -96,6 +96,9 @@ class ReplicaController:
 
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, received: ReceivedBatches | None) -> None:
         role = self._role
+        trace = self._context.trace
+        if trace is not None:
+            (trace.follower_told if from_leader else trace.leader_told)(self._replica.key, message)
         if type(message) is FetchedEntries:
             if isinstance(role, LeaderController) and received is not None:
                 role.on_fetched(message, received)
@@ -119,6 +122,8 @@ class ReplicaController:
     def on_appended(self) -> None:
         """A producer's batches; or what the role appended itself, or the one before it in this turn."""
         role = self._role
+        if self._context.trace is not None:
+            self._context.trace.leader_told(self._replica.key, "appended")
         if isinstance(role, LeaderController) and not self._is_busy and role.core.is_serving:
             self._hear(_on_appended)
         self.entries.at_hand.forget()

@@ -58,6 +58,8 @@ class ReplicaInfoDispatcher:
         batches: ReceivedBatches | None,
     ) -> None:
         controller = self._controllers.get(key)
+        if self._context.trace is not None:
+            self._context.trace.dispatched(key, message, spu)
         if controller is not None:
             controller.on_message(spu, from_leader, message, batches)
 

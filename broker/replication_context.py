@@ -12,6 +12,7 @@ from tailrace.storage.promises import Promises
 
 from .live_replicas_updater import LiveReplicasUpdater
 from .peer_links import PeerLinks
+from .replica_trace import ReplicaTrace
 from .replicas import Replica
 from .waiting import Deadlines
 
@@ -37,3 +38,4 @@ class ReplicationContext:
     write_high_watermarks: Callable[[], Awaitable[None]]
     """Of all replicas, to the disk. Raises OSError."""
     logger: FilteringBoundLogger
+    trace: ReplicaTrace | None = None

@@ -142,6 +142,7 @@ class SpecDispatcher:
         if self._settings_in_use.get(topic.id) is settings:
             concerned = named.partitions  # of thousands, mostly few
         self._settings_in_use[topic.id] = settings
+        self._logger.debug("specs_dispatched", topic=topic.name, partitions=len(concerned))
         for spec in concerned:
             replica = self._replicas.find(spec.topic_id, spec.partition)
             if replica is not None:

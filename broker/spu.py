@@ -55,6 +55,7 @@ from .peer_messages import PeerIdentity
 from .producer_ids import ProducerIds, allocate_from
 from .replica_counts import count_replicas, lags_of_followers
 from .replica_info_dispatcher import ReplicaInfoDispatcher
+from .replica_trace import ReplicaTrace
 from .replicas import Replica, Replicas
 from .replication_context import ReplicationContext
 from .sc_connection import RefusedForGoodError, Registration, ScConnection
@@ -73,7 +74,10 @@ class StartError(Exception):
 
 
 class Spu:
-    def __init__(self, settings: SpuSettings, seams: Seams, logger: FilteringBoundLogger) -> None:
+    def __init__(
+        self, settings: SpuSettings, seams: Seams, logger: FilteringBoundLogger, *, traces: bool = False
+    ) -> None:
+        """`traces`: says at the level debug which way each message about a replica takes."""
         self.id = SpuId(settings.id)
         self.settings = settings
         self.data_directory = settings.data_directory
@@ -85,6 +89,7 @@ class Spu:
         self.cluster = Cluster()
         self.replicas = Replicas(self.id, self.cluster)
         self._logger = logger.bind(spu=settings.id)
+        self._trace = ReplicaTrace(self._logger) if traces else None
         self.storage_limit = StorageLimit(self.replicas, self.metrics, self._logger)
         self.deadlines = Deadlines()
         self.fetch_sessions = FetchSessions(
@@ -209,6 +214,7 @@ class Spu:
                 self._network,
                 self.chance,
                 self._logger,
+                self._trace,
             )
             live_replicas = LiveReplicasUpdater(self.replicas, self.metrics, self._logger)
             replication = self._replication(nursery, live_replicas)
@@ -276,6 +282,7 @@ class Spu:
                 trio.lowlevel.current_clock().current_time,
                 self._housekeeping.write_high_watermarks,
                 self._logger,
+                self._trace,
             )
         )
 

@@ -124,7 +124,7 @@ class LocalLauncher:
         return listener
 
     async def _launch_here(self, settings: SpuSettings) -> tuple[RunningSpu, Sequence[Address]]:
-        running = _SpuHere(Spu(settings, self._seams, logs.get_logger()))
+        running = _SpuHere(Spu(settings, self._seams, logs.get_logger(), traces=logs.shows_debug()))
         addresses: list[Address] = await self._nursery.start(running.run)
         if not addresses:
             raise SpuEndedError("a stop")

@@ -74,7 +74,7 @@ def read_settings(given: GivenSettings) -> SpuSettings:
 
 
 async def _serve(settings: SpuSettings, seams: Seams, *, until_input_ends: bool) -> None:
-    spu = Spu(settings, seams, logs.get_logger())
+    spu = Spu(settings, seams, logs.get_logger(), traces=logs.shows_debug())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stop_when_asked, spu, nursery.cancel_scope)
         if until_input_ends:

@@ -49,6 +49,11 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
     )
 
 
+def shows_debug() -> bool:
+    """For what costs something even where it is not written."""
+    return get_logger().is_enabled_for(logging.DEBUG)
+
+
 def get_logger() -> FilteringBoundLogger:
     logger: FilteringBoundLogger = structlog.get_logger()
     return logger

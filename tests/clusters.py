@@ -44,6 +44,7 @@ class ClusterOfSpus:
     spus: dict[int, _Running] = field(default_factory=dict)
     sc: _Running | None = None
     starts: int = 0
+    traces: bool = False
 
     # processes
 
@@ -68,7 +69,7 @@ class ClusterOfSpus:
             controllers=(PRIVATE,),
             private=ListenerSettings("PRIVATE", Address(f"spu-{spu}", 9006)),
         )
-        self.spus[spu] = await self._start(Spu(settings, seams, structlog.get_logger()))
+        self.spus[spu] = await self._start(Spu(settings, seams, structlog.get_logger(), traces=self.traces))
 
     async def kill_spu(self, spu: int) -> None:
         """What it had in the page cache stays, as after kill -9."""
@@ -148,10 +149,10 @@ async def _kill(running: _Running) -> None:
 
 
 @asynccontextmanager
-async def cluster_of(*spus: int) -> AsyncIterator[ClusterOfSpus]:
+async def cluster_of(*spus: int, traces: bool = False) -> AsyncIterator[ClusterOfSpus]:
     """Registered and running. Everything is killed at the end."""
     async with trio.open_nursery() as nursery:
-        cluster = ClusterOfSpus(nursery)
+        cluster = ClusterOfSpus(nursery, traces=traces)
         await cluster.world.register(*spus)
         await cluster.start_sc()
         async with trio.open_nursery() as starting:

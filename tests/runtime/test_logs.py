@@ -55,6 +55,7 @@ def test_text_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("level", "heard"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
 def test_a_level_keeps_what_is_below_it_quiet(level: str, heard: int, capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure(level, json=True)
+    assert logs.shows_debug() is (level == "debug")
     logger = logs.get_logger()
     logger.debug("a")
     logger.info("b")
