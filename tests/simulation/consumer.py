@@ -179,6 +179,8 @@ class Consumer:
                 f"at {self.position}, the leader of epoch {leader.epoch} says that "
                 f"epoch {diverging.epoch} ended at {diverging.end_offset}",
             )
+        if self._history.may_be_lost(leader.epoch):
+            raise RetryError(f"what was committed in epoch {leader.epoch} may be lost")
         self._take(data)
         if is_leader:
             self._history.on_high_watermark(self.name, leader.epoch, data.high_watermark)
@@ -201,6 +203,10 @@ class Consumer:
 
     def _on_truncation(self, sentence: str) -> None:
         """Unless what it would read next may have been deleted: nobody knows then what was before."""
+        if self._history.may_be_lost(self.position.epoch):
+            self.position = BEGINNING
+            self._history.on_started(self.name, 0)
+            raise RetryError(f"begins anew: {sentence}")
         if self.position.offset >= self._history.deleted_end:
             self._history.on_truncation(self.name, sentence)
         self.position = Position(self.position.offset, -1)

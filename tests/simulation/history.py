@@ -54,6 +54,8 @@ class PartitionHistory:
         self._at: dict[int, bytes] = {}
         """What is known to be committed at an offset: some client was told."""
         self._readers: dict[str, _Reader] = {}
+        self._begins_with_epoch = -1
+        """Whatever was told in earlier ones may have been lost with an unclean election."""
 
     # what happened to producers
 
@@ -61,8 +63,11 @@ class PartitionHistory:
         assert value not in self.sent, "records are told apart by their values"
         self.sent[value] = sent
 
-    def on_acknowledged(self, value: bytes, offset: int) -> None:
-        """`UNKNOWN_OFFSET`: the broker said that it has it, not where."""
+    def on_acknowledged(self, value: bytes, offset: int, epoch: int | None = None) -> None:
+        """`UNKNOWN_OFFSET`: the broker said that it has it, not where. `epoch`: it was no earlier one; None if it does
+        not matter."""
+        if epoch is not None and epoch < self._begins_with_epoch:
+            return
         self._check(value in self.sent, f"{value!r} was acknowledged and never sent")
         before = self.acknowledged.get(value, UNKNOWN_OFFSET)
         if offset == UNKNOWN_OFFSET:
@@ -87,11 +92,27 @@ class PartitionHistory:
         """As DeleteRecords was answered."""
         self.deleted_for_good = max(self.deleted_for_good, offset)
 
+    def on_unclean_election(self, epoch: int) -> None:
+        """All that was told so far may be lost, and what anybody is told by leaders of earlier epochs."""
+        self._begins_with_epoch = epoch
+        self._at.clear()
+        self.acknowledged.clear()
+        for reader in self._readers.values():
+            reader.start = reader.offsets[-1] + 1 if reader.offsets else reader.start
+            reader.offsets.clear()
+            reader.log_end = -1
+
+    def may_be_lost(self, epoch: int) -> bool:
+        """What was told in that epoch."""
+        return epoch < self._begins_with_epoch
+
     # what happened to consumers
 
     def on_started(self, consumer: str, start: int) -> None:
         """It reads from there on; from the beginning, if nothing else is said."""
-        self._reader(consumer).start = start
+        reader = self._reader(consumer)
+        reader.start = start
+        reader.offsets.clear()
 
     def on_read(self, consumer: str, records: Sequence[Read]) -> None:
         reader = self._reader(consumer)
@@ -155,7 +176,11 @@ class PartitionHistory:
                 continue
             seen.add(value)
             before = newest.get(producer, -1)
-            may_lack = key is not None or (self.deleted_end > 0 and (before < 0 or not is_idempotent))
+            may_lack = (
+                self._begins_with_epoch >= 0
+                or key is not None
+                or (self.deleted_end > 0 and (before < 0 or not is_idempotent))
+            )
             follows = number == before + 1 or (may_lack and (number > before or not is_idempotent))
             self._check(follows, f"record {number} of {producer} at {offset} follows record {before}")
             newest[producer] = number

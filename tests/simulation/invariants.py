@@ -13,6 +13,8 @@ from tailrace.broker.leader_controller import LeaderController
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replicas import Replica
 from tailrace.broker.spu import Spu
+from tailrace.cluster.topic_names import INTERNAL_TOPICS
+from tailrace.controller.key_value.interface import Change, Put
 from tailrace.controller.object_codec import decode
 from tailrace.controller.objects import Partition, PartitionResolution
 from tailrace.protocol.ids import SpuId
@@ -78,6 +80,9 @@ class Invariants:
         self._latest_ms = 0
         """By the wall clock that was most ahead."""
         self.elections = 0
+        self.unclean_elections = 0
+        self._begins_with_epoch: dict[Key, int] = {}
+        """Of partitions that may have lost something, the epoch of the last unclean election."""
 
     # what whoever plans faults, and waits for their end, asks
 
@@ -173,7 +178,9 @@ class Invariants:
         committed = self._committed.setdefault(replica.key, _Committed())
         seen = self._seen.setdefault((id(spu), replica.key), _Seen(checked_end=replica.log.log_start))
         high_watermark, epoch = replica.high_watermark, replica.spec.epoch
-        _hold(high_watermark >= seen.high_watermark, f"the high watermark of {where} fell to {high_watermark}")
+        begins = self._begins_with_epoch.get(replica.key)
+        falls = high_watermark < seen.high_watermark and begins is None
+        _hold(not falls, f"the high watermark of {where} fell to {high_watermark}")
         _hold(high_watermark <= replica.log.log_end, f"the high watermark of {where} lies beyond its log")
         _hold(epoch >= seen.epoch, f"the epoch of {where} fell from {seen.epoch} to {epoch}")
         seen.high_watermark, seen.epoch = high_watermark, epoch
@@ -183,7 +190,9 @@ class Invariants:
         self._check_unsealed(where, replica)
         if replica.leads_recovered and not replica.is_internal:
             self._check_deleted(where, replica)
-        if seen.checked_end < high_watermark and not replica.settings.log.compacts:
+        # After an unclean election followers may have what its leader has not, until they have compared their logs.
+        is_right = begins is None or (replica.is_leader and epoch >= begins)
+        if seen.checked_end < high_watermark and is_right and not replica.settings.log.compacts:
             seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
 
     def _check_unsealed(self, where: str, replica: Replica) -> None:
@@ -241,6 +250,32 @@ class Invariants:
                 partition = decode(entry.key, entry.value, entry.version)
                 assert isinstance(partition, Partition)
                 self._check_partition(partition)
+
+    def on_stored(self, changes: Sequence[Change]) -> None:
+        """Who waited until it is looked at the next time would have heard of what came after it."""
+        for change in changes:
+            if isinstance(change, Put) and change.key.startswith("partition/"):
+                partition = decode(change.key, change.value, change.version)
+                assert isinstance(partition, Partition)
+                self._check_unclean(partition)
+                self._check_partition(partition)
+
+    def _check_unclean(self, partition: Partition) -> None:
+        """Whoever is not known to have all may be elected where the topic allows it, and says so."""
+        before = self._stored.get(f"{partition.topic}-{partition.number}")
+        if before is None or partition.topic in INTERNAL_TOPICS or partition.status.epoch == before.status.epoch:
+            return
+        leader, status = partition.status.leader, partition.status
+        was_sure = before.status.live_replicas.get(leader) == status.live_replicas.get(leader)
+        if status.was_unclean and not was_sure:
+            key = partition.topic_id, partition.number
+            self._histories[partition.number].on_unclean_election(status.epoch)
+            self._begins_with_epoch[key] = status.epoch
+            self._committed.setdefault(key, _Committed()).entries.clear()
+            self.unclean_elections += 1
+            for (_, seen_key), seen in self._seen.items():
+                if seen_key == key:
+                    seen.checked_end = 0
 
     def _check_partition(self, partition: Partition) -> None:
         name, replicas = f"{partition.topic}-{partition.number}", set(partition.spec.replicas)

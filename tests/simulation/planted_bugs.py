@@ -1,7 +1,8 @@
 """Bugs that somebody might write, to be planted in servers that are otherwise real: each must be found by some seed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tailrace.storage.promises import Promises, Said
 from tailrace.storage.segments import Segments
 
 from .runner import Task
+from .scenario import Scenario
 
 NOT_COMPACTED = ("cleanup.policy", "delete")
 """Where nothing is compacted more can be seen to be missing."""
@@ -49,6 +51,8 @@ class PlantedBug:
     """Of which kinds they are, whatever the seed says."""
     has_erasers: bool | None = None
     """Whether somebody deletes records; None for what the seed says."""
+    shows_in: Callable[[Scenario], bool] = lambda scenario: True
+    """Where else nothing could be seen of it."""
     first_seed: int = 0
     """Where the search begins, for what is rare: near the seed that found it last."""
 
@@ -63,6 +67,10 @@ class PlantedBug:
             groups=self.groups,
             has_erasers=self.has_erasers,
         )
+
+    def scenarios(self) -> Iterator[Scenario]:
+        """Those in which it may show."""
+        return (scenario for seed in count(self.first_seed) if self.shows_in(scenario := self.task(seed).scenario()))
 
     @property
     def name(self) -> str:
@@ -271,7 +279,7 @@ PLANTED_BUGS = (
         faults=POWER_FAILURES,
         topic=(("flush.messages", "1"), ("internal.segment.bytes", "200")),
     ),
-    PlantedBug(removes_a_segment_before_its_time, replicas=1),
+    PlantedBug(removes_a_segment_before_its_time, replicas=1, shows_in=lambda scenario: scenario.is_retained),
     PlantedBug(answers_before_its_promise_is_synced),
     PlantedBug(gives_an_epoch_to_two_leaders),
     PlantedBug(
@@ -289,7 +297,9 @@ PLANTED_BUGS = (
     ),
     PlantedBug(seals_with_one_store_too_few, MAJORITY),
     PlantedBug(seals_with_one_store_too_few, FIVE_STORES),
-    PlantedBug(drops_replicas_before_those_that_follow_have_all, first_seed=46),
+    PlantedBug(
+        drops_replicas_before_those_that_follow_have_all, first_seed=46, shows_in=lambda scenario: scenario.has_movers
+    ),
     PlantedBug(lets_a_follower_be_read_to_its_end),
     PlantedBug(cuts_to_its_high_watermark_at_the_start),
     PlantedBug(keeps_what_it_has_at_an_offset, first_seed=13),

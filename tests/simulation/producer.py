@@ -67,6 +67,7 @@ class Producer:
         self._leaders = Leaders(self.client, topic, history.partition)
         self.name = name
         self._clock = world.clock_of_clients
+        self._world = world
         self._history = history
         self._chance = chance
         self._batches_left = batches
@@ -90,7 +91,7 @@ class Producer:
             async with self.client.trying():
                 leader = await self._leaders.find()
                 async with self.client.connected(leader.spu) as client:
-                    await self._produce(client)
+                    await self._produce(client, leader.spu)
 
     async def _take_producer_id(self) -> None:
         leader = await self._leaders.find()  # any SPU would do
@@ -101,17 +102,18 @@ class Producer:
                 raise RetryError(ErrorCode(response.error_code).name)
             self._producer_id = response.producer_id
 
-    async def _produce(self, client: WireClient) -> None:
+    async def _produce(self, client: WireClient, spu: int) -> None:
         while not self.is_done:
             if not self._pending:
                 if self._chance.random() < 0.5:
                     await trio.sleep(self._pause_seconds * 4 * self._chance.random())
                 self._make_batches()
+            epoch = self._epoch_on(spu)
             for batch in self._pending:
                 with trio.fail_after(1.0):
                     await client.send(client.encode(ApiKey.PRODUCE, PRODUCE_VERSION, self._request(batch)))
             while self._pending:
-                self._on_response(await self.client.answer(client))
+                self._on_response(await self.client.answer(client), epoch)
 
     def _make_batches(self) -> None:
         most = min(self._batches_left, IN_FLIGHT_MAX if self._is_idempotent else 1)
@@ -140,7 +142,13 @@ class Producer:
         topic = TopicProduceData(self._leaders.topic, partition_data=[data])
         return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
 
-    def _on_response(self, response: object) -> None:
+    def _epoch_on(self, spu: int) -> int:
+        """In which it leads, or has led last, which no client could know."""
+        server = self._world.running_spus().get(spu)
+        found = [] if server is None else [each for each in server.replicas if each.topic == self._leaders.topic]
+        return max((each.spec.epoch for each in found if each.partition == self._leaders.partition), default=-1)
+
+    def _on_response(self, response: object, epoch: int) -> None:
         answered = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
         code, offset = answered.error_code, answered.base_offset
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
@@ -149,4 +157,4 @@ class Producer:
             raise RetryError(f"{ErrorCode(code).name}: {answered.error_message}")
         assert code == ErrorCode.NONE, f"{self.name} does not expect {ErrorCode(code).name}: {answered.error_message}"
         for number, value in enumerate(self._pending.pop(0).values):
-            self._history.on_acknowledged(value, offset + number if offset != UNKNOWN_OFFSET else offset)
+            self._history.on_acknowledged(value, offset + number if offset != UNKNOWN_OFFSET else offset, epoch)

@@ -59,6 +59,11 @@ class Scenario:
         return not {"retention.ms", "retention.bytes"}.isdisjoint(self.topic)
 
     @property
+    def may_lose(self) -> bool:
+        """Whether somebody may be elected who lacks what was acknowledged."""
+        return self.topic.get("unclean.leader.election.enable") == "true"
+
+    @property
     def partition_count(self) -> int:
         """Of all topics."""
         return self.partitions + (int(self.broker["offsets.topic.num.partitions"]) if self.groups else 0)
@@ -104,15 +109,18 @@ def scenario_of(
     if small.random() < 0.3:
         topic["internal.segment.bytes"] = str(small.choice((200, 1000, 4000)))
         topic["index.interval.bytes"] = str(small.choice((0, 200, 4096)))
+    if policy == "live" and replicas > 1 and random_of(seed, "unclean").random() < 0.15:
+        topic |= {"unclean.leader.election.enable": "true", "min.insync.replicas": "1", "lrs.max.lag.ms": "400"}
+    may_lose = "unclean.leader.election.enable" in topic
     broker: dict[str, str] = {}
     retention = random_of(seed, "retention")
-    if retention.random() < 0.2:
+    if retention.random() < 0.2 and not may_lose:
         broker["log.retention.check.interval.ms"] = str(retention.choice((50, 300)))
         topic["internal.segment.bytes"] = str(retention.choice((200, 1000)))
         name, values = retention.choice((("retention.ms", (300, 2000)), ("retention.bytes", (400, 3000))))
         topic[name] = str(retention.choice(values))
     moves = random_of(seed, "moves")
-    moves_replicas = replicas > 1 and moves.random() < 0.25
+    moves_replicas = replicas > 1 and not may_lose and moves.random() < 0.25
     replace_after_seconds = math.inf
     if moves_replicas:
         spus += moves.choice((1, 2))
@@ -121,7 +129,7 @@ def scenario_of(
         broker["leader.imbalance.check.interval.seconds"] = "1"
     cleaning = random_of(seed, "cleaning")
     is_retained = "log.retention.check.interval.ms" in broker
-    if cleaning.random() < 0.25 and not is_retained:
+    if cleaning.random() < 0.25 and not (is_retained or may_lose):
         topic["cleanup.policy"] = "compact"
         broker |= _compacting(cleaning)
     return Scenario(
@@ -136,12 +144,12 @@ def scenario_of(
         batches=batches,
         has_movers=moves_replicas and moves.random() < 0.8,
         replace_after_seconds=replace_after_seconds,
-        has_erasers=cleaning.random() < 0.25 and not is_retained and "cleanup.policy" not in topic,
+        has_erasers=cleaning.random() < 0.25 and not (is_retained or may_lose) and "cleanup.policy" not in topic,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),
         patience_seconds=chance.choice((0.5, 1.0, 2.0)),
-        faults=_planned(seed, CATALOGUE, faults, chance.choice((2, 5, 9))),
+        faults=_planned(seed, CATALOGUE, faults, chance.choice((9,) if may_lose else (2, 5, 9))),
     )
 
 

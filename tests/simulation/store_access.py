@@ -19,8 +19,10 @@ DELAY_SECONDS_MAX = 0.002
 
 
 class StoreAccess:
-    def __init__(self, store: KeyValueStore, chance: Random) -> None:
+    def __init__(self, store: KeyValueStore, chance: Random, on_stored: Callable[[Sequence[Change]], None]) -> None:
+        """`on_stored` is told of what has been stored, at once."""
         self._store = store
+        self._on_stored = on_stored
         self._chance = chance
         self.is_dead = False
         self.is_cut_off = False
@@ -40,6 +42,8 @@ class StoreAccess:
         self.on_write()
         self._check()
         versions = await self._store.write(changes, guard)
+        done = [change for change, version in zip(changes, versions, strict=True) if version is not None]
+        self._on_stored(done)
         self.on_write()
         return await self._back(versions)
 

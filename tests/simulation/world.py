@@ -7,7 +7,7 @@ was a power loss.
 
 import logging
 import math
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -134,6 +134,8 @@ class World:
         self.clock_of_clients = HostClock()
         self.crashed: list[BaseException] = []
         """What ended a process that nobody killed, or was logged as nobody's fault but the programmer's."""
+        self.on_stored: Callable[[Sequence[key_value.Change]], None] = lambda changes: None
+        """By a Streaming Controller."""
         self.on_started: Callable[[int, Spu], None] = lambda number, spu: None
         self._nursery = nursery
         self._broker = broker or {}
@@ -196,7 +198,7 @@ class World:
         if machine.process is not None:
             return
         network = self.internet.process_on(machine.host)
-        machine.store = StoreAccess(self.store, machine.chance)
+        machine.store = StoreAccess(self.store, machine.chance, lambda changes: self.on_stored(changes))
         settings = ScSettings(
             data_directory="/data/sc",
             listeners=(ListenerSettings("PUBLIC", Address(machine.host, 9003)),),
