@@ -12,6 +12,7 @@ from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.server import metrics as server_metrics
 from tailrace.server.metric_text import gauge, labels
 from tailrace.server.metrics import ServerMetrics, counters
+from tailrace.storage.lookup_reads import LookupReads
 
 from . import group_metrics
 from .group_gauges import GroupGauges
@@ -47,6 +48,7 @@ class BrokerMetrics:
         self.scrubbed_bytes = 0
         self.damaged_batches = 0
         self.mended_batches = 0
+        self.lookups = LookupReads()
 
 
 class Gauges:
@@ -147,6 +149,10 @@ _COUNTERS = (
     ("damaged_batches", "Batches found damaged while scrubbing; those that stay so are found in each pass."),
     ("mended_batches", "Damaged batches restored from another replica."),
 )
+_LOOKUPS = (
+    ("index_lookups", "Times that a batch was looked for in a log by way of its index."),
+    ("index_lookup_bytes", "Bytes read from logs to find batches in them."),
+)
 _COUNT_GAUGES = (
     ("partitions", "tailrace_partitions", "Partitions of which there is a replica here."),
     ("leaders", "tailrace_leader_partitions", "Partitions led here."),
@@ -188,6 +194,7 @@ def _families(metrics: BrokerMetrics, gauges: Gauges) -> Iterator["Metric"]:
 
     yield from metrics.server.families()
     yield from counters(metrics, _COUNTERS)
+    yield from counters(metrics.lookups, _LOOKUPS)
     yield GaugeMetricFamily(
         "tailrace_flush_lag_seconds",
         "Age of the oldest append that is not on the disk yet.",

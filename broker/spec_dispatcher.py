@@ -63,7 +63,8 @@ class SpecDispatcher:
         self._metrics = metrics
         self._replication = replication
         self._logger = logger
-        self._open_files = OpenFiles(files, min(OPEN_FILES_MAX, files_of_logs(files.descriptors_max())))
+        limit = min(OPEN_FILES_MAX, files_of_logs(files.descriptors_max()))
+        self._open_files = OpenFiles(files, limit, metrics.lookups)
         self._clean = clean
         """Whether whoever wrote the logs last closed them all."""
         self._topics: dict[TopicId, HeldTopic] = {}

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from tailrace.runtime.files import File, Files
 
+from .lookup_reads import CountedFile, LookupReads
+
 OPEN_FILES_MAX = 4096
 
 
@@ -23,10 +25,11 @@ class Holder(Protocol):
 class OpenFiles:
     """A second-chance queue of those who hold a file: a use, which is often, costs less than in a list by last use."""
 
-    __slots__ = ("_holders", "_limit", "files")
+    __slots__ = ("_holders", "_limit", "files", "lookups")
 
-    def __init__(self, files: Files, limit: int = OPEN_FILES_MAX) -> None:
+    def __init__(self, files: Files, limit: int = OPEN_FILES_MAX, lookups: LookupReads | None = None) -> None:
         self.files = files
+        self.lookups = lookups or LookupReads()
         self._limit = limit
         self._holders: OrderedDict[Holder, None] = OrderedDict()
 
@@ -70,6 +73,10 @@ class LazyFile:
         else:
             self.used = True
         return file
+
+    def looked_up(self) -> CountedFile:
+        """To find a batch in it."""
+        return self._open_files.lookups.begin(self.get())
 
     def release(self) -> None:
         self._file = None

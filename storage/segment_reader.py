@@ -47,7 +47,7 @@ class SegmentReader:
     def position_of(self, offset: int, size: int) -> int:
         """Where the first batch starts that does not end before the offset; `size` if all do."""
         near, _ = self.before_offset(offset, size)
-        for position, header, _ in walk(self.log.get(), near, size):
+        for position, header, _ in walk(self.log.looked_up(), near, size):
             if header.last_offset >= offset:
                 return position
         return size
@@ -71,7 +71,7 @@ class SegmentReader:
         """The end of the last whole batch from `start` on that ends by `limit`; `start` when not even one does."""
         indexed = self._sound_index(size).position_up_to(limit)
         boundary = max(start, indexed)
-        for position, header, _ in walk(self.log.get(), boundary, size):
+        for position, header, _ in walk(self.log.looked_up(), boundary, size):
             if position + header.size > limit:
                 break
             boundary = position + header.size

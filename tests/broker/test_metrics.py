@@ -18,9 +18,12 @@ def test_what_is_counted_is_scraped() -> None:
     metrics = BrokerMetrics()
     metrics.server.sent_bytes = 12
     metrics.flush_seconds = 0.5
+    metrics.lookups.index_lookups, metrics.lookups.index_lookup_bytes = 3, 4
     scraped = _scrape(metrics, Gauges([PartitionGauges("t", 4, 1, 9, 8, 777, 2, {SpuId(3): 5, SpuId(2): 0})], 2.5))
     assert scraped[sample("tailrace_sent_bytes_total")] == 12
     assert scraped[sample("tailrace_flush_seconds_total")] == 0.5
+    assert scraped[sample("tailrace_index_lookups_total")] == 3
+    assert scraped[sample("tailrace_index_lookup_bytes_total")] == 4
     assert scraped[sample("tailrace_flush_lag_seconds")] == 2.5
     here = {"topic": "t", "partition": "4"}
     assert scraped[sample("tailrace_log_start_offset", **here)] == 1

@@ -421,6 +421,16 @@ async def _two_segments(running: RunningSpu) -> WireClient:
     return client
 
 
+async def test_what_is_read_to_find_a_batch_is_counted(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await _two_segments(running)
+        lookups = running.spu.metrics.lookups
+        before = lookups.index_lookups
+        await ask(client, fetch(wanted(0)))
+        assert lookups.index_lookups > before
+        assert lookups.index_lookup_bytes > 0
+
+
 async def test_a_disk_that_cannot_be_read_takes_the_replica_offline(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await _two_segments(running)
