@@ -121,7 +121,9 @@ class Invariants:
         )
 
     def log_start(self, partition: int) -> int:
-        """The largest there is. Each replica removes what is old by itself, by segments and a clock of its own."""
+        """The largest there is now. Of the others some may not have heard of it yet."""
+        if self._retention:
+            self._check_retention()
         return self._log_starts.get(partition, 0)
 
     def unsettled(self, partitions: int) -> str | None:
