@@ -111,7 +111,6 @@ class Bugs:
     election_shrinks_live_set: bool = False
     kill_ends_doubt: bool = False
     sync_is_skipped: bool = False
-    keeps_a_checkpoint_above_a_cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -124,6 +123,8 @@ class World:
     unclean: bool = False
     """A leader may be elected that lacks something."""
     moves: Moves | None = None
+    faults: Faults | None = None
+    """What goes wrong, if the seed is not to say."""
 
 
 class Cluster:
@@ -131,7 +132,7 @@ class Cluster:
         self.random = random.Random(seed)
         self.world = world
         self.policy = policy = world.policy
-        self.faults = faults or self.random.choice((CALM, Faults(), WILD))
+        self.faults = faults or world.faults or self.random.choice((CALM, Faults(), WILD))
         self.bugs = bugs or Bugs()
         self.now = 0.0
         self.truth = Truth()
@@ -350,6 +351,9 @@ class Cluster:
                 store.role.on_linked(self.now)
         elif spec.process == store.process and spec.epoch > store.promise.epoch:
             check(self.leaders.setdefault(spec.epoch, store.process) == store.process, "two lead in one epoch")
+            if spec.epoch >= self.truth.unclean_epoch:
+                self.truth.on_led(store)
+                store.is_outdated = False
             store.role = Leader(
                 store.spu,
                 spec.epoch,
@@ -480,8 +484,7 @@ class Cluster:
                 check(store.checked_end <= end or self.world.unclean, "something committed was cut")
                 is_clear = all(entry.base >= end for entry in log.entries(end, end + 1))
                 check(is_clear or self.world.unclean, "a cut goes through an entry")
-                if not self.bugs.keeps_a_checkpoint_above_a_cut:
-                    store.checkpoint = min(store.checkpoint, end)
+                store.checkpoint = min(store.checkpoint, end)
                 store.checked_end = min(store.checked_end, end)
                 log.cut(end)
             case Restamp(base, end, epoch):
@@ -660,9 +663,9 @@ class Cluster:
     def elect_uncleanly(self, spu: SpuId) -> None:
         if spu not in self.online or not self.stores[spu].is_up:
             return
-        self.truth.on_unclean_election(self.stores[spu], Epoch(self.spec.epoch + 1))
+        self.truth.on_unclean_election(Epoch(self.spec.epoch + 1))
         for store in self.stores.values():
-            store.is_outdated = store.spu != spu
+            store.is_outdated = True
             store.checked_end = 0
         self.store_leader(spu, {spu: self.registered[spu][1]})
 
@@ -783,8 +786,9 @@ class Cluster:
         role = store.role
         if store.is_outdated and role is not None and role.epoch >= self.truth.unclean_epoch:
             if isinstance(role, Follower):
-                known_from = max(store.high_watermark.value, self.stores[role.leader].log.log_start)
-                store.is_outdated = not (role.is_compared and role.matched_end >= known_from)
+                log_start = self.stores[role.leader].log.log_start
+                is_known = role.matched_end >= store.high_watermark.value and store.log.log_start >= log_start
+                store.is_outdated = not (role.is_compared and is_known)
             else:
                 store.is_outdated = False
 

@@ -21,9 +21,11 @@ class Truth:
         """Of the last leader that may have lacked something: what earlier ones think they commit counts for nothing."""
         self._committed_at: dict[int, Content] = {}
         self._stamped: dict[tuple[int, int], Content] = {}
+        self._is_known = True
+        """What that leader has."""
         self._deleted_to = 0
         self._deleted_for_good = 0
-        self._compacted: set[int] = set()
+        self._compacted: set[Content] = set()
         self._read_at: dict[Epoch, int] = {}
         """Of each epoch that consumers have read: where the last such record ends."""
         self._asked_epoch = -1
@@ -64,18 +66,24 @@ class Truth:
             self._read_at[entry.epoch] = max(self._read_at.get(entry.epoch, 0), entry.end)
 
     def on_compacted(self, entry: Entry) -> None:
-        self._compacted.add(entry.base)
+        self._compacted.add(content_of(entry))
 
-    def on_unclean_election(self, store: Store, epoch: Epoch) -> None:
-        """What this store has is true from now on, and nothing else."""
+    def on_unclean_election(self, epoch: Epoch) -> None:
         self.unclean_epoch = epoch
+        self._is_known = False
+
+    def on_led(self, store: Store) -> None:
+        """What the first leader since an unclean election has is true from now on, and nothing else."""
+        if self._is_known:
+            return
+        self._is_known = True
         self._read_at.clear()
         self._deleted_to = self._deleted_for_good = store.log.log_start
         held = {entry.base: content_of(entry) for entry in store.log.all}
         kept = 0
         for content in self.committed:
             base, end = content[:2]
-            if held.get(base) != content and not (base not in held and self._is_gone(base, end)):
+            if held.get(base) != content and not (base not in held and self._is_gone(content)):
                 break
             if end > store.log.log_end:
                 break
@@ -116,7 +124,7 @@ class Truth:
         entries = {entry.base: content_of(entry) for entry in store.log.all}
         for entry in self.acknowledged:
             if entries.get(entry.base) != content_of(entry):
-                check(self._is_gone(entry.base, entry.end), "a leader lacks something that was acknowledged")
+                check(self._is_gone(content_of(entry)), "a leader lacks something that was acknowledged")
 
     def check_epochs(self, store: Store, epoch: Epoch) -> None:
         """A new leader does not tell a consumer that an epoch ended before what it has read of it."""
@@ -136,14 +144,14 @@ class Truth:
         check(contents <= set(self.committed), f"{store.spu} has something that nobody committed")
         for content in self.committed:
             if content not in contents:
-                check(self._is_gone(content[0], content[1]), f"{store.spu} lacks something that is committed")
+                check(self._is_gone(content), f"{store.spu} lacks something that is committed")
 
     def holds(self, store: Store, entry: Entry, entries: Collection[Entry]) -> bool:
         content = content_of(entry)
-        return self._is_gone(entry.base, entry.end) or any(content_of(held) == content for held in entries)
+        return self._is_gone(content) or any(content_of(held) == content for held in entries)
 
-    def _is_gone(self, base: int, end: int) -> bool:
-        return end <= self._deleted_to or base in self._compacted
+    def _is_gone(self, content: Content) -> bool:
+        return content[1] <= self._deleted_to or content in self._compacted
 
     def _check_order(self, content: Content) -> None:
         """What comes through of an epoch is a beginning of it: no record without those before it."""

@@ -193,11 +193,12 @@ class Follower:
         if not entries and not begins_anew:
             return log_end
         self.matched_end = end = end_of(entries, start)
-        if log_end <= start and not begins_anew:
+        begin = min(start, entries[0].base) if entries else start  # the leader's log may start within its first entry
+        if log_end <= begin and not begins_anew:
             persist.append(AppendEntries(entries))
             log_end = end
         else:
-            own = [entry for entry in log.entries(start, max(end, start + 1)) if entries or entry.base < start]
+            own = [entry for entry in log.entries(begin, max(end, start + 1)) if entries or entry.base < start]
             log_end = max(log_end, end)
             begin_at = start if begins_anew and start > log.log_start else None
             for change in rewritten(own, log.log_end, entries, begin_at=begin_at):

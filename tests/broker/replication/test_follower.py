@@ -274,6 +274,13 @@ def test_what_was_there_before_the_epoch_and_is_lacking_here_does_not_begin_it()
     assert _after(follower, recovered).persist == [AppendEntries((e(2, 2),))], "once is enough"
 
 
+def test_a_log_that_ends_within_the_leaders_first_entry_is_cut_before_it() -> None:
+    """After an unclean election: the leader has deleted up to there, and this one has another log."""
+    follower = _follower([Entry(0, 3, Epoch(1), 7)], high_watermark=3)
+    append = _append(3, Entry(1, 4, Epoch(2), 8), log_start=3, high_watermark=3)
+    assert _after(follower, append).persist[:2] == [Cut(0), AppendEntries(append.entries)]
+
+
 def test_what_is_committed_already_or_new_needs_no_bridge() -> None:
     follower = _follower([e(0)], high_watermark=1)
     committed = _append(1, e(1), high_watermark=2)._replace(recovered_end=4)
