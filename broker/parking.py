@@ -29,14 +29,11 @@ class Parking:
             marker = layout.parked_path(self._data_directory, topic, topic_id)
             await self._files.replace(marker, str(self._wall_clock.now_ms()).encode())
 
-    async def unpark(self, topic: str, topic_id: TopicId) -> bool:
-        """Whether it was parked."""
+    async def unpark(self, topic: str, topic_id: TopicId) -> None:
         marker = layout.parked_path(self._data_directory, topic, topic_id)
         if topic_id in self._removals:
             await self._removals[topic_id].wait()
-        was_parked = self._files.exists(marker)
         self._files.remove(marker)
-        return was_parked
 
     async def park_orphans(self, known: Container[TopicId]) -> None:
         """Parks what belongs to no topic that is `known` and is not parked yet."""

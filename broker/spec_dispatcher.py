@@ -17,7 +17,7 @@ from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.descriptors import files_of_logs
 from tailrace.runtime.files import Files
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import load_high_watermarks
+from tailrace.storage.checkpoints import ReplicaKey, load_high_watermarks
 from tailrace.storage.log import Log
 from tailrace.storage.open_files import OPEN_FILES_MAX, OpenFiles
 
@@ -51,7 +51,7 @@ class SpecDispatcher:
         replication: ReplicaInfoDispatcher,
         logger: FilteringBoundLogger,
         *,
-        clean: bool,
+        closed: set[ReplicaKey],
     ) -> None:
         self._spu = spu
         self._data_directory = data_directory
@@ -65,8 +65,8 @@ class SpecDispatcher:
         self._logger = logger
         limit = min(OPEN_FILES_MAX, files_of_logs(files.descriptors_max()))
         self._open_files = OpenFiles(files, limit, metrics.lookups)
-        self._clean = clean
-        """Whether whoever wrote the logs last closed them all."""
+        self._closed = closed
+        """The replicas whose logs were closed cleanly and have not been opened since."""
         self._topics: dict[TopicId, HeldTopic] = {}
         self._high_watermarks = load_high_watermarks(files, data_directory)
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
@@ -90,7 +90,7 @@ class SpecDispatcher:
                 for topic in topics.values():
                     await self._apply_topic(topic, refused)
                 if specs.is_full and not self.has_applied_all:
-                    self._clean = False  # storage that is attached from now on has no mark that speaks for it
+                    self._closed.clear()  # storage that is attached from now on has no mark that speaks for it
                     await self._parking.park_orphans(self._topics)
                     self.has_applied_all = True
         if refused:
@@ -133,10 +133,8 @@ class SpecDispatcher:
             self._logger.error("topic_not_applied", topic=named.name, reason=str(error))
             refused.append(error)
             return
-        clean = self._clean
         if before is None:
-            # Whoever parked it may not have closed its logs, and a clean stop since says nothing of them.
-            clean = not await self._parking.unpark(named.name, named.id) and clean
+            await self._parking.unpark(named.name, named.id)
         topic = named if before is None else _merged(before, named)
         self._topics[topic.id] = topic
         concerned = topic.partitions
@@ -150,7 +148,7 @@ class SpecDispatcher:
                 replica.use_settings(settings)
                 await self._use_spec(replica, spec)
             elif self._is_worth_opening(spec):
-                await self._open(spec, settings, clean=clean)
+                await self._open(spec, settings)
             self._in_a_row += 1
             if self._in_a_row % APPLIED_IN_A_ROW == 0:
                 await trio.lowlevel.checkpoint()
@@ -168,11 +166,14 @@ class SpecDispatcher:
         damage = self._replicas.damaged.get((spec.topic_id, spec.partition))
         return damage is None or damage.epoch != spec.epoch
 
-    async def _open(self, spec: PartitionSpec, settings: TopicSettings, *, clean: bool) -> None:
+    async def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
         directory = layout.replica_directory(self._data_directory, spec.topic, spec.topic_id, spec.partition)
         is_new = not self._files.list(directory)
+        key = spec.topic_id, spec.partition
+        clean = is_new or key in self._closed
+        self._closed.discard(key)
         try:
-            log = Log.open(self._files, directory, settings.log, clean=clean or is_new, open_files=self._open_files)
+            log = Log.open(self._files, directory, settings.log, clean=clean, open_files=self._open_files)
         except OSError as error:
             self._refuse_to_open(spec, str(error))
             return
@@ -183,7 +184,7 @@ class SpecDispatcher:
         self._report_recovery(spec, log)
         # With no other replica everything in the log is committed; else only what was known to be so.
         alone = spec.replicas == (self._spu,)
-        known = self._high_watermarks.get((spec.topic_id, spec.partition), log.log_start)
+        known = self._high_watermarks.get(key, log.log_start)
         try:
             high_watermark = log.log_end if alone else high_watermark_at_start(LogOfEntries(log), known)
         except (OSError, KafkaError) as error:

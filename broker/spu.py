@@ -30,7 +30,7 @@ from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import Reply, RequestContext
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import leave_clean_shutdown_mark, take_clean_shutdown_mark
+from tailrace.storage.checkpoints import ReplicaKey, leave_clean_shutdown_mark, take_clean_shutdown_mark
 from tailrace.storage.promises import Promises
 from tailrace.storage.store_incarnation import take_store_incarnation
 
@@ -114,7 +114,9 @@ class Spu:
         self._stopping = trio.Event()
         self._dispatcher: SpecDispatcher | None = None
         self._clean = False
-        """Whether whoever wrote the logs last closed them all."""
+        """Whether the last process stopped cleanly."""
+        self._closed: set[ReplicaKey] = set()
+        """The replicas whose logs are closed, and whole."""
         self._process = str(seams.chance.uuid())
         self.peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
@@ -185,7 +187,8 @@ class Spu:
         refused: BaseException | None = None
         with ExitStack() as held:
             held.callback(lock.release)
-            self._clean = await take_clean_shutdown_mark(self.files, self.data_directory)
+            closed = await take_clean_shutdown_mark(self.files, self.data_directory)
+            self._clean, self._closed = closed is not None, closed or set()
             self._promises = Promises(self.files, self.data_directory)
             self._store_incarnation = await take_store_incarnation(
                 self.files, self.data_directory, self._promises, clean=self._clean, new=self.chance.uuid()
@@ -317,7 +320,7 @@ class Spu:
             self.metrics,
             replication,
             self._logger,
-            clean=self._clean,
+            closed=self._closed,
         )
         return ScReceiver(
             self._dispatcher, self._mirror, live_replicas, replication, self.replicas, self.cluster, self.storage_limit
@@ -362,7 +365,7 @@ class Spu:
         return server
 
     async def _close_replicas(self) -> None:
-        """Brings every log to the disk; the mark says that all of them got there."""
+        """Brings every log to the disk; the mark says which of them got there."""
         limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
         failed: list[str] = []
 
@@ -375,6 +378,8 @@ class Spu:
                     self._logger.error(
                         "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
                     )
+                else:
+                    self._closed.add(replica.key)
 
         async with trio.open_nursery() as nursery:
             for replica in self.replicas:
@@ -383,7 +388,7 @@ class Spu:
         opened_all = self._dispatcher is not None and self._dispatcher.has_applied_all
         damaged = self.replicas.damaged or any(replica.offline_reason for replica in self.replicas)
         if (opened_all or self._clean) and not failed and not damaged:
-            await leave_clean_shutdown_mark(self.files, self.data_directory)
+            await leave_clean_shutdown_mark(self.files, self.data_directory, self._closed)
         elif failed:
             try:
                 await self._promises.note_failed_disk()

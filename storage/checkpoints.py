@@ -3,7 +3,7 @@
 What concerns one replica alone is in its manifest; these are written often, or for thousands of replicas at once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from struct import Struct
 from uuid import UUID
 
@@ -17,32 +17,44 @@ ReplicaKey = tuple[UUID, int]
 """Topic id and partition."""
 
 HIGH_WATERMARKS_MAGIC = b"TRHW\x00\x01"
-CLEAN_SHUTDOWN_MARK = b"closed cleanly\n"
+CLEAN_SHUTDOWN_MAGIC = b"TRCS\x00\x01"
+_REPLICA = Struct("<16si")
 _ENTRY = Struct("<16siq")
 _CHECKSUM = Struct("<I")
 
 
-async def take_clean_shutdown_mark(files: Files, data_directory: str) -> bool:
-    """Whether every log here was closed cleanly. The mark is gone when this returns: it is good for one start."""
+async def take_clean_shutdown_mark(files: Files, data_directory: str) -> set[ReplicaKey] | None:
+    """The replicas whose logs were closed cleanly; None if the last process did not stop cleanly. The mark is gone when
+    this returns: it is good for one start."""
     path = clean_shutdown_path(data_directory)
     if not files.exists(path):
-        return False
+        return None
+    closed = decode_clean_shutdown_mark(files.read(path))
     files.remove(path)
     await files.sync_directory(data_directory)
-    return True
+    return closed
 
 
-async def leave_clean_shutdown_mark(files: Files, data_directory: str) -> None:
-    """The last act of a clean shutdown, after every log was closed."""
-    await files.replace(clean_shutdown_path(data_directory), CLEAN_SHUTDOWN_MARK)
+async def leave_clean_shutdown_mark(files: Files, data_directory: str, closed: Iterable[ReplicaKey]) -> None:
+    """The last act of a clean shutdown. It names the replicas that it speaks for: what lies here and was never opened,
+    since its partition had moved away while the SPU was down, is as torn as it was."""
+    replicas = b"".join(_REPLICA.pack(topic_id.bytes, partition) for topic_id, partition in sorted(closed))
+    await files.replace(clean_shutdown_path(data_directory), _with_checksum(CLEAN_SHUTDOWN_MAGIC + replicas))
+
+
+def decode_clean_shutdown_mark(data: bytes) -> set[ReplicaKey] | None:
+    """None when this is not what was written."""
+    replicas = _without_checksum(data, CLEAN_SHUTDOWN_MAGIC, _REPLICA)
+    if replicas is None:
+        return None
+    return {(UUID(bytes=topic_id), partition) for topic_id, partition in _REPLICA.iter_unpack(replicas)}
 
 
 async def save_high_watermarks(files: Files, data_directory: str, high_watermarks: Mapping[ReplicaKey, int]) -> None:
     data = bytearray(HIGH_WATERMARKS_MAGIC)
     for (topic_id, partition), high_watermark in high_watermarks.items():
         data += _ENTRY.pack(topic_id.bytes, partition, high_watermark)
-    data += _CHECKSUM.pack(crc32c.crc32c(data))
-    await files.replace(high_watermarks_path(data_directory), bytes(data))
+    await files.replace(high_watermarks_path(data_directory), _with_checksum(bytes(data)))
 
 
 def load_high_watermarks(files: Files, data_directory: str) -> dict[ReplicaKey, int]:
@@ -55,10 +67,23 @@ def load_high_watermarks(files: Files, data_directory: str) -> dict[ReplicaKey, 
 
 def decode_high_watermarks(data: bytes) -> dict[ReplicaKey, int] | None:
     """None when this is not what was written."""
-    content, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
-    if not content.startswith(HIGH_WATERMARKS_MAGIC) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):
+    entries = _without_checksum(data, HIGH_WATERMARKS_MAGIC, _ENTRY)
+    if entries is None:
         return None
     return {
         (UUID(bytes=topic_id), partition): high_watermark
-        for topic_id, partition, high_watermark in _ENTRY.iter_unpack(content[len(HIGH_WATERMARKS_MAGIC) :])
+        for topic_id, partition, high_watermark in _ENTRY.iter_unpack(entries)
     }
+
+
+def _with_checksum(content: bytes) -> bytes:
+    return content + _CHECKSUM.pack(crc32c.crc32c(content))
+
+
+def _without_checksum(data: bytes, magic: bytes, entry: Struct) -> bytes | None:
+    """The entries, if they are whole."""
+    content, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
+    if not content.startswith(magic) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):
+        return None
+    entries = content[len(magic) :]
+    return entries if len(entries) % entry.size == 0 else None

@@ -57,6 +57,15 @@ def directories_up_to_data(replica: str) -> list[str]:
     return [replica, *(replica.rsplit("/", levels)[0] for levels in range(1, 5))]
 
 
+def replica_of(directory: str) -> tuple[UUID, int] | None:
+    """The topic's id and the partition, if this is where a replica lies in a data directory."""
+    _data, *below = directory.rsplit("/", 4)
+    try:
+        return (UUID(below[2]), int(below[3])) if len(below) == 4 and below[0] == "topics" else None
+    except ValueError:
+        return None
+
+
 def high_watermarks_path(data_directory: str) -> str:
     return f"{data_directory}/high-watermarks"
 

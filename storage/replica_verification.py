@@ -11,7 +11,17 @@ from tailrace.runtime.files import Files
 
 from . import manifest
 from .batch_scan import BatchScan
-from .layout import MANIFEST, Kind, SegmentFile, clean_shutdown_path, directories_up_to_data, file_name, parse_file_name
+from .checkpoints import decode_clean_shutdown_mark
+from .layout import (
+    MANIFEST,
+    Kind,
+    SegmentFile,
+    clean_shutdown_path,
+    directories_up_to_data,
+    file_name,
+    parse_file_name,
+    replica_of,
+)
 from .manifest import Manifest, SegmentFacts
 from .producer_snapshots import NO_PRODUCERS, NOT_WRITTEN, checksum_of
 from .producer_state import ProducerStates
@@ -98,11 +108,17 @@ class ReplicaVerification:
         self._logs = dict(sorted(self._logs.items()))
         if self._logs and MANIFEST not in self._names:
             self._manifest.log_start = min(self._logs)
-            data_directory = directories_up_to_data(self._directory)[-1]
-            if self._files.exists(clean_shutdown_path(data_directory)):
-                yield self._damage(MANIFEST, "is missing, though everything was closed cleanly")
+            if self._was_closed():
+                yield self._damage(MANIFEST, "is missing, though the log was closed cleanly")
             else:
                 yield self._note(MANIFEST, "is missing, as it is before a new log is first synced")
+
+    def _was_closed(self) -> bool:
+        replica = replica_of(self._directory)
+        mark = clean_shutdown_path(directories_up_to_data(self._directory)[-1])
+        if replica is None or not self._files.exists(mark):
+            return False
+        return replica in (decode_clean_shutdown_mark(self._files.read(mark)) or ())
 
     def _holds(self, name: str, facts: SegmentFacts) -> bool:
         path = self._path(name)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tailrace.runtime.files import Files
 
-from .checkpoints import CLEAN_SHUTDOWN_MARK, decode_high_watermarks
+from .checkpoints import decode_clean_shutdown_mark, decode_high_watermarks
 from .layout import (
     MANIFEST,
     Kind,
@@ -66,8 +66,8 @@ def verify_checkpoints(files: Files, data_directory: str) -> Iterator[Finding]:
     if files.exists(path) and read_store(files, data_directory) is None:
         yield Finding(path, None, "does not hold what was written; all replicas here will be in doubt", is_damage=True)
     path = clean_shutdown_path(data_directory)
-    if files.exists(path) and files.read(path) != CLEAN_SHUTDOWN_MARK:
-        yield Finding(path, None, "does not hold what was written", is_damage=True)
+    if files.exists(path) and decode_clean_shutdown_mark(files.read(path)) is None:
+        yield Finding(path, None, "its checksum does not match; it counts as missing", is_damage=True)
 
 
 def _verify_promises(path: str, data: bytes) -> Iterator[Finding]:

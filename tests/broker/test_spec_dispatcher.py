@@ -55,9 +55,11 @@ class _Spu:
     nursery: trio.Nursery
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     clean: bool = True
+    """Whether each log was closed that may be there."""
 
     def __post_init__(self) -> None:
         logger = structlog.get_logger()
+        self.closed = {(topic_id, number) for topic_id in (TOPIC, OTHER) for number in range(3) if self.clean}
         self.replicas = Replicas(HERE, Cluster())
         self.metrics = BrokerMetrics()
         self.broker_configs = BrokerConfigs({})
@@ -72,7 +74,7 @@ class _Spu:
             self.metrics,
             replication_on(HERE, self.files, self.replicas, self.nursery),
             logger,
-            clean=self.clean,
+            closed=self.closed,
         )
 
     def again(self, files: SimulatedFiles | None = None, *, clean: bool = True) -> "_Spu":
@@ -252,15 +254,23 @@ async def test_a_replica_made_after_the_start_has_no_past_to_examine(nursery: tr
     assert spu.metrics.recovered_replicas == 0
 
 
-async def test_what_was_parked_is_examined_though_the_last_stop_was_clean(spu: _Spu) -> None:
-    """An orphan of an unclean stop is parked without being opened; the clean stop after it says nothing of it."""
-    (replica,) = await spu.apply(_topic())
-    _append(replica, b"a")
-    orphaned = spu.again(spu.files.crash("all"), clean=False)
-    await orphaned.apply()
-    undeleted = spu.again(orphaned.files, clean=True)
-    await undeleted.apply(_topic())
-    assert undeleted.metrics.recovered_replicas == 1
+async def test_a_clean_stop_speaks_for_each_log_once_and_not_for_those_that_did_not_belong_here(spu: _Spu) -> None:
+    await spu.change(_topic(partitions=(0, 1)))
+    assert spu.closed == {(TOPIC, 2), *((OTHER, number) for number in range(3))}
+    await spu.apply(_topic(partitions=(0, 1)))
+    assert spu.closed == set()
+
+
+async def test_a_log_is_examined_that_was_not_closed_though_others_were(spu: _Spu) -> None:
+    """After a power failure its partition was elsewhere, and the SPU stopped cleanly without it."""
+    for replica in await spu.apply(_topic(partitions=(0, 1))):
+        _append(replica, b"a")
+        if replica.partition:
+            await replica.close()
+    again = spu.again(spu.files.crash("all"), clean=False)
+    again.closed.add((TOPIC, 1))
+    await again.apply(_topic(partitions=(0, 1)))
+    assert again.metrics.recovered_replicas == 1
 
 
 async def test_a_replica_that_is_given_back_knows_what_was_committed(spu: _Spu) -> None:

@@ -58,7 +58,7 @@ async def write_data(data: Path) -> None:
             log.append(batch, header_of(batch))
         await log.close()
     await save_high_watermarks(files, str(data), {(TOPIC, 0): 12, (TOPIC, 1): 12})
-    await leave_clean_shutdown_mark(files, str(data))
+    await leave_clean_shutdown_mark(files, str(data), [(TOPIC, 0), (TOPIC, 1)])
 
 
 def flip(path: Path, position: int) -> None:

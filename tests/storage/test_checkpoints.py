@@ -11,7 +11,7 @@ from tailrace.storage.checkpoints import (
     save_high_watermarks,
     take_clean_shutdown_mark,
 )
-from tailrace.storage.layout import high_watermarks_path
+from tailrace.storage.layout import clean_shutdown_path, high_watermarks_path
 
 pytestmark = pytest.mark.trio
 
@@ -27,11 +27,21 @@ def files() -> SimulatedFiles:
 
 async def test_the_clean_shutdown_mark_is_good_for_one_start(files: SimulatedFiles) -> None:
     await files.sync_directory("")
-    assert not await take_clean_shutdown_mark(files, "/data")
-    await leave_clean_shutdown_mark(files, "/data")
-    files = files.crash("synced")
-    assert await take_clean_shutdown_mark(files, "/data")
-    assert not await take_clean_shutdown_mark(files.crash("synced"), "/data")
+    assert await take_clean_shutdown_mark(files, "/data") is None
+    for closed in ((), MARKS):
+        await leave_clean_shutdown_mark(files, "/data", closed)
+        files = files.crash("synced")
+        assert await take_clean_shutdown_mark(files, "/data") == set(closed)
+        files = files.crash("synced")
+        assert await take_clean_shutdown_mark(files, "/data") is None
+
+
+async def test_a_damaged_clean_shutdown_mark_is_not_believed(files: SimulatedFiles) -> None:
+    await leave_clean_shutdown_mark(files, "/data", MARKS)
+    file = files.open(clean_shutdown_path("/data"))
+    file.write_at(7, bytes([file.read_at(7, 1)[0] ^ 4]))
+    assert await take_clean_shutdown_mark(files, "/data") is None
+    assert not files.exists(clean_shutdown_path("/data"))
 
 
 async def test_high_watermarks_come_back(files: SimulatedFiles) -> None:

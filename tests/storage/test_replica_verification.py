@@ -10,6 +10,7 @@ from simulation.files import Keep, SimulatedFiles
 from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.record_batch import HEADER_SIZE, read_header, stamp_crc
 from tailrace.protocol.records import Record, build_batch
+from tailrace.storage.checkpoints import leave_clean_shutdown_mark
 from tailrace.storage.layout import replica_directory
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
@@ -17,7 +18,8 @@ from tailrace.storage.replica_verification import ReplicaVerification
 from tailrace.storage.segment_verification import Finding
 
 DATA = "/data"
-REPLICA = replica_directory(DATA, "events", UUID(int=5), 0)
+TOPIC_ID = UUID(int=5)
+REPLICA = replica_directory(DATA, "events", TOPIC_ID, 0)
 CONFIG = LogConfig(segment_bytes_max=450, index_interval_bytes=100)
 
 
@@ -251,7 +253,9 @@ async def test_a_log_without_its_manifest() -> None:
     files.remove(f"{REPLICA}/manifest")
     assert damage(files) == []
     assert [finding.path for finding in verify(files)] == [f"{REPLICA}/manifest"]
-    await files.replace(f"{DATA}/clean-shutdown", b"closed cleanly\n")
+    await leave_clean_shutdown_mark(files, DATA, [(TOPIC_ID, 1)])
+    assert damage(files) == [], "it was never opened: its partition had moved away"
+    await leave_clean_shutdown_mark(files, DATA, [(TOPIC_ID, 0)])
     assert [finding.path for finding in damage(files)] == [f"{REPLICA}/manifest"]
 
 

@@ -97,7 +97,7 @@ async def test_checkpoints_may_be_missing_but_not_different() -> None:
     files.make_directories("/data")
     assert list(verify_checkpoints(files, "/data")) == []
     await save_high_watermarks(files, "/data", {})
-    await leave_clean_shutdown_mark(files, "/data")
+    await leave_clean_shutdown_mark(files, "/data", [])
     assert list(verify_checkpoints(files, "/data")) == []
     for name in ("high-watermarks", "clean-shutdown"):
         files.open(f"/data/{name}").append(b"\n")
