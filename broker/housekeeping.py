@@ -55,9 +55,16 @@ class Housekeeping:
                 # Followers delete what their leader has deleted, so that all logs start alike whatever clocks say.
                 if replica.leads_recovered and replica.settings.log.deletes:
                     await self._attempt(replica, self._apply_retention)
+            await self._remove_parked()
+
+    async def _remove_parked(self) -> None:
+        try:
             expired = await self._parking.remove_expired(self._configs.settings.deleted_topic_retention_ms)
-            for topic, topic_id in expired:
-                self._logger.info("parked_storage_removed", topic=topic, topic_id=str(topic_id))
+        except OSError as error:
+            self._logger.error("parked_storage_not_removed", reason=str(error))  # tried again the next time
+            return
+        for topic, topic_id in expired:
+            self._logger.info("parked_storage_removed", topic=topic, topic_id=str(topic_id))
 
     async def compact(self) -> None:
         """Runs until cancelled: drops records that later ones with the same key supersede."""

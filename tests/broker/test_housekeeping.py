@@ -1,8 +1,11 @@
 """Compaction as a client sees it: when its time comes superseded records are gone, and one bad log stops no other."""
 
+from uuid import UUID
+
 import trio
 from simulation.client import WireClient
 from spus import RunningSpu, running_spu
+from structlog.testing import capture_logs
 
 from tailrace.broker.housekeeping import COMPACTION_REST_SECONDS
 from tailrace.protocol.apis import ApiKey
@@ -10,7 +13,7 @@ from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import iterate
 from tailrace.protocol.records import Record, build_batch, read_records
-from tailrace.storage.layout import replica_directory
+from tailrace.storage.layout import parked_path, replica_directory
 
 BACKOFF_SECONDS = 15
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0"}
@@ -84,3 +87,20 @@ async def test_a_log_that_cannot_be_compacted_serves_on_and_rests(autojump_clock
         assert [offset for offset, _ in await consume(client, "damaged")] == [0, 1]
         await later(running, COMPACTION_REST_SECONDS)
         assert await consume(client, "damaged") == [(1, b"2")]
+
+
+async def test_parked_storage_that_cannot_be_looked_at_is_removed_when_it_can(autojump_clock: object) -> None:
+    checks = {"log.retention.check.interval.ms": "1000"}
+    async with running_spu(broker={"connections.max.idle.ms": "-1", **checks}) as running:
+        files, data = running.world.files, running.spu.data_directory
+        topic_id = UUID(int=7)
+        files.make_directories(replica_directory(data, "t", topic_id, 0))
+        files.open(parked_path(data, "t", topic_id), create=True).append(b"0")
+        files.reads_fail = True
+        with capture_logs() as logged:
+            await trio.sleep(1.5)
+        assert "parked_storage_not_removed" in [event["event"] for event in logged]
+        assert files.exists(replica_directory(data, "t", topic_id, 0))
+        files.reads_fail = False
+        await trio.sleep(1)
+        assert not files.exists(replica_directory(data, "t", topic_id, 0))
