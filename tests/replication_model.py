@@ -247,7 +247,9 @@ class Cluster:
         for store in map(self.stores.__getitem__, self.wanted):
             self.truth.check_is_whole(store)
             check(store.high_watermark.value == leader.log.log_end, f"{store.spu} does not know that all is committed")
-            check(store.log.log_start == leader.log.log_start, f"{store.spu} starts elsewhere than the leader")
+            starts = sorted((store.log.log_start, leader.log.log_start))
+            is_same = starts[0] == starts[1] or (self.world.unclean and not any(leader.log.entries(*starts)))
+            check(is_same, f"{store.spu} starts elsewhere than the leader")
             check(
                 store.role is not None and store.role.deadline == math.inf, "something is to be done when all is done"
             )
@@ -327,6 +329,9 @@ class Cluster:
             for spu in self.stores.keys() - self.online:
                 role.on_offline(spu, self.now)
             return
+        if isinstance(role, Follower) and role.epoch == spec.epoch and role.leader == spec.leader:
+            role.use_policy(self._policy_of(spec), spec.epoch)
+            return
         if spec.epoch < store.promise.epoch or (role is not None and spec.epoch <= role.epoch):
             return
         store.waiting.clear()
@@ -345,6 +350,7 @@ class Cluster:
                 promise=store.promise,
                 high_watermark=store.high_watermark,
                 in_doubt=store.doubt,
+                policy=self._policy_of(spec),
                 syncs_before_acknowledging=self.world.syncs,
             )
             if (store.spu, spec.leader) in self.links:
@@ -362,7 +368,7 @@ class Cluster:
                 promise=store.promise,
                 high_watermark=store.high_watermark,
                 in_doubt=store.doubt,
-                policy=self.policy if self.moves is None else self.moves.policy_of(spec.layout),
+                policy=self._policy_of(spec),
                 live_replicas=LiveReplicas(
                     store.spu,
                     store.incarnation,
@@ -379,6 +385,9 @@ class Cluster:
                 was_unclean=self.truth.unclean_epoch >= 0,
                 now=self.now,
             )
+
+    def _policy_of(self, spec: Spec) -> ReplicationPolicy:
+        return self.policy if self.moves is None else self.moves.policy_of(spec.layout)
 
     # connections
 
