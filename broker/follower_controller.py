@@ -45,6 +45,7 @@ class FollowerController:
             promise=promise,
             high_watermark=high_watermark,
             in_doubt=in_doubt,
+            policy=replica.replication_policy,
             syncs_before_acknowledging=replica.syncs_before_acknowledging,
             has_failed=replica.offline_reason is not None,
         )
@@ -71,6 +72,9 @@ class FollowerController:
         self._context.peers.unfollow(self.leader)
 
     # what happened
+
+    def on_spec(self) -> None:
+        self.core.use_policy(self._replica.replication_policy, self._replica.spec.epoch)
 
     def on_settings(self, now: float) -> None:
         self.core.syncs_before_acknowledging = self._replica.syncs_before_acknowledging

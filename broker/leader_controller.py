@@ -19,7 +19,6 @@ from .replication.high_watermark import HighWatermark
 from .replication.leader import Leader, LeaderLimits
 from .replication.live_replicas import LagLimits, LiveReplicas
 from .replication.messages import Append, AppendReply, Fenced, Hello, Message, SealReply
-from .replication.policy import ReplicationPolicy, parse_policy
 from .replication.ready import Ready
 from .replication.sealing import Promise
 from .replication_context import ReplicationContext
@@ -61,7 +60,7 @@ class LeaderController:
         self._fetches_no_more = False
         self._changed = trio.Event()
         self._is_over = False
-        policy = _policy_of(replica)
+        policy = replica.replication_policy
         self.core = Leader(
             context.spu,
             spec.epoch,
@@ -128,7 +127,7 @@ class LeaderController:
     def on_settings(self, now: float) -> None:
         self.core.syncs_before_acknowledging = self._replica.syncs_before_acknowledging
         self.core.on_synced(self._replica.log.synced_end, now)
-        self.core.use_policy(_policy_of(self._replica), _lag_limits_of(self._replica), now)
+        self.core.use_policy(self._replica.replication_policy, _lag_limits_of(self._replica), now)
 
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:
         core = self.core
@@ -242,12 +241,6 @@ class LeaderController:
     def _has_fetched(self, entry: Entry) -> bool:
         batch = self._fetched.get(entry.base)
         return batch is not None and read_header(batch).crc == entry.content
-
-
-def _policy_of(replica: Replica) -> ReplicationPolicy:
-    text, spec = replica.settings.replication_policy, replica.spec
-    replicas, sets = len(spec.replicas), spec.copy_sets
-    return parse_policy(text, replicas=replicas, replicas_min=replica.replicas_min, copy_sets=sets)
 
 
 def _lag_limits_of(replica: Replica) -> LagLimits:

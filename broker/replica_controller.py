@@ -213,6 +213,7 @@ class ReplicaController:
         if isinstance(role, LeaderController) and leads and role.epoch == spec.epoch:
             role.on_spec(spec, now)
         elif isinstance(role, FollowerController) and role.epoch == spec.epoch and role.leader == spec.leader:
+            role.on_spec()
             return
         else:
             self._end_role()

@@ -24,6 +24,7 @@ from tailrace.runtime.files import Buffer
 from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.log import Log
 
+from .replication.policy import ReplicationPolicy, parse_policy
 from .topic_settings import TopicSettings
 
 
@@ -207,6 +208,12 @@ class Replica:
     def replicas_min(self) -> int:
         """`min.insync.replicas`; beyond the replicas that the partition has, all of them are enough, as in Kafka."""
         return min(self.settings.min_insync_replicas, len(self.spec.replicas))
+
+    @property
+    def replication_policy(self) -> ReplicationPolicy:
+        replicas, sets = len(self.spec.replicas), self.spec.copy_sets
+        text = self.settings.replication_policy
+        return parse_policy(text, replicas=replicas, replicas_min=self.replicas_min, copy_sets=sets)
 
     @property
     def live_count(self) -> int:

@@ -12,6 +12,7 @@ from .agreement import agreed_end
 from .entries import ReplicaLog, compacted_end, end_of
 from .high_watermark import HighWatermark
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
+from .policy import ReplicationPolicy
 from .ready import AdvanceLogStart, AppendEntries, Cut, EndDoubt, ExpectBridge, Ready, StorePromise, Sync
 from .rewriting import rewritten
 from .sealing import Promise
@@ -29,6 +30,7 @@ class Follower:
         promise: Promise,
         high_watermark: HighWatermark,
         in_doubt: bool,
+        policy: ReplicationPolicy,
         syncs_before_acknowledging: bool = False,
         has_failed: bool = False,
         hello_again_seconds: float = 1.0,
@@ -38,6 +40,9 @@ class Follower:
         self._log = log
         self._promise = promise
         self._high_watermark = high_watermark
+        self._policy = policy
+        self._policy_epoch = epoch
+        """With the next one other stores may commit: the spec will tell."""
         self._hello_again_seconds = hello_again_seconds
         self.is_compared = False
         """With the leader of this epoch, by the epochs in both logs."""
@@ -106,10 +111,15 @@ class Follower:
             )
         )
 
+    def use_policy(self, policy: ReplicationPolicy, epoch: Epoch) -> None:
+        """As the spec of this epoch says; the leader may have been first."""
+        self._policy, self._policy_epoch = policy, epoch
+
     def on_append(self, append: Append) -> None:
         if not self._accepts(append.epoch):
             return
         self.is_compared = True
+        self._take_for_committed(append)
         begins_anew = self.matched_end < append.base <= append.log_start
         missed = append.base > self.matched_end and not begins_anew
         self._log_start = self._log.log_start
@@ -142,6 +152,20 @@ class Follower:
             agreed = 0  # what is deleted here is not what this leader has there, or more than it has deleted
         end = min(self._high_watermark.value, max(agreed, seal.log_start), log.log_end, log_end)
         self.matched_end = min((entry.base for entry in log.entries(end, end + 1)), default=end)
+
+    def _take_for_committed(self, append: Append) -> None:
+        """What is committed only with this store, it has, at the beginning of its log: there is nothing to compare.
+
+        To compare would not do: where the leader's log is compacted and the epochs in both differ, they could not be
+        told to be the same, and what was cut would be gone until the leader has sent it again.
+        """
+        end = append.high_watermark
+        if self.in_doubt or not self.matched_end < end <= self._log.log_end:
+            return
+        is_of_policy = self.epoch == self._policy_epoch or not self._policy.reads_others
+        if is_of_policy and self._policy.commits_with(self._spu, append.live_replicas):
+            self._high_watermark.advance(end)
+            self.matched_end = end
 
     def _match(self, append: Append, begins_anew: bool) -> int:
         """Makes the log the leader's from the matched end on, as far as this goes. Returns its new end.

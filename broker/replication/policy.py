@@ -36,6 +36,10 @@ class ReplicationPolicy(Protocol):
         """Whether these stores, the leader among them, are enough for a new epoch to begin."""
         ...
 
+    def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
+        """Whether nothing is ever committed without that store: so it has all that is, unless it is in doubt."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Live:
@@ -55,6 +59,9 @@ class Live:
     def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
         """The leader alone: the SC elects it from the live set, in doubt only if there is nobody else."""
         return True
+
+    def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
+        return spu in live
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,9 @@ class Quorum:
         When all have answered there is nobody left who could know more.
         """
         return len(sure) > self.stores - self.writes or len(sure) + len(in_doubt) == self.stores
+
+    def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
+        return self.writes == self.stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,10 @@ class CopySets:
             each.quorum.is_sealed(each.members.intersection(sure), each.members.intersection(in_doubt))
             for each in self.sets
         )
+
+    def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
+        """While one set takes over from another, each has something that the other lacks."""
+        return len(self.sets) == 1 and spu in self.sets[0].members and self.sets[0].quorum.commits_with(spu, live)
 
 
 def parse_policy(

@@ -1,14 +1,15 @@
 """Makes one log go on as another does, and keeps all that is the same: followers, and leaders that have recovered.
 
 Where one log has been compacted and the other has not, nobody can tell whether they were the same: unless an entry
-behind that is the same in both and of one epoch. For its leader had one log before it, and so had both of these.
+behind that is the same in both and of one epoch, or a bridge, which names its epoch whoever has stamped it since. For
+the leader of that epoch had one log before it, and so had both of these.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 
 from tailrace.protocol.ids import Epoch
 
-from .entries import Entry
+from .entries import Entry, EntryKind
 from .ready import AdvanceLogStart, AppendEntries, Cut, Persist, Restamp
 
 
@@ -32,7 +33,8 @@ def rewritten(
         if at == len(own):
             break
         mine = own[at]
-        is_certain = mine.epoch == entry.epoch or (at, next_one) == (kept, done)
+        is_of_one_epoch = mine.epoch == entry.epoch or mine.kind is EntryKind.BRIDGE
+        is_certain = is_of_one_epoch or (at, next_one) == (kept, done)
         if is_certain and mine.same_as(entry):
             pairs.append((mine, entry if epoch is None else entry.stamped(epoch)))
             kept, done = at + 1, next_one + 1

@@ -4,6 +4,7 @@ from tailrace.broker.replication.entries import Entry, EpochStart
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.broker.replication.messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
+from tailrace.broker.replication.policy import CopySet, CopySets, Live, Quorum, ReplicationPolicy
 from tailrace.broker.replication.ready import (
     AdvanceLogStart,
     AppendEntries,
@@ -33,7 +34,13 @@ def _log(entries: list[Entry]) -> ListLog:
 
 
 def _follower(
-    entries: list[Entry], *, high_watermark: int = 0, promised: int = 1, epoch: int = 2, in_doubt: bool = False
+    entries: list[Entry],
+    *,
+    high_watermark: int = 0,
+    promised: int = 1,
+    epoch: int = 2,
+    in_doubt: bool = False,
+    policy: ReplicationPolicy | None = None,
 ) -> Follower:
     follower = Follower(
         FOLLOWER,
@@ -44,6 +51,7 @@ def _follower(
         promise=Promise(Epoch(promised)),
         high_watermark=HighWatermark(high_watermark),
         in_doubt=in_doubt,
+        policy=policy or Live(),
     )
     follower.on_linked(0.0)
     return follower
@@ -206,6 +214,43 @@ def test_a_batch_that_was_compacted_is_committed_whatever_the_leader_says() -> N
     """The message may have been made before, and its bytes read later."""
     follower = _follower([e(0)], high_watermark=1)
     assert _said(_after(follower, _append(1, e(3, 2), high_watermark=1))) == _reply(4, 4, high_watermark=3)
+
+
+COMPACTED = Append(Epoch(2), 1, (e(3, 2),), 3, 100, 0, frozenset({LEADER, FOLLOWER}))
+"""What lay before it is gone, and the follower has that, and this, of another epoch."""
+
+
+def _kept_of_compacted(policy: ReplicationPolicy, *, append: Append = COMPACTED, in_doubt: bool = False) -> bool:
+    own = [e(number) for number in range(6)]
+    follower = _follower(own, high_watermark=1, policy=policy, in_doubt=in_doubt)
+    return not any(isinstance(change, Cut) for change in _after(follower, append).persist)
+
+
+def test_what_is_committed_only_with_this_store_is_not_compared() -> None:
+    """It could not be told from another log's, and what is cut is missing until the leader has sent it again."""
+    assert _kept_of_compacted(Live())
+    assert _kept_of_compacted(Quorum(3, 1, 3))
+    assert _kept_of_compacted(CopySets((CopySet(frozenset({LEADER, FOLLOWER}), Quorum(2, 1, 2)),)))
+
+
+def test_what_may_be_committed_without_this_store_is_compared() -> None:
+    assert not _kept_of_compacted(Live(), append=COMPACTED._replace(live_replicas=frozenset({LEADER})))
+    assert not _kept_of_compacted(Quorum(3, 2, 2))
+    one = CopySet(frozenset({LEADER, FOLLOWER}), Quorum(2, 1, 2))
+    assert not _kept_of_compacted(CopySets((one, one)))
+    assert not _kept_of_compacted(CopySets((CopySet(frozenset({LEADER}), Quorum(1, 1, 1)),)))
+
+
+def test_a_store_in_doubt_may_lack_what_was_committed_with_it() -> None:
+    assert not _kept_of_compacted(Live(), in_doubt=True)
+
+
+def test_who_commits_in_a_later_epoch_only_its_spec_says() -> None:
+    later = COMPACTED._replace(epoch=Epoch(3))
+    assert not _kept_of_compacted(Quorum(3, 1, 3), append=later)
+    follower = _follower([e(number) for number in range(6)], high_watermark=1, policy=Quorum(3, 2, 2))
+    follower.use_policy(Quorum(3, 1, 3), Epoch(3))
+    assert _after(follower, later).persist == [StorePromise(Epoch(3)), Restamp(3, 4, Epoch(2))]
 
 
 def test_what_is_synced_is_synced_before_the_answer_and_once() -> None:

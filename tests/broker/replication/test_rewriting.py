@@ -1,4 +1,4 @@
-from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.ready import AdvanceLogStart, AppendEntries, Cut, Restamp
 from tailrace.broker.replication.rewriting import restamps, rewritten
 from tailrace.protocol.ids import Epoch
@@ -52,6 +52,14 @@ def test_what_lies_in_a_gap_is_cut_if_nothing_shows_whose_it_is() -> None:
         AppendEntries((e(2, 2), e(3, 2))),
     ]
     assert list(rewritten([e(0), e(1)], 2, [e(0), e(2)])) == [Cut(1), AppendEntries((e(2),))]
+
+
+def test_a_bridge_shows_it_whoever_has_stamped_it_since() -> None:
+    bridge = Entry(2, 3, Epoch(2), content=2, kind=EntryKind.BRIDGE)
+    assert list(rewritten([e(0), e(1), bridge], 3, [e(0), bridge.stamped(Epoch(3)), e(3, 3)])) == [
+        Restamp(2, 3, Epoch(3)),
+        AppendEntries((e(3, 3),)),
+    ]
 
 
 def test_a_compacted_batch_is_the_same_if_its_epoch_is() -> None:
