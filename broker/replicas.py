@@ -296,16 +296,17 @@ class Replica:
             waiting.popleft()  # while nothing can be committed, clients give up and ask again without end
         waiting.append((end, waiter))
 
-    async def wait_until_deleted(self, end: int) -> None:
+    async def wait_until_deleted(self, end: int, epoch: int) -> None:
         """Until whoever leads next knows that the records below are deleted. Raises KafkaError if this replica does
-        not lead any more."""
-        epoch = self.spec.epoch
-        while self.deleted_end() < end:
-            await self.deletions.park()
+        not lead in that epoch any more: then it cannot know."""
+        while True:
             if self.offline_reason is not None:
                 raise self.storage_error()
             if not self.is_leader or self.spec.epoch != epoch:
                 raise self.not_leader()
+            if self.deleted_end() >= end:
+                return
+            await self.deletions.park()
 
     def may_roll(self, segment_base: int) -> bool:
         """Whether another segment may follow the one with this base: no more than two are not committed."""

@@ -59,18 +59,20 @@ class _Deletion:
         self._answer = answer
         self._replica: Replica
         self._offset = 0
+        self._epoch = -1
 
     async def begin(self, spu: "Spu", offset: int) -> bool:
-        """Whether there is anything to wait for."""
+        """Whether it was not refused."""
         try:
             self._replica = spu.replicas.leading(self._topic, self._answer.partition_index)
             self._offset = _checked(self._replica, offset)
+            self._epoch = self._replica.spec.epoch
             await self._delete()
         except KafkaError as error:
             self._answer.error_code = error.code
             return False
         self._answer.low_watermark = self._replica.deleted_end()
-        return self._answer.low_watermark < self._offset
+        return True
 
     async def _delete(self) -> None:
         replica = self._replica
@@ -89,7 +91,7 @@ class _Deletion:
         answer = self._answer
         try:
             with trio.move_on_at(deadline) as waiting:
-                await self._replica.wait_until_deleted(self._offset)
+                await self._replica.wait_until_deleted(self._offset, self._epoch)
                 answer.low_watermark = self._replica.deleted_end()
         except KafkaError as error:
             answer.error_code, answer.low_watermark = error.code, UNKNOWN

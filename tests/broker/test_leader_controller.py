@@ -164,11 +164,11 @@ async def delete(store: Store, end: int) -> trio.Event:
     await store.log.advance_log_start(end)
     assert store.replica.replication is not None
     store.replica.replication.on_deleted()
-    done = trio.Event()
+    done, epoch = trio.Event(), store.replica.spec.epoch
 
     async def wait() -> None:
         with suppress(KafkaError):
-            await store.replica.wait_until_deleted(end)
+            await store.replica.wait_until_deleted(end, epoch)
             done.set()
 
     store.wire.nursery.start_soon(wait)
@@ -215,7 +215,8 @@ async def test_who_waits_for_a_deletion_is_told_that_another_leads(autojump_cloc
 
         async def wait() -> None:
             with pytest.raises(KafkaError) as refused:
-                await wire.stores[1].replica.wait_until_deleted(1)
+                replica = wire.stores[1].replica
+                await replica.wait_until_deleted(1, replica.spec.epoch)
             codes.append(code_of(refused.value))
 
         wire.nursery.start_soon(wait)

@@ -13,6 +13,7 @@ from tailrace.protocol.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.storage.log import Log
 
 
 async def delete(
@@ -151,3 +152,21 @@ async def test_who_waits_is_told_when_another_leads(autojump_clock: object) -> N
             nursery.start_soon(ask)
             await trio.sleep(0.5)
             replica.end_leading()
+
+
+async def test_who_lost_the_lead_while_it_deleted_says_nothing_of_what_others_have(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        replica.deleted_end = lambda: 0
+        advance = Log.advance_log_start
+
+        async def advance_and_lose(log: Log, offset: int) -> None:
+            await advance(log, offset)
+            replica.end_leading()
+
+        monkeypatch.setattr(Log, "advance_log_start", advance_and_lose)
+        assert await delete(client, (0, 3)) == [(0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
