@@ -206,6 +206,9 @@ class LiveReplicas:
         """Asked with each batch, and nearly always no: so it looks at as little as it can."""
         if not self._is_announced or now >= self._silence_at:
             return True
+        for spu in self.left:
+            if self._lag(spu, followers.get(spu), log_end, high_watermark, now) is None:
+                return True  # it had to stay, and is well again
         records_max = self._limits.records_max
         for spu, standing in followers.items():
             if (matched_end := standing.matched_end) is None:

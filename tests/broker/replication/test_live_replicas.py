@@ -152,6 +152,25 @@ def test_no_fewer_are_live_than_must_be() -> None:
     assert live.well_count == 2
 
 
+def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> None:
+    """It had all records, so nothing that it catches up with tells of it."""
+    limits = LagLimits(records_max=4, seconds_max=10.0)
+    stored = {A: "a", B: "b"}
+    live = LiveReplicas(A, "a", Epoch(1), stored, 7, members_min=2, limits=limits, retry_seconds=1.0, now=0.0)
+    _propose(live, {}, now=0.0)
+    live.on_stored(8, stored)
+    live.on_caught_up(B, math.inf)
+
+    def well_count(high_watermark_heard: int) -> int:
+        followers = {B: FollowerLink("b", 12, high_watermark_heard)}
+        assert live.propose(followers, log_end=12, high_watermark=12, entry_end=0, log_start=0, now=1.0) is None
+        return live.well_count
+
+    assert well_count(12) == 2
+    assert well_count(7) == 1
+    assert well_count(12) == 2
+
+
 def test_who_enters_lets_who_lags_go() -> None:
     limits = LagLimits(records_max=4, seconds_max=10.0)
     stored = {A: "a", C: "c"}
