@@ -170,7 +170,7 @@ class _UsualRequest:
         acks, spu = self._acks, self._spu
         try:
             replica = produce.writable(spu, self._topic, self._partition, acks)
-            base_offset, append_time_ms, needed = produce.append(spu, replica, records, self._version)
+            base_offset, append_time_ms, needed = produce.append(spu, replica, self._topic, records, self._version)
         except KafkaError:
             return None
         numbers = base_offset, append_time_ms, replica.log.log_start

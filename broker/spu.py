@@ -53,6 +53,7 @@ from .parking import Parking
 from .peer_links import PeerLinks
 from .peer_messages import PeerIdentity
 from .producer_ids import ProducerIds, allocate_from
+from .refused_batches import RefusedBatches
 from .replica_counts import count_replicas, lags_of_followers
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replica_trace import ReplicaTrace
@@ -92,6 +93,7 @@ class Spu:
         self._trace = ReplicaTrace(self._logger) if traces else None
         self.storage_limit = StorageLimit(self.replicas, self.metrics, self._logger)
         self.deadlines = Deadlines()
+        self.refused_batches = RefusedBatches()
         self.fetch_sessions = FetchSessions(
             seams.chance, self.broker_configs.settings.fetch_sessions_max, FETCH_SESSION_PARTITIONS_MAX
         )

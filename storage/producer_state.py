@@ -18,6 +18,7 @@ BATCHES_KEPT = 10
 log is cut, the five that nobody has acknowledged go, and those before them tell what comes next."""
 PRODUCERS_MAX = 100_000
 """In one log; past this the one that has been silent for longest is forgotten, as if it had expired."""
+NO_SEQUENCE = -1
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 SNAPSHOT_MAGIC = b"TRPS\x00\x01"
@@ -67,6 +68,16 @@ class ProducerStates:
 
     def __iter__(self) -> Iterator[tuple[int, Producer]]:
         return iter(self._producers.items())
+
+    def expected(self, producer_id: int, epoch: int) -> int | None:
+        """The sequence that comes next in this epoch of the producer; NO_SEQUENCE when the epoch is over, None when
+        nothing is known of the producer."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return None
+        if epoch < producer.epoch:
+            return NO_SEQUENCE
+        return _next(producer.batches[-1].last_sequence) if epoch == producer.epoch else 0
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
         """None when the batch may be appended; the earlier one when it is a repetition. KafkaError when it is neither.
@@ -166,6 +177,12 @@ class ProducerStates:
             states._producers[producer_id] = Producer(epoch, newest_ms, batches)
             position = end
         return states
+
+
+def sequences_between(first: int, other: int) -> int:
+    """How many further on the other is; less than 0 when it comes before."""
+    half = (_SEQUENCE_MASK + 1) // 2
+    return (other - first + half & _SEQUENCE_MASK) - half
 
 
 def _next(sequence: int) -> int:

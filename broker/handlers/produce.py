@@ -2,7 +2,8 @@
 
 - acks=0 has no response; an error then closes the connection, which is all a client can be told. acks=1 is answered
   once the leader has the batch, acks=all once it is committed. With flush.messages=1 both wait for the disk.
-- An idempotent producer's repeated batch is answered with the offset it got the first time.
+- An idempotent producer's repeated batch is answered with the offset it got the first time. One that follows a batch
+  which was just refused for now is refused like that one, not for the gap before it.
 - An SPU whose storage is full takes nothing more: KAFKA_STORAGE_ERROR, which clients try again until there is room.
 - Topics in which brokers keep what they coordinate take nothing from clients: INVALID_TOPIC_EXCEPTION.
 - v10: who asked the wrong SPU is told who leads, and where that is. v13 names topics by id.
@@ -60,7 +61,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                 if refused is not None:
                     raise refused
                 replica = writable(spu, name, data.index, acks)
-                base_offset, append_time_ms, needed = append(spu, replica, data.records, context.api_version)
+                base_offset, append_time_ms, needed = append(spu, replica, name, data.records, context.api_version)
                 answer = PartitionProduceResponse(
                     data.index, _NO_ERROR, base_offset, append_time_ms, replica.log.log_start
                 )
@@ -73,6 +74,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                     error_message=reason.message or None,
                 )
                 spu.metrics.produce_errors += 1
+                spu.refused_batches.on_refused(name, data.index, data.records, reason, trio.current_time())
                 _tell_leader(spu, context, response, answer, name)
             else:
                 if acks and replica.high_watermark < needed and (acks == ALL or replica.syncs_before_acknowledging):
@@ -138,18 +140,23 @@ def not_in_time() -> KafkaError:
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the replicas did not acknowledge in time")
 
 
-def _earlier(spu: "Spu", replica: Replica, header: BatchHeader) -> AppendedBatch | None:
+def _earlier(spu: "Spu", replica: Replica, topic: str | UUID, header: BatchHeader) -> AppendedBatch | None:
     """The same batch, if it was stored before."""
+    producers = replica.log.producers
+    if spu.refused_batches:
+        spu.refused_batches.check(topic, replica.partition, header, producers, trio.current_time())
     try:
-        return replica.log.producers.check(header)
+        return producers.check(header)
     except KafkaError:
         if spu.is_sure_to_lead(replica):
             raise
         raise replica.not_leader() from None  # another leader may have stored what seems to be missing
 
 
-def append(spu: "Spu", replica: Replica, records: Buffer | None, api_version: int) -> tuple[int, int, int]:
-    """Appends what one partition was sent. Raises KafkaError.
+def append(
+    spu: "Spu", replica: Replica, topic: str | UUID, records: Buffer | None, api_version: int
+) -> tuple[int, int, int]:
+    """Appends what one partition was sent; the topic is named as the client does it. Raises KafkaError.
 
     Returns base offset and append time, which belong in the answer, and the offset that must be committed before it.
     """
@@ -158,7 +165,7 @@ def append(spu: "Spu", replica: Replica, records: Buffer | None, api_version: in
     if header.attributes & TRANSACTIONAL:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     log = replica.log
-    if header.producer_id >= 0 and (earlier := _earlier(spu, replica, header)) is not None:
+    if header.producer_id >= 0 and (earlier := _earlier(spu, replica, topic, header)) is not None:
         base_offset = earlier.base_offset
         needed = earlier.last_offset + 1
     else:

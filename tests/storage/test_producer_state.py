@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import BatchHeader
-from tailrace.storage.producer_state import BATCHES_KEPT, ProducerStates
+from tailrace.storage.producer_state import BATCHES_KEPT, NO_SEQUENCE, ProducerStates, sequences_between
 
 LAST_SEQUENCE = 2**31 - 1
 
@@ -92,6 +92,23 @@ def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
     assert refused(states, header(1, epoch=3)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert states.check(header(0, epoch=3)) is None
     assert states.check(header(1, epoch=2)) is None
+
+
+def test_what_comes_next_is_known_by_producer_and_epoch() -> None:
+    states = appended(header(LAST_SEQUENCE - 1, 2, epoch=3))
+    assert states.expected(7, 3) == 0
+    assert states.expected(7, 4) == 0
+    assert states.expected(7, 2) == NO_SEQUENCE
+    assert states.expected(8, 3) is None
+    assert appended(header(0, 5)).expected(7, 0) == 5
+
+
+def test_sequences_are_compared_round_the_corner() -> None:
+    assert sequences_between(5, 8) == 3
+    assert sequences_between(8, 5) == -3
+    assert sequences_between(LAST_SEQUENCE, 1) == 2
+    assert sequences_between(1, LAST_SEQUENCE) == -2
+    assert sequences_between(4, 4) == 0
 
 
 def test_silent_producers_expire() -> None:

@@ -137,6 +137,30 @@ async def test_a_repeated_batch_gets_its_first_offset_and_is_stored_once(autojum
         assert bounds(running) == (0, 2)
 
 
+@pytest.mark.parametrize("stored_before", [0, 1])
+async def test_what_was_sent_right_behind_a_refused_batch_is_refused_like_it(
+    autojump_clock: object, stored_before: int
+) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        batches = [batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in range(3)]
+        for records in batches[:stored_before]:
+            await ask(client, request(records))
+        first, second = batches[stored_before : stored_before + 2]
+        replica = running.spu.replicas.leading("t", 0)
+        replica.is_merging = True
+        (refused,) = await ask(client, request(first))
+        replica.is_merging = False
+        (behind,) = await ask(client, request(second))
+        assert behind == refused
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for records in (first, second):
+            (answer,) = await ask(client, request(records))
+            assert answer.error_code == 0
+        assert bounds(running) == (0, stored_before + 2)
+
+
 async def test_a_leader_without_a_lease_takes_no_gap_for_a_loss(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
