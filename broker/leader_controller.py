@@ -7,6 +7,7 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.record_batch import iterate, read_header, stamp
 from tailrace.runtime.files import Buffer
@@ -184,18 +185,13 @@ class LeaderController:
 
     async def _delete(self, end: int) -> None:
         """What an earlier leader deleted, before it had told everybody."""
-        replica = self._replica
         if self._is_over:
             return
         try:
-            await replica.log.advance_log_start(end)
-        except OSError as error:
-            if replica.is_open:
-                replica.go_offline(f"deleting records failed: {error}")
-        else:
-            self._logger.info("deletion_taken_over", log_start=end)
-            if replica.replication is not None:
-                replica.replication.on_deleted()
+            await self._replica.delete_records(end)
+        except KafkaError:
+            return  # nobody asked for it: whoever asks this replica next is told that it is offline, or gone
+        self._logger.info("deletion_taken_over", log_start=end)
 
     async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:
         """The bytes of what recovery appends, stamped: made up, from the own log, or from whoever holds them."""

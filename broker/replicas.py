@@ -266,6 +266,18 @@ class Replica:
         elif self.replication is not None:
             self.replication.on_batch(batch, header)
 
+    async def delete_records(self, end: int) -> None:
+        """All below the offset, here: `deleted_end` says when nobody who leads next can have them. Raises KafkaError
+        when the topic was deleted meanwhile, or when the disk refuses; the replica is offline then."""
+        try:
+            await self.log.advance_log_start(end)
+        except OSError as error:
+            if not self.is_open:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic} was deleted") from error
+            raise self._failed("deleting records", error) from error
+        if self.replication is not None:
+            self.replication.on_deleted()
+
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
         """What consumers may have, from the offset on. Like the next two it raises KafkaError when the disk refuses;
         the replica is offline then."""

@@ -67,24 +67,12 @@ class _Deletion:
             self._replica = spu.replicas.leading(self._topic, self._answer.partition_index)
             self._offset = _checked(self._replica, offset)
             self._epoch = self._replica.spec.epoch
-            await self._delete()
+            await self._replica.delete_records(self._offset)
         except KafkaError as error:
             self._answer.error_code = error.code
             return False
         self._answer.low_watermark = self._replica.deleted_end()
         return True
-
-    async def _delete(self) -> None:
-        replica = self._replica
-        try:
-            await replica.log.advance_log_start(self._offset)
-        except OSError as error:
-            if not replica.is_open:  # the topic was deleted meanwhile
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._topic} was deleted") from error
-            replica.go_offline(f"deleting records failed: {error}")
-            raise replica.storage_error() from error
-        if replica.replication is not None:
-            replica.replication.on_deleted()
 
     async def end(self, deadline: float) -> None:
         """What is told when the time runs out is what was so when this began, as in Kafka."""
