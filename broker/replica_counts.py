@@ -34,7 +34,7 @@ def count_replicas(replicas: Replicas) -> ReplicaCounts:
             counts.leaders += 1
             counts.under_replicated += live < len(spec.replicas)
             counts.under_min_insync += live < replica.settings.min_insync_replicas
-            counts.follower_lag_records = max(counts.follower_lag_records, *lags_of_followers(replica).values(), 0)
+            counts.follower_lag_records = max((counts.follower_lag_records, *lags_of_followers(replica).values()))
     return counts
 
 
@@ -43,7 +43,7 @@ def lags_of_followers(replica: Replica) -> dict[SpuId, int]:
     if not replica.is_leader:
         return {}
     ends = {spu: replica.follower_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader}
-    return {spu: replica.log.log_end - end for spu, end in ends.items() if end is not None}
+    return {spu: max(replica.log.log_end - end, 0) for spu, end in ends.items() if end is not None}
 
 
 def note_live_replicas(metrics: BrokerMetrics, here: SpuId, before: PartitionSpec, after: PartitionSpec) -> None:

@@ -6,6 +6,7 @@ from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_spu import DescribeSpuResponse, FollowerOfLeader, FollowerOfThis
 
 from .peer_links import PeerLinks
+from .replica_counts import lags_of_followers
 from .replicas import Replicas
 
 
@@ -25,11 +26,9 @@ def _followers(replicas: Replicas, links: PeerLinks) -> Iterator[FollowerOfThis]
     """Of one that has not said what it has in this epoch, all that is in the log may have to be sent."""
     waiting_records: dict[SpuId, list[int]] = {}
     for replica in replicas:
-        log = replica.log
-        for spu in replica.spec.replicas if replica.is_leader else ():
-            if spu != replica.spec.leader:
-                end = replica.follower_end(spu)
-                waiting = log.log_end - (log.log_start if end is None else end)
-                waiting_records.setdefault(spu, []).append(max(waiting, 0))
+        log, spec, lags = replica.log, replica.spec, lags_of_followers(replica)
+        for spu in spec.replicas if replica.is_leader else ():
+            if spu != spec.leader:
+                waiting_records.setdefault(spu, []).append(lags.get(spu, log.log_end - log.log_start))
     for spu, counts in waiting_records.items():
         yield FollowerOfThis(spu, len(counts), links.is_linked(spu, from_leader=False), sum(counts))
