@@ -33,7 +33,6 @@ class PeerSink(Protocol):
     def on_message(
         self,
         spu: SpuId,
-        incarnation: str,
         from_leader: bool,
         key: ReplicaKey,
         message: PeerMessage,
@@ -202,8 +201,7 @@ class PeerLinks:
         self, link: PeerLink, key: ReplicaKey, message: PeerMessage, batches: ReceivedBatches | None
     ) -> None:
         assert self._sink is not None
-        peer = link.peer
-        self._sink.on_message(peer.spu, peer.incarnation, link.to_leader, key, message, batches)
+        self._sink.on_message(link.peer.spu, link.to_leader, key, message, batches)
 
     def end_turn(self) -> None:
         assert self._sink is not None

@@ -109,6 +109,7 @@ class ReplicaController:
         elif self._is_busy:
             self._keep(partial(_on_message, spu, from_leader, message), received)
         elif role is not None:
+            # As `_hear` does, without a callable for each message: there is hardly anything that comes more often.
             try:
                 role.on_message(spu, from_leader, message, self._context.now())
             except UNREADABLE as error:  # of the log, which the role looks at

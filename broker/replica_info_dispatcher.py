@@ -51,7 +51,6 @@ class ReplicaInfoDispatcher:
     def on_message(
         self,
         spu: SpuId,
-        incarnation: str,
         from_leader: bool,
         key: ReplicaKey,
         message: PeerMessage,

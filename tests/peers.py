@@ -59,7 +59,6 @@ class Spu:
         self.cluster = cluster
         self.links = PeerLinks(identity(spu), cluster, network, RandomChance(spu), structlog.get_logger())
         self.heard: list[tuple[SpuId, ReplicaKey, PeerMessage]] = []
-        self.incarnations: list[str] = []
         self.batches: list[bytes | None] = []
         self.linked: list[tuple[str, SpuId, bool]] = []
         self.turns = 0
@@ -69,14 +68,12 @@ class Spu:
     def on_message(
         self,
         spu: SpuId,
-        incarnation: str,
         from_leader: bool,
         key: ReplicaKey,
         message: PeerMessage,
         batches: ReceivedBatches | None,
     ) -> None:
         self.heard.append((spu, key, message))
-        self.incarnations.append(incarnation)
         self.batches.append(None if batches is None else bytes(batches.data))
         if self.answer is not None:
             self.answer(spu, key, message)

@@ -182,7 +182,7 @@ class Wire:
                 key, message, batches = told
                 if isinstance(message, Hello):
                     store.peers.hellos[sender.spu] = message
-                store.dispatcher.on_message(sender.spu, sender.incarnation, from_leader, key, message, batches)
+                store.dispatcher.on_message(sender.spu, from_leader, key, message, batches)
                 store.end_turn()
                 await trio.lowlevel.checkpoint()
 
