@@ -14,6 +14,10 @@ from .files import Keep
 from .moments import Moments
 from .world import Machine, World
 
+FILE_OPERATIONS_MAX = 60
+STORE_WRITES_MAX = 8
+"""Of so many an SPU or an SC dies in one."""
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -71,18 +75,23 @@ async def kill_spu(context: FaultContext, fault: Fault) -> None:
 async def kill_spu_in_a_write(context: FaultContext, fault: Fault) -> None:
     """At any operation on its files: between two writes of one step, and between a write and its sync."""
     number, machine = context.spu(fault)
-    left = Random(fault.seed).randint(1, 60)
+    machine.files.on_operation = _in_one_of(FILE_OPERATIONS_MAX, fault, lambda: context.world.kill(machine))
+    await context.last(fault.seconds)
+    machine.files.on_operation = lambda: None
+    context.world.start_spu(number)
+
+
+def _in_one_of(most: int, fault: Fault, fail: Callable[[], None]) -> Callable[[], None]:
+    """What is to be called before each of several, of which one fails."""
+    left = Random(fault.seed).randint(1, most)
 
     def count() -> None:
         nonlocal left
         left -= 1
         if left == 0:
-            context.world.kill(machine)
+            fail()
 
-    machine.files.on_operation = count
-    await context.last(fault.seconds)
-    machine.files.on_operation = lambda: None
-    context.world.start_spu(number)
+    return count
 
 
 async def lose_power(context: FaultContext, fault: Fault) -> None:
@@ -97,16 +106,13 @@ async def lose_power(context: FaultContext, fault: Fault) -> None:
 
 async def lose_power_in_a_write(context: FaultContext, fault: Fault) -> None:
     number, machine = context.spu(fault)
-    left = Random(fault.seed).randint(1, 60)
 
-    def count() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0 and context.may_lose_power(number):
+    def fail() -> None:
+        if context.may_lose_power(number):
             context.on_power_lost(number)
             context.world.lose_power(machine, _kept(fault))
 
-    machine.files.on_operation = count
+    machine.files.on_operation = _in_one_of(FILE_OPERATIONS_MAX, fault, fail)
     await context.last(fault.seconds)
     machine.files.on_operation = lambda: None
     context.world.start_spu(number)
@@ -134,16 +140,8 @@ async def kill_sc(context: FaultContext, fault: Fault) -> None:
 async def kill_sc_in_a_write(context: FaultContext, fault: Fault) -> None:
     """Between two things that it stores, or before it learns that one is stored."""
     number, machine = context.sc(fault)
-    left = Random(fault.seed).randint(1, 8)
-
-    def count() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            context.world.kill(machine)
-
     if machine.store is not None:
-        machine.store.on_write = count
+        machine.store.on_write = _in_one_of(STORE_WRITES_MAX, fault, lambda: context.world.kill(machine))
     await context.last(fault.seconds)
     if machine.store is not None:
         machine.store.on_write = lambda: None
