@@ -3,22 +3,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"tailrace.test/report"
 )
-
-const records = 200
-
-type report struct {
-	Values    []string         `json:"values"`
-	Committed map[string]int64 `json:"committed"`
-	State     string           `json:"state"`
-}
 
 func main() {
 	bootstrap, topic, group, protocol := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
@@ -37,43 +29,32 @@ func main() {
 	if protocol == "consumer" {
 		options = append(options, kgo.ServerSideBalancer())
 	}
-	client := must(kgo.NewClient(options...))
+	client := report.Must(kgo.NewClient(options...))
 	admin := kadm.NewClient(client)
-	must(admin.CreateTopic(ctx, 3, 1, nil, topic))
+	report.Must(admin.CreateTopic(ctx, 3, 1, nil, topic))
 
-	for i := range records {
+	for i := range report.Records {
 		record := &kgo.Record{Topic: topic, Key: fmt.Append(nil, "key", i), Value: fmt.Append(nil, "value", i)}
-		client.Produce(ctx, record, func(_ *kgo.Record, err error) { check(err) })
+		client.Produce(ctx, record, func(_ *kgo.Record, err error) { report.Check(err) })
 	}
-	check(client.Flush(ctx))
+	report.Check(client.Flush(ctx))
 
-	said := report{Committed: map[string]int64{}}
-	for len(said.Values) < records {
+	said := report.New()
+	for !said.IsComplete() {
 		fetched := client.PollFetches(ctx)
 		for _, failed := range fetched.Errors() {
-			check(failed.Err)
+			report.Check(failed.Err)
 		}
 		fetched.EachRecord(func(record *kgo.Record) { said.Values = append(said.Values, string(record.Value)) })
 	}
-	check(client.CommitUncommittedOffsets(ctx))
+	report.Check(client.CommitUncommittedOffsets(ctx))
 
-	said.State = must(admin.ListGroups(ctx))[group].State
+	said.State = report.Must(admin.ListGroups(ctx))[group].State
 	client.LeaveGroup()
-	must(admin.FetchOffsets(ctx, group)).Each(func(offset kadm.OffsetResponse) {
+	report.Must(admin.FetchOffsets(ctx, group)).Each(func(offset kadm.OffsetResponse) {
 		said.Committed[fmt.Sprint(offset.Partition)] = offset.At
 	})
-	must(admin.DeleteGroup(ctx, group))
-	must(admin.DeleteTopic(ctx, topic))
-	check(json.NewEncoder(os.Stdout).Encode(said))
-}
-
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
+	report.Must(admin.DeleteGroup(ctx, group))
+	report.Must(admin.DeleteTopic(ctx, topic))
+	said.Print()
 }

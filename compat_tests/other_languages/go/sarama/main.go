@@ -3,21 +3,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/IBM/sarama"
+	"tailrace.test/report"
 )
-
-const records = 200
-
-type report struct {
-	Values    []string         `json:"values"`
-	Committed map[string]int64 `json:"committed"`
-	State     string           `json:"state"`
-}
 
 type member struct {
 	values chan string
@@ -46,25 +38,25 @@ func main() {
 	config.Producer.Return.Successes = true
 	config.Net.MaxOpenRequests = 1
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
-	admin := must(sarama.NewClusterAdmin(brokers, config))
-	check(admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: 1}, false))
+	admin := report.Must(sarama.NewClusterAdmin(brokers, config))
+	report.Check(admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: 3, ReplicationFactor: 1}, false))
 
-	producer := must(sarama.NewSyncProducer(brokers, config))
+	producer := report.Must(sarama.NewSyncProducer(brokers, config))
 	messages := []*sarama.ProducerMessage{}
-	for i := range records {
+	for i := range report.Records {
 		key, value := sarama.StringEncoder(fmt.Sprint("key", i)), sarama.StringEncoder(fmt.Sprint("value", i))
 		messages = append(messages, &sarama.ProducerMessage{Topic: topic, Key: key, Value: value})
 	}
-	check(producer.SendMessages(messages))
-	check(producer.Close())
+	report.Check(producer.SendMessages(messages))
+	report.Check(producer.Close())
 
-	said := report{Committed: map[string]int64{}}
-	consumer := must(sarama.NewConsumerGroup(brokers, group, config))
+	said := report.New()
+	consumer := report.Must(sarama.NewConsumerGroup(brokers, group, config))
 	reading := member{values: make(chan string)}
 	ended := make(chan error, 1)
 	consuming, stop := context.WithCancel(ctx)
 	go func() { ended <- consumer.Consume(consuming, []string{topic}, reading) }()
-	for len(said.Values) < records {
+	for !said.IsComplete() {
 		select {
 		case value := <-reading.values:
 			said.Values = append(said.Values, value)
@@ -74,27 +66,16 @@ func main() {
 			panic(ctx.Err())
 		}
 	}
-	said.State = must(admin.DescribeConsumerGroups([]string{group}))[0].State
+	said.State = report.Must(admin.DescribeConsumerGroups([]string{group}))[0].State
 	stop()
-	check(<-ended)
-	check(consumer.Close())
+	report.Check(<-ended)
+	report.Check(consumer.Close())
 
-	committed := must(admin.ListConsumerGroupOffsets(group, map[string][]int32{topic: {0, 1, 2}}))
+	committed := report.Must(admin.ListConsumerGroupOffsets(group, map[string][]int32{topic: {0, 1, 2}}))
 	for partition, block := range committed.Blocks[topic] {
 		said.Committed[fmt.Sprint(partition)] = block.Offset
 	}
-	check(admin.DeleteConsumerGroup(group))
-	check(admin.DeleteTopic(topic))
-	check(json.NewEncoder(os.Stdout).Encode(said))
-}
-
-func must[T any](value T, err error) T {
-	check(err)
-	return value
-}
-
-func check(err error) {
-	if err != nil {
-		panic(err)
-	}
+	report.Check(admin.DeleteConsumerGroup(group))
+	report.Check(admin.DeleteTopic(topic))
+	said.Print()
 }
