@@ -445,6 +445,81 @@ class Log:
                 self._roll()
             return await self._advance_log_start(max(self.log_start, segments[count - 1].end))
 
+    async def truncate(self, to_offset: int) -> None:
+        """Cuts the log so that it ends at the offset, or before the batch that holds it. Nobody appends meanwhile."""
+        async with self._lock:
+            self._disk.check()
+            if to_offset >= self.log_end:
+                return
+            kept = bisect_right(self._segments.sealed, to_offset, key=by_end)
+            gone: list[Segment] = [*self._segments.sealed[kept:], self._segments.open]
+            first = gone[0]
+            cut_size = first.position_of(to_offset) if first.base < to_offset else 0
+            if to_offset <= self.log_start or (
+                first.base <= self.log_start and cut_size == first.position_of(self.log_start)
+            ):
+                await self._truncate_fully(min(to_offset, self.log_start))
+                return
+            end = first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset
+            self.epochs.cut_end(end)
+            self._stamped_end = min(self._stamped_end, end)
+            await self._cut(kept, synced_end=min(self._disk.synced_end, first.base))
+            try:
+                for segment in reversed(gone):
+                    self._snapshots.remove(segment.end)
+                    if segment is not first or cut_size == 0:
+                        segment.close()
+                        self._maker.remove(segment.base)
+                self._segments.open = cut(first, cut_size) if cut_size else self._maker.new_segment(first.base)
+            except OSError as error:
+                self._disk.fail(f"{self._directory}: the log could not be cut: {error}")
+                raise
+            if not self.producers.cut(self._segments.open.end):
+                self.producers = self._snapshots.load(self._segments.sealed, self._segments.open, None)
+            self._end_cut()
+
+    async def truncate_fully(self, new_start: int) -> None:
+        """Removes everything; the log goes on at the offset, wherever that is."""
+        async with self._lock:
+            self._disk.check()
+            await self._truncate_fully(new_start)
+
+    async def _truncate_fully(self, new_start: int) -> None:
+        gone: list[Segment] = [*self._segments.sealed, self._segments.open]
+        self.log_start = new_start
+        self.epochs = LeaderEpochs()
+        self._stamped_end = 0
+        await self._cut(0, synced_end=new_start)
+        for segment in reversed(gone):
+            segment.close()
+            self._maker.remove(segment.base)
+            self._snapshots.remove(segment.end)
+        self._snapshots.remove(gone[0].base)
+        self._segments.open = self._maker.new_segment(new_start)
+        self.producers = ProducerStates()
+        self._end_cut()
+
+    async def _cut(self, kept: int, *, synced_end: int) -> None:
+        """Before anything is cut the manifest stops to speak of it: what it names must be there when the log opens."""
+        self._segments.sealed = self._segments.sealed[:kept]
+        self._disk.synced_end = synced_end
+        self._compactions = cut_history(self._compactions, synced_end)
+        await self._disk.replace_manifest(self._manifest_content(), self._segments.open)
+
+    def _end_cut(self) -> None:
+        self._disk.forget_entry()
+        self.is_overgrown = False
+        self.log_end = self._segments.open.end
+        self._disk.synced_end = min(self._disk.synced_end, self.log_end)
+        self.size_bytes = sum(segment.size for segment in self._segments.sealed) + self._segments.open.size
+        self._disk.unsynced_bytes = self._segments.open.size
+        if self.log_end > self.log_start:
+            self.epochs.cut_end(self.log_end)
+        self._latest_epoch = self.epochs.latest
+        self._disk.is_changed = True
+
+    # being compacted
+
     async def compact(self, now_ms: int, high_watermark: int, *, keys_max: int = KEYS_MAX) -> CompactionOutcome | None:
         """Drops the records that later ones with the same key supersede; None when that is not due. One call at a time.
 
@@ -542,79 +617,6 @@ class Log:
                 self._disk.fail(f"{file.path}: a damaged batch could not be written again: {error}")
                 raise
             return True
-
-    async def truncate(self, to_offset: int) -> None:
-        """Cuts the log so that it ends at the offset, or before the batch that holds it. Nobody appends meanwhile."""
-        async with self._lock:
-            self._disk.check()
-            if to_offset >= self.log_end:
-                return
-            kept = bisect_right(self._segments.sealed, to_offset, key=by_end)
-            gone: list[Segment] = [*self._segments.sealed[kept:], self._segments.open]
-            first = gone[0]
-            cut_size = first.position_of(to_offset) if first.base < to_offset else 0
-            if to_offset <= self.log_start or (
-                first.base <= self.log_start and cut_size == first.position_of(self.log_start)
-            ):
-                await self._truncate_fully(min(to_offset, self.log_start))
-                return
-            end = first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset
-            self.epochs.cut_end(end)
-            self._stamped_end = min(self._stamped_end, end)
-            await self._cut(kept, synced_end=min(self._disk.synced_end, first.base))
-            try:
-                for segment in reversed(gone):
-                    self._snapshots.remove(segment.end)
-                    if segment is not first or cut_size == 0:
-                        segment.close()
-                        self._maker.remove(segment.base)
-                self._segments.open = cut(first, cut_size) if cut_size else self._maker.new_segment(first.base)
-            except OSError as error:
-                self._disk.fail(f"{self._directory}: the log could not be cut: {error}")
-                raise
-            if not self.producers.cut(self._segments.open.end):
-                self.producers = self._snapshots.load(self._segments.sealed, self._segments.open, None)
-            self._end_cut()
-
-    async def truncate_fully(self, new_start: int) -> None:
-        """Removes everything; the log goes on at the offset, wherever that is."""
-        async with self._lock:
-            self._disk.check()
-            await self._truncate_fully(new_start)
-
-    async def _truncate_fully(self, new_start: int) -> None:
-        gone: list[Segment] = [*self._segments.sealed, self._segments.open]
-        self.log_start = new_start
-        self.epochs = LeaderEpochs()
-        self._stamped_end = 0
-        await self._cut(0, synced_end=new_start)
-        for segment in reversed(gone):
-            segment.close()
-            self._maker.remove(segment.base)
-            self._snapshots.remove(segment.end)
-        self._snapshots.remove(gone[0].base)
-        self._segments.open = self._maker.new_segment(new_start)
-        self.producers = ProducerStates()
-        self._end_cut()
-
-    async def _cut(self, kept: int, *, synced_end: int) -> None:
-        """Before anything is cut the manifest stops to speak of it: what it names must be there when the log opens."""
-        self._segments.sealed = self._segments.sealed[:kept]
-        self._disk.synced_end = synced_end
-        self._compactions = cut_history(self._compactions, synced_end)
-        await self._disk.replace_manifest(self._manifest_content(), self._segments.open)
-
-    def _end_cut(self) -> None:
-        self._disk.forget_entry()
-        self.is_overgrown = False
-        self.log_end = self._segments.open.end
-        self._disk.synced_end = min(self._disk.synced_end, self.log_end)
-        self.size_bytes = sum(segment.size for segment in self._segments.sealed) + self._segments.open.size
-        self._disk.unsynced_bytes = self._segments.open.size
-        if self.log_end > self.log_start:
-            self.epochs.cut_end(self.log_end)
-        self._latest_epoch = self.epochs.latest
-        self._disk.is_changed = True
 
 
 def _always(base: int) -> bool:
