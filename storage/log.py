@@ -25,7 +25,7 @@ from .leader_epochs import LeaderEpochs
 from .log_compaction import CompactionOutcome, LogCompaction, NewSegment
 from .log_config import LogConfig
 from .log_disk import LogDisk
-from .log_opening import Opening, SegmentMaker
+from .log_opening import Opening
 from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
 from .open_files import OpenFiles
@@ -35,6 +35,7 @@ from .producer_state import ProducerStates
 from .retention import segments_to_remove
 from .sealed_segment import SealedSegment
 from .segment_cutting import cut
+from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
 from .segment_scrub import SegmentScrub
 from .segments import Segment, Segments, by_base, by_end

@@ -24,9 +24,9 @@ from .compaction_schedule import groups
 from .index_entries import IndexEntries
 from .layout import Kind
 from .log_config import LogConfig
-from .log_opening import SegmentMaker
 from .manifest import SegmentFacts
 from .sealed_segment import SealedSegment
+from .segment_maker import SegmentMaker
 from .segment_summary import SegmentSummary
 
 PRODUCERS_KEPT_MS = 24 * 3600 * 1000

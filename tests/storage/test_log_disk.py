@@ -6,10 +6,10 @@ from simulation.files import SimulatedFiles
 
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.log_disk import LogDisk
-from tailrace.storage.log_opening import SegmentMaker
 from tailrace.storage.manifest import Manifest, SegmentFacts
 from tailrace.storage.manifest_file import ManifestFile
 from tailrace.storage.open_files import OpenFiles
+from tailrace.storage.segment_maker import SegmentMaker
 from tailrace.storage.segment_recovery import RecoveryReport
 from tailrace.storage.segments import Segments
 

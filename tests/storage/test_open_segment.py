@@ -6,10 +6,10 @@ from simulation.files import SimulatedFiles
 
 from tailrace.runtime.file_range import FileRange
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.log_opening import SegmentMaker
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.open_segment import OpenSegment
 from tailrace.storage.sealed_segment import SealedSegment
+from tailrace.storage.segment_maker import SegmentMaker
 from tailrace.storage.segment_recovery import RecoveryReport
 
 pytestmark = pytest.mark.trio

@@ -8,10 +8,10 @@ from simulation.files import SimulatedFiles
 
 from tailrace.protocol.record_batch import iterate
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.log_opening import SegmentMaker
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.open_segment import OpenSegment
 from tailrace.storage.restamping import restamp
+from tailrace.storage.segment_maker import SegmentMaker
 from tailrace.storage.segment_recovery import RecoveryReport, recover
 
 pytestmark = pytest.mark.trio

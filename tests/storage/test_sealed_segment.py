@@ -4,9 +4,9 @@ from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
 
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.log_opening import SegmentMaker
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.sealed_segment import SealedSegment
+from tailrace.storage.segment_maker import SegmentMaker
 from tailrace.storage.segment_recovery import RecoveryReport
 
 

@@ -12,11 +12,11 @@ from simulation.files import SimulatedFile, SimulatedFiles
 from tailrace.protocol.control_batches import hole
 from tailrace.protocol.record_batch import iterate
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.log_opening import SegmentMaker
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.open_segment import OpenSegment
 from tailrace.storage.sealed_segment import SealedSegment
 from tailrace.storage.segment_cutting import checksum_before, cut
+from tailrace.storage.segment_maker import SegmentMaker
 from tailrace.storage.segment_recovery import RecoveryReport, recover
 
 PATH = "/r/00000000000000000050.log"

@@ -8,9 +8,9 @@ from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.storage.layout import Kind, file_name
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.log_opening import SegmentMaker
 from tailrace.storage.manifest import SegmentFacts
 from tailrace.storage.open_files import OpenFiles
+from tailrace.storage.segment_maker import SegmentMaker
 from tailrace.storage.segment_recovery import RecoveryReport
 from tailrace.storage.segment_verification import Claim, Finding, SegmentVerification
 
