@@ -6,13 +6,11 @@ see `LogDisk`. What changes the log otherwise than at its end holds the lock as 
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import trio
 
 from tailrace.protocol.control_batches import ControlKind, bridge_epoch, control_kind
-from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, Files
@@ -25,6 +23,7 @@ from .leader_epochs import LeaderEpochs
 from .log_compaction import CompactionOutcome, LogCompaction, NewSegment
 from .log_config import LogConfig
 from .log_disk import LogDisk
+from .log_epochs import LogEpochs
 from .log_opening import Opening
 from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
@@ -49,16 +48,13 @@ class Log:
         "_compactions",
         "_directory",
         "_disk",
+        "_epochs",
         "_files",
-        "_latest_epoch",
         "_lock",
         "_maker",
         "_segments",
         "_snapshots",
-        "_stamped_end",
-        "_stamping_epoch",
         "config",
-        "epochs",
         "is_overgrown",
         "log_end",
         "log_start",
@@ -102,16 +98,11 @@ class Log:
         self._maker = SegmentMaker(open_files, directory, config, self.recovery)
         opened = Opening(self._maker, directory, manifest_file, clean=clean)
         self._segments = Segments(opened.sealed, opened.open_segment)
-        self.epochs = opened.epochs
-        self._latest_epoch = self.epochs.latest
+        self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end)
         self.producers = opened.producers
         """What is known of idempotent producers; the broker asks before it appends."""
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions
-        self._stamped_end = opened.manifest.stamped_end
-        """Up to where recovery has stamped batches, here or in the log that this one is made like."""
-        self._stamping_epoch: int = NO_EPOCH
-        """In the latter case with this epoch, as far as they are still to come."""
         self.log_start = opened.log_start
         self.log_end = opened.open_segment.end
         """Exclusive: the offset that comes next."""
@@ -152,6 +143,10 @@ class Log:
     def segments(self) -> Sequence[SegmentFacts]:
         """All segments in order, the open one last; of its indexes nothing is said."""
         return self._segments.facts()
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        return self._epochs.starts
 
     def use_config(self, config: LogConfig) -> None:
         """Takes effect with the next append; the index interval with the next segment."""
@@ -195,14 +190,10 @@ class Log:
             first += count
 
     def _on_appended(self, batch: Buffer, header: BatchHeader) -> None:
-        if header.leader_epoch != self._latest_epoch and not (
-            header.leader_epoch == self._stamping_epoch and header.base_offset < self._stamped_end
-        ):
-            self._latest_epoch = header.leader_epoch
-            self.epochs.begin(header.leader_epoch, header.base_offset)
+        if header.leader_epoch != self._epochs.latest:
+            self._epochs.on_another(header)
         if header.attributes & CONTROL and control_kind(header, batch) is ControlKind.BRIDGE:
-            self.epochs.begin_with_bridge(bridge_epoch(batch), header.base_offset)
-            self._latest_epoch = self.epochs.latest
+            self._epochs.on_bridge(bridge_epoch(batch), header.base_offset)
             self._segments.open.is_over = True
         if header.producer_id >= 0 and header.base_sequence >= 0:
             self.producers.on_appended(header)
@@ -290,7 +281,7 @@ class Log:
     async def sync(self) -> None:
         """Returns once everything that was appended before the call is on the disk."""
         async with self._lock:
-            await self._disk.sync(self._segments, self._with_epochs)
+            await self._disk.sync(self._segments, self._epochs.noted_in)
 
     async def close(self, *, clean: bool = True) -> None:
         """Afterwards the log refuses everything. After a clean close it opens without a scan."""
@@ -301,7 +292,7 @@ class Log:
                     if self._segments.open.is_over:
                         # As an open one it would not be known to end with a bridge.
                         self._roll()
-                    await disk.sync(self._segments, self._with_epochs)
+                    await disk.sync(self._segments, self._epochs.noted_in)
                     await self._note_clean_close()
             finally:
                 disk.fail(disk.failure or f"{self._directory}: the log was closed")
@@ -309,21 +300,11 @@ class Log:
 
     async def _note_clean_close(self) -> None:
         open_segment = self._segments.open
-        facts = self._with_epochs(open_segment.facts(self._snapshots.write(self.log_end, self.producers)))
+        facts = self._epochs.noted_in(open_segment.facts(self._snapshots.write(self.log_end, self.producers)))
         if self._disk.wants_new_manifest:
             await self._disk.rewrite_manifest(self._manifest_content(closed=facts))
         else:
             await self._disk.sync_note(self._disk.note([manifest.closed_line(facts)]), open_segment)
-
-    def _with_epochs(self, facts: SegmentFacts) -> SegmentFacts:
-        """As the manifest has them: with what the segment alone would not tell of the leader epochs in it."""
-        starts = self.epochs.between(facts.base, facts.end)
-        is_plain = (
-            facts.epoch_starts is None
-            and all(start.epoch == facts.epoch for start in starts)
-            and self.epochs.at(facts.base) in (facts.epoch, NO_EPOCH)
-        )
-        return facts if is_plain else replace(facts, epoch_starts=starts)
 
     def _manifest_content(self, closed: SegmentFacts | None = None) -> Manifest:
         return Manifest(
@@ -331,7 +312,7 @@ class Log:
             epochs=list(self.epochs),
             sealed={segment.base: segment.facts for segment in self._segments.sealed if segment.is_synced},
             closed=closed,
-            stamped_end=self._stamped_end,
+            stamped_end=self._epochs.stamped_end,
             flushed_end=self._disk.synced_end,
             compactions=self._compactions,
         )
@@ -348,7 +329,7 @@ class Log:
             if base >= end or base >= self.log_end:
                 return
             touched = self._segments.between(base, end)
-            self._stamped_end = max(self._stamped_end, min(end, self.log_end))
+            self._epochs.on_stamped(min(end, self.log_end))
             await self._disown(touched, base)
             self._disk.is_changed = True
             try:
@@ -364,13 +345,12 @@ class Log:
         async with self._lock:
             self._disk.check()
             if end > self.log_end:
-                self._stamped_end, self._stamping_epoch = end, epoch
+                self._epochs.expect_stamped(end, epoch)
                 await self._note_epochs()
 
     async def _note_epochs(self) -> None:
         """On the disk before the batches are: after a power failure they alone would say that epochs ended early."""
-        lines = [*map(manifest.epoch_line, self.epochs), manifest.stamped_line(self._stamped_end)]
-        await self._disk.sync_note(self._disk.note(lines), self._segments.open)
+        await self._disk.sync_note(self._disk.note(self._epochs.lines()), self._segments.open)
 
     async def _disown(self, segments: Sequence[Segment], base: int) -> None:
         """Before a byte changes the manifest stops to speak of these segments, and of those that follow them; and it
@@ -400,7 +380,7 @@ class Log:
                     self._roll()
                 elif offset > self._disk.synced_end:
                     # A log that a power failure leaves empty must not start in the midst of a batch that others have.
-                    await self._disk.sync(self._segments, self._with_epochs)
+                    await self._disk.sync(self._segments, self._epochs.noted_in)
                 await self._advance_log_start(offset)
 
     async def _advance_log_start(self, offset: int) -> list[SegmentFacts]:
@@ -414,7 +394,7 @@ class Log:
         # The segment that told of the first epoch may be among those that go.
         lines = [manifest.start_line(offset), *map(manifest.epoch_line, list(epochs)[:1])]
         file = self._disk.note(lines)
-        self.log_start, self.epochs = offset, epochs
+        self.log_start, self._epochs.starts = offset, epochs
         self._disk.is_changed = True
         await self._disk.sync_note(file, self._segments.open)
         gone, self._segments.sealed[:count] = self._segments.sealed[:count], []
@@ -462,8 +442,7 @@ class Log:
                 await self._truncate_fully(min(to_offset, self.log_start))
                 return
             end = first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset
-            self.epochs.cut_end(end)
-            self._stamped_end = min(self._stamped_end, end)
+            self._epochs.cut_end(end)
             await self._cut(kept, synced_end=min(self._disk.synced_end, first.base))
             try:
                 for segment in reversed(gone):
@@ -488,8 +467,7 @@ class Log:
     async def _truncate_fully(self, new_start: int) -> None:
         gone: list[Segment] = [*self._segments.sealed, self._segments.open]
         self.log_start = new_start
-        self.epochs = LeaderEpochs()
-        self._stamped_end = 0
+        self._epochs = LogEpochs(LeaderEpochs(), stamped_end=0)
         await self._cut(0, synced_end=new_start)
         for segment in reversed(gone):
             segment.close()
@@ -515,8 +493,7 @@ class Log:
         self.size_bytes = sum(segment.size for segment in self._segments.sealed) + self._segments.open.size
         self._disk.unsynced_bytes = self._segments.open.size
         if self.log_end > self.log_start:
-            self.epochs.cut_end(self.log_end)
-        self._latest_epoch = self.epochs.latest
+            self._epochs.cut_end(self.log_end)
         self._disk.is_changed = True
 
     # being compacted
