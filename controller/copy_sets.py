@@ -17,7 +17,7 @@ from tailrace.cluster.replication_policy import LIVE, quorum_sizes
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 
 from .election import elected_cleanly, is_sure, with_live_replicas
-from .objects import Partition, PartitionResolution, PartitionSpec, Spu
+from .objects import Partition, PartitionResolution, PartitionSpec, Spu, Topic
 
 Spus = Mapping[SpuId, Spu]
 Row = tuple[SpuId, ...]
@@ -44,6 +44,12 @@ def next_copy_set(
     if following == spec or not stay or not _can_be_sealed(following, policy, sure):
         return partition
     return _changed(partition, following, status.leader if status.leader in stay else stay[0], spus, policy)
+
+
+def wanted_row(partition: Partition, topic: Topic | None) -> Row:
+    """The row that its topic has for it; what it has, when the topic has none or has gone."""
+    rows = {} if topic is None else topic.status.replica_map
+    return rows.get(partition.number, partition.spec.replicas)
 
 
 def is_changing(partition: Partition, wanted: Row) -> bool:

@@ -15,7 +15,7 @@ from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.cluster.topic_configs import effective_value
 
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
-from .copy_sets import next_copy_set
+from .copy_sets import next_copy_set, wanted_row
 from .election import Rules, can_return, decide, elected_cleanly, is_current
 from .events import LeaderFailed, LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected
 from .local_store import Change, LocalStore, PartitionKey
@@ -156,10 +156,13 @@ class PartitionController:
     def _with_next_copy_set(self, partition: Partition, report: LiveReplicasReported | None) -> Partition:
         """On the way to the row that its topic has for it."""
         topic = self.store.topics_by_id[partition.topic_id]
-        wanted = topic.status.replica_map.get(partition.number, partition.spec.replicas)
         has_taken_over = report is not None and is_current(report, partition) and report.has_taken_over
         return next_copy_set(
-            partition, wanted, self.store.spus, policy_of(topic.spec.configs), has_taken_over=has_taken_over
+            partition,
+            wanted_row(partition, topic),
+            self.store.spus,
+            policy_of(topic.spec.configs),
+            has_taken_over=has_taken_over,
         )
 
     def _rules(self, partition: Partition) -> Rules:

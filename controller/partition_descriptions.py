@@ -15,7 +15,7 @@ from tailrace.protocol.internal.describe_replicas import (
 )
 from tailrace.server.private_link import LinkClosed
 
-from .copy_sets import coming_and_going
+from .copy_sets import coming_and_going, wanted_row
 from .local_store import LocalStore
 from .objects import Partition
 
@@ -48,12 +48,8 @@ class PartitionDescriptions:
     def _described(
         self, partition: Partition, details: dict[_ReplicaKey, ReplicaDetail], silent: dict[SpuId, str]
     ) -> DescribedPartition:
-        topic, status, replicas = (
-            self._local.topics_by_id.get(partition.topic_id),
-            partition.status,
-            partition.spec.replicas,
-        )
-        wanted = replicas if topic is None else topic.status.replica_map.get(partition.number, replicas)
+        status, replicas = partition.status, partition.spec.replicas
+        wanted = wanted_row(partition, self._local.topics_by_id.get(partition.topic_id))
         adding, removing = coming_and_going(partition, wanted)
         return DescribedPartition(
             partition.topic,

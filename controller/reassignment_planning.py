@@ -15,7 +15,7 @@ from tailrace.server.administration import OngoingReassignment, Reassignment
 from .actions import Put
 from .change_planning import check_size
 from .changes import Planned, Plans
-from .copy_sets import before_change, coming_and_going, is_changing
+from .copy_sets import before_change, coming_and_going, is_changing, wanted_row
 from .local_store import LocalStore
 from .objects import Partition, Topic
 
@@ -96,7 +96,6 @@ def _row(asked: Reassignment, topic: Topic | None, local: LocalStore, other_fact
 
 
 def _given_up(partition: Partition, topic: Topic) -> tuple[SpuId, ...]:
-    wanted = topic.status.replica_map.get(partition.number)
-    if wanted is None or not is_changing(partition, wanted):
+    if not is_changing(partition, wanted_row(partition, topic)):
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "its replicas are the ones that it is to have")
     return before_change(partition)
