@@ -293,9 +293,8 @@ class ConnectionManager:
         before = self._connected.get(spu)
         self._connected[spu] = peer
         self._leases.grant(spu, message.incarnation, now)
-        listens_at = [(each.host, each.port) for each in message.listeners]
-        listens_at.append((message.private_host, message.private_port))
-        peer.listens_at = tuple(Address(host, port) for host, port in listens_at)
+        private = Address(message.private_host, message.private_port)
+        peer.listens_at = (*(Address(each.host, each.port) for each in message.listeners), private)
         peer.stream.accept(Registered(spu, message.incarnation, message.software_version, now))
         peer.link.accept_frames_up_to(FRAME_BYTES_MAX)
         if before is not None:
@@ -308,7 +307,7 @@ class ConnectionManager:
                 message.incarnation,
                 message.store_incarnation,
                 tuple(Listener(each.name, each.host, each.port) for each in message.listeners),
-                Address(message.private_host, message.private_port),
+                private,
             )
         )
         return self._registration_answer(ErrorCode.NONE, None)
