@@ -74,6 +74,7 @@ def read_spu(whole: Fields, spec: Fields) -> Spu:
         read_group_name(spec, "group") if spec.has("group") else None,
         spec.texts("configs"),
     )
+    whole.raw("controllers")  # `tailrace spu describe` adds what the SPU itself says, and what it prints can be applied
     return Spu(spu_spec, _spu_status(whole))
 
 

@@ -38,6 +38,16 @@ def _written(path: Path, text: str) -> str:
     return str(path)
 
 
+async def test_what_describe_prints_can_be_applied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        assert await _apply(sc, tmp_path / "cluster.yaml", EVERYTHING) == 0
+        for kind, name in (("spu", "1"), ("spu-group", "main"), ("topic", "orders")):
+            capsys.readouterr()
+            assert await tailrace(sc.network, kind, "describe", name, "--output", "yaml") == 0
+            assert await _apply(sc, tmp_path / f"{kind}.yaml", capsys.readouterr().out) == 0
+            assert capsys.readouterr().out.startswith(f"{kind} {name} unchanged")
+
+
 async def test_files_are_applied_again_and_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "cluster.yaml"
     async with public_sc() as sc:
