@@ -59,6 +59,7 @@ def _append_to_wire(key: ReplicaKey, message: Append, records: Part | None) -> A
         message.log_start,
         list(message.live_replicas),
         message.recovered_end,
+        message.high_watermark_epoch,
         records,
     )
 
@@ -89,6 +90,7 @@ def _seal_reply_to_wire(key: ReplicaKey, message: SealReply, records: Part | Non
             DescribedEntry(entry.base, entry.end, entry.epoch, entry.kind.value, entry.content, entry.size)
             for entry in message.entries
         ],
+        message.high_watermark_epoch,
     )
 
 
@@ -172,6 +174,7 @@ def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBa
         wire.log_start,
         live_replicas,
         wire.recovered_end,
+        Epoch(wire.high_watermark_epoch),
     )
     return message, batches
 
@@ -208,6 +211,7 @@ def _seal_reply(wire: SealReplyMessage, peer: PeerIdentity) -> tuple[SealReply, 
         wire.in_doubt,
         entries,
         wire.log_start,
+        Epoch(wire.high_watermark_epoch),
     )
     return reply, None
 

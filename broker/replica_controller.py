@@ -14,7 +14,7 @@ import trio
 
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
-from tailrace.protocol.ids import NO_EPOCH, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader, read_header
 from tailrace.runtime.files import Buffer
 
@@ -59,7 +59,8 @@ class ReplicaController:
         self._in_doubt = False
         """The log may lack what it acknowledged, and it has not caught up since."""
         self._promise = Promise(context.promises.epoch(replica.key))
-        self._high_watermark = HighWatermark(replica.high_watermark)
+        known_epoch = max(self._promise.epoch, Epoch(replica.log.epochs.latest))
+        self._high_watermark = HighWatermark(replica.high_watermark, known_epoch)
         """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
         replica.log.may_roll = self._may_roll
         self._role: Role | None = None

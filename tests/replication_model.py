@@ -122,6 +122,8 @@ class World:
     """Nothing is acknowledged that is not on the disk: then all may lose power."""
     unclean: bool = False
     """A leader may be elected that lacks something."""
+    compacts: bool = False
+    """All that is committed, again and again."""
     moves: Moves | None = None
     faults: Faults | None = None
     """What goes wrong, if the seed is not to say."""
@@ -192,10 +194,12 @@ class Cluster:
             self.notice(spu)
         elif chance < 0.87:
             self.sync(spu)
-        elif chance < 0.91:
+        elif chance < (0.9 if self.world.compacts else 0.91):
             self.start(spu)
         elif chance < 0.92:
             self.random.choice((self.delete, self.compact))(spu)
+            for each in self.stores if self.world.compacts else ():
+                self.compact(each)
         else:
             self.go_wrong(spu)
         self.check_all()
@@ -490,7 +494,8 @@ class Cluster:
                     self.truth.on_deleted(offset)
             case Cut(end):
                 check(not isinstance(store.role, Leader) or not store.waiting, "a leader that serves cuts its log")
-                check(store.checked_end <= end or self.world.unclean, "something committed was cut")
+                is_held = any(end < each.end <= store.checked_end for each in log.all)
+                check(not is_held or self.world.unclean, "something committed was cut")
                 is_clear = all(entry.base >= end for entry in log.entries(end, end + 1))
                 check(is_clear or self.world.unclean, "a cut goes through an entry")
                 store.checkpoint = min(store.checkpoint, end)
@@ -785,6 +790,7 @@ class Cluster:
                     self.truth.check_committed(store)
                     if isinstance(store.role, Leader) and store.role.is_serving:
                         self.truth.on_readable(store, before)
+        self.check_enough_have_it()
         role = self.stores[self.spec.leader].role if self.spec.leader else None
         if isinstance(role, Leader) and role.epoch == self.spec.epoch and role.is_serving:
             self.truth.check_holds_acknowledged(self.stores[self.spec.leader])
@@ -800,6 +806,17 @@ class Cluster:
                 store.is_outdated = not (role.is_compared and is_known)
             else:
                 store.is_outdated = False
+
+    def check_enough_have_it(self) -> None:
+        """What was acknowledged is kept by W stores, but for what a power failure took: so one more may fail."""
+        if not isinstance(self.policy, Quorum) or self.moves is not None:
+            return
+        sound = [store for store in self.stores.values() if not store.is_damaged]
+        held = [{content_of(entry) for entry in store.log.all} for store in sound]
+        for entry in self.truth.acknowledged:
+            content = content_of(entry)
+            if sum(content not in each for each in held) > self.policy.stores - self.policy.writes:
+                check(self.truth.is_gone(content), "too few keep what was acknowledged")
 
     def check_policy_holds(self, entry: Entry, epoch: Epoch) -> None:
         holders = {

@@ -133,7 +133,7 @@ class Store:
         self.is_up = True
         self.starts += 1
         self.promise = Promise(self.promised)
-        self.high_watermark = HighWatermark(high_watermark_at_start(self.log, self.checkpoint))
+        self.high_watermark = HighWatermark(high_watermark_at_start(self.log, self.checkpoint), self.promised)
         self.checked_end = 0
 
     def sync(self) -> None:

@@ -83,7 +83,7 @@ class Truth:
         kept = 0
         for content in self.committed:
             base, end = content[:2]
-            if held.get(base) != content and not (base not in held and self._is_gone(content)):
+            if held.get(base) != content and not (base not in held and self.is_gone(content)):
                 break
             if end > store.log.log_end:
                 break
@@ -124,7 +124,7 @@ class Truth:
         entries = {entry.base: content_of(entry) for entry in store.log.all}
         for entry in self.acknowledged:
             if entries.get(entry.base) != content_of(entry):
-                check(self._is_gone(content_of(entry)), "a leader lacks something that was acknowledged")
+                check(self.is_gone(content_of(entry)), "a leader lacks something that was acknowledged")
 
     def check_epochs(self, store: Store, epoch: Epoch) -> None:
         """A new leader does not tell a consumer that an epoch ended before what it has read of it."""
@@ -144,13 +144,13 @@ class Truth:
         check(contents <= set(self.committed), f"{store.spu} has something that nobody committed")
         for content in self.committed:
             if content not in contents:
-                check(self._is_gone(content), f"{store.spu} lacks something that is committed")
+                check(self.is_gone(content), f"{store.spu} lacks something that is committed")
 
     def holds(self, store: Store, entry: Entry, entries: Collection[Entry]) -> bool:
         content = content_of(entry)
-        return self._is_gone(content) or any(content_of(held) == content for held in entries)
+        return self.is_gone(content) or any(content_of(held) == content for held in entries)
 
-    def _is_gone(self, content: Content) -> bool:
+    def is_gone(self, content: Content) -> bool:
         return content[1] <= self._deleted_to or content in self._compacted
 
     def _check_order(self, content: Content) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from tailrace.protocol.ids import Epoch, SpuId
 
 from .entries import Entry, ReplicaLog
+from .high_watermark import HighWatermark
 from .messages import Append
 
 
@@ -23,14 +24,14 @@ class Appends:
         self.recovered_end = 0
         """Known once the leader has recovered what was before its epoch."""
 
-    def next_from(self, base: int, high_watermark: int, live_replicas: frozenset[SpuId]) -> Append:
+    def next_from(self, base: int, high_watermark: HighWatermark, live_replicas: frozenset[SpuId]) -> Append:
         """As many entries as one message takes, and at least one, if there is any."""
         newest, log = self._newest, self._log
         if (
             newest is None
             or newest.base != base
             or newest.log_end != log.log_end
-            or newest.high_watermark != high_watermark
+            or newest.high_watermark != high_watermark.value
             or newest.live_replicas is not live_replicas
         ):
             log_start, log_end = log.log_start, log.log_end
@@ -38,7 +39,15 @@ class Appends:
             if base < log_start:  # that is deleted, and an entry may begin before the log does
                 base = min(entries[0].base, log_start) if entries else log_start
             newest = self._newest = Append(
-                self._epoch, base, entries, high_watermark, log_end, log_start, live_replicas, self.recovered_end
+                self._epoch,
+                base,
+                entries,
+                high_watermark.value,
+                log_end,
+                log_start,
+                live_replicas,
+                self.recovered_end,
+                high_watermark.epoch,
             )
         return newest
 
@@ -46,11 +55,13 @@ class Appends:
         """The log has changed elsewhere than at its end: what the last follower was told may not be there any more."""
         self._newest = None
 
-    def nothing_from(self, base: int, high_watermark: int, live_replicas: frozenset[SpuId]) -> Append:
+    def nothing_from(self, base: int, high_watermark: HighWatermark, live_replicas: frozenset[SpuId]) -> Append:
         """A sign of life."""
         log = self._log
-        start, end = log.log_start, log.log_end
-        return Append(self._epoch, base, (), high_watermark, end, start, live_replicas, self.recovered_end)
+        start, end, committed = log.log_start, log.log_end, high_watermark
+        return Append(
+            self._epoch, base, (), committed.value, end, start, live_replicas, self.recovered_end, committed.epoch
+        )
 
     def _as_one_message_takes(self, following: Iterable[Entry]) -> tuple[Entry, ...]:
         entries: list[Entry] = []

@@ -6,7 +6,7 @@ may be behind. So nothing is cut but what a leader of the newest epoch shows to 
 
 import math
 
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 from .agreement import agreed_end
 from .entries import ReplicaLog, compacted_end, end_of
@@ -108,6 +108,7 @@ class Follower:
                 self.in_doubt,
                 entries,
                 log.log_start,
+                self._high_watermark.epoch,
             )
         )
 
@@ -154,18 +155,38 @@ class Follower:
         self.matched_end = min((entry.base for entry in log.entries(end, end + 1)), default=end)
 
     def _take_for_committed(self, append: Append) -> None:
-        """What is committed only with this store, it has, at the beginning of its log: there is nothing to compare.
+        """What is committed is in this log, as far as that is known without comparing.
 
         To compare would not do: where the leader's log is compacted and the epochs in both differ, they could not be
         told to be the same, and what was cut would be gone until the leader has sent it again.
         """
         end = append.high_watermark
-        if self.in_doubt or not self.matched_end < end <= self._log.log_end:
+        if self.matched_end >= end or self.matched_end >= self._log.log_end:
             return
-        is_of_policy = self.epoch == self._policy_epoch or not self._policy.reads_others
-        if is_of_policy and self._policy.commits_with(self._spu, append.live_replicas):
-            self._high_watermark.advance(end)
+        if not self._has_all_committed(append):
+            end = min(end, self._end_of_what_later_leaders_had(append))
+        if end > self.matched_end:
+            self._high_watermark.advance(end, append.high_watermark_epoch)
             self.matched_end = end
+
+    def _has_all_committed(self, append: Append) -> bool:
+        """At the beginning of its log: what is committed only with this store."""
+        if self.in_doubt or append.high_watermark > self._log.log_end:
+            return False
+        is_of_policy = self.epoch == self._policy_epoch or not self._policy.reads_others
+        return is_of_policy and self._policy.commits_with(self._spu, append.live_replicas)
+
+    def _end_of_what_later_leaders_had(self, append: Append) -> int:
+        """The leaders of the epoch in which the leader's high watermark was committed, and of those after it, had all
+        below it: and so has this log, up to the last entry that one of them has stamped. 0 if there is none.
+
+        Within an epoch nothing else is needed than to match.
+        """
+        committed_in, log = append.high_watermark_epoch, self._log
+        if committed_in == NO_EPOCH or committed_in == append.epoch:
+            return 0
+        own = log.entries(self.matched_end, log.log_end)
+        return max((entry.end for entry in own if entry.epoch >= committed_in), default=0)
 
     def _match(self, append: Append, begins_anew: bool) -> int:
         """Makes the log the leader's from the matched end on, as far as this goes. Returns its new end.
@@ -184,7 +205,7 @@ class Follower:
             persist.append(Cut(log_end))
             self._high_watermark.fall_back(log_end)
             self._log_start = min(self._log_start, log_end)
-        self._high_watermark.advance(min(append.high_watermark, self.matched_end))
+        self._high_watermark.advance(min(append.high_watermark, self.matched_end), append.high_watermark_epoch)
         log_start = min(append.log_start, self._high_watermark.value)
         if log_start > self._log_start:
             persist.append(AdvanceLogStart(log_start))
@@ -233,7 +254,7 @@ class Follower:
                     log_end = end
                 elif isinstance(change, AdvanceLogStart):
                     self._log_start = change.offset
-        self._high_watermark.advance(compacted_end(entries, start))
+        self._high_watermark.advance(compacted_end(entries, start), append.high_watermark_epoch)
         return log_end
 
     # what is said

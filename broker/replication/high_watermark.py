@@ -1,4 +1,10 @@
-"""The high watermark of one replica: up to where all is committed. It never falls, but for an unclean election."""
+"""The high watermark of one replica: up to where all is committed. It never falls, but for an unclean election.
+
+With it goes an epoch: of the one in which that was committed, or of a later one if nobody knows. Whoever has anything
+that a leader of that epoch or a later one had, has the same before it.
+"""
+
+from tailrace.protocol.ids import NO_EPOCH, Epoch
 
 from .entries import ReplicaLog, compacted_end
 
@@ -6,17 +12,19 @@ from .entries import ReplicaLog, compacted_end
 class HighWatermark:
     """One for a replica's life in this process: leaders and followers come and go, and share it."""
 
-    __slots__ = ("value",)
+    __slots__ = ("epoch", "value")
 
-    def __init__(self, value: int) -> None:
+    def __init__(self, value: int, epoch: Epoch = NO_EPOCH) -> None:
         self.value = value
         """Exclusive. Below it, this replica's log is the committed one."""
+        self.epoch = epoch
+        """All below was committed in this epoch or an earlier one."""
 
-    def advance(self, end: int) -> bool:
+    def advance(self, end: int, epoch: Epoch) -> bool:
         """Whether it rose."""
         if end <= self.value:
             return False
-        self.value = end
+        self.value, self.epoch = end, epoch
         return True
 
     def fall_back(self, end: int) -> None:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 from .appends import Appends
 from .entries import Entry, ReplicaLog
@@ -55,7 +55,9 @@ class Leader:
         was_unclean: bool = False,
         now: float,
     ) -> None:
-        high_watermark.advance(high_watermark_at_start(log, high_watermark.value))
+        high_watermark.advance(high_watermark_at_start(log, high_watermark.value), promise.epoch)
+        if was_unclean:
+            high_watermark.epoch = NO_EPOCH  # its leader, and later ones, may lack what was committed then
         self._spu = spu
         self._copy_set = frozenset(copy_set)
         self._log = log
@@ -69,7 +71,7 @@ class Leader:
         self._offline: set[SpuId] = set()
         self._sealing = Sealing(policy)
         self._recovers_from = high_watermark.value
-        self._known_high_watermark = high_watermark.value
+        self._known_high_watermark = HighWatermark(high_watermark.value, high_watermark.epoch)
         """The largest that any store knows."""
         self._owed_log_start = 0
         """Another store has deleted all before it, and here not all of that is known to be committed; 0: none has."""
@@ -175,6 +177,7 @@ class Leader:
             self._recover_if_sealed(now)
         else:
             self._begin(reply.spu, link, now)
+            self._learn_high_watermark(reply.high_watermark, reply.high_watermark_epoch)
             self._owed_log_start = max(self._owed_log_start, link.log_start)
             self._take_over_log_start()
             self._commit(now)
@@ -310,8 +313,9 @@ class Leader:
     def _seal_own_store(self, in_doubt: bool) -> None:
         high_watermark, log = self.high_watermark, self._log
         entries = tuple(log.entries(high_watermark, log.log_end))
+        log_end, log_start, committed_in = log.log_end, log.log_start, self._high_watermark.epoch
         self._sealing.add(
-            SealReply(self.epoch, self._spu, "", high_watermark, log.log_end, in_doubt, entries, log.log_start)
+            SealReply(self.epoch, self._spu, "", high_watermark, log_end, in_doubt, entries, log_start, committed_in)
         )
 
     def _seal(self, spu: SpuId, link: FollowerLink, now: float) -> None:
@@ -347,7 +351,7 @@ class Leader:
         if own.in_doubt:
             persist.append(EndDoubt())
         self.recovered_end = self._synced_end = self._appends.recovered_end = recovered.end
-        self._known_high_watermark = recovered.high_watermark
+        self._learn_high_watermark(recovered.high_watermark, recovered.high_watermark_epoch)
         self.is_serving = True
         for spu, link in self._links.items():
             if spu in replies:
@@ -357,7 +361,6 @@ class Leader:
 
     def _begin(self, spu: SpuId, link: FollowerLink, now: float) -> None:
         """Below its high watermark a store has the committed log, which is this one."""
-        self._known_high_watermark = max(self._known_high_watermark, link.high_watermark)
         link.begin(min(link.high_watermark, self.recovered_end), now)
         assert link.matched_end is not None
         self._matched[spu] = link.matched_end
@@ -369,7 +372,7 @@ class Leader:
         log_end, live = self._log.log_end, self.live_replicas.counting
         has_sent = False
         while link.sent_end < log_end and len(link.in_flight) < self._limits.appends_in_flight_max:
-            append = self._appends.next_from(link.sent_end, self._high_watermark.value, live)
+            append = self._appends.next_from(link.sent_end, self._high_watermark, live)
             end = append.entries[-1].end if append.entries else append.base
             if end <= link.sent_end:
                 break
@@ -389,7 +392,7 @@ class Leader:
 
     def _send_sign_of_life(self, spu: SpuId, link: FollowerLink, now: float) -> None:
         live = self.live_replicas.counting
-        append = self._appends.nothing_from(link.sent_end, self._high_watermark.value, live)
+        append = self._appends.nothing_from(link.sent_end, self._high_watermark, live)
         self._send_append(spu, link, append, link.sent_end, now)
 
     def _send_append(self, spu: SpuId, link: FollowerLink, append: Append, end: int, now: float) -> None:
@@ -410,10 +413,8 @@ class Leader:
         committed = self._policy.committed_end(matched, live_replicas.counting) if live_replicas.are_enough else 0
         if self._policy.takes_over and not self.has_taken_over:
             self.has_taken_over = self._has_copy_set_all(committed)
-        if committed < self._known_high_watermark:
-            committed = max(committed, min(self._known_high_watermark, self.recovered_end))
-        if self._high_watermark.advance(committed):
-            self._ready.acknowledged_end = committed
+        if self._advance_high_watermark(committed):
+            self._ready.acknowledged_end = self.high_watermark
             if self._owed_log_start:
                 self._take_over_log_start()
             delay_seconds = 0 if self.is_stopping else self._limits.high_watermark_delay_seconds
@@ -431,6 +432,17 @@ class Leader:
             self._ready.propose = proposal
         if now >= self._tell_at:
             self._tell(now)
+
+    def _learn_high_watermark(self, end: int, epoch: Epoch) -> None:
+        self._known_high_watermark.advance(end, NO_EPOCH if self._was_unclean else epoch)
+
+    def _advance_high_watermark(self, committed: int) -> bool:
+        """Whether it rose. Nothing is committed in this epoch before all is that it began with: so whoever has not
+        matched anything of an epoch in which something was committed, has no copy that is still needed."""
+        if committed >= self.recovered_end:
+            return self._high_watermark.advance(committed, self.epoch)
+        known = self._known_high_watermark
+        return self._high_watermark.advance(min(known.value, self.recovered_end), known.epoch)
 
     def _has_copy_set_all(self, matched_end: int) -> bool:
         """That other stores know something to be committed does not say that those have it who commit now."""

@@ -7,7 +7,7 @@ names its incarnation, the process that speaks: another one may have lost what t
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 from .entries import Entry, EpochStart
 
@@ -49,6 +49,8 @@ class SealReply:
     entries: tuple[Entry, ...] = ()
     """From where the leader wants them, or from the own high watermark if that is smaller: there it may differ."""
     log_start: int = 0
+    high_watermark_epoch: Epoch = NO_EPOCH
+    """In this one or an earlier one that was committed."""
 
 
 class Append(NamedTuple):
@@ -63,6 +65,8 @@ class Append(NamedTuple):
     live_replicas: frozenset[SpuId]
     recovered_end: int = 0
     """What lies before it was there before this epoch, which begins with the bridge that ends it."""
+    high_watermark_epoch: Epoch = NO_EPOCH
+    """In this one or an earlier one all below the high watermark was committed."""
 
 
 class AppendReply(NamedTuple):

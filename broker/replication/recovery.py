@@ -23,6 +23,7 @@ class Recovered:
     """All to be stamped with the new leader's epoch; the last one is the bridge, if there are any."""
     high_watermark: int
     """The largest that any store knows."""
+    high_watermark_epoch: Epoch
     log_start: int
     """The largest that any store has: everything before it was committed, and deleted."""
 
@@ -49,7 +50,8 @@ def recover(own_before: Sequence[Entry], start: int, replies: Collection[SealRep
     entries += merge(max(start, high_watermark), fitting, epoch)
     if entries:
         entries.append(bridge(entries, epoch))
-    return Recovered(start, tuple(entries), high_watermark, max(reply.log_start for reply in replies))
+    log_start = max(reply.log_start for reply in replies)
+    return Recovered(start, tuple(entries), high_watermark, authority.high_watermark_epoch, log_start)
 
 
 def _beginning(authority: SealReply, start: int) -> int:

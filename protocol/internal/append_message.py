@@ -21,6 +21,7 @@ class AppendMessage:
     log_start: int = 0
     live_replicas: list[int] = field(default_factory=list)
     recovered_end: int = 0
+    high_watermark_epoch: int = 0
     records: Records | None = None
 
     API_KEY: ClassVar[int] = 10105
@@ -36,5 +37,6 @@ class AppendMessage:
         Field("log_start", "int64", "0+"),
         Field("live_replicas", "int32", "0+", array=True),
         Field("recovered_end", "int64", "0+"),
+        Field("high_watermark_epoch", "int32", "0+"),
         Field("records", "records", "0+", nullable="0+"),
     )

@@ -41,6 +41,7 @@ class SealReplyMessage:
     log_end: int = 0
     in_doubt: bool = False
     entries: list[DescribedEntry] = field(default_factory=list)
+    high_watermark_epoch: int = 0
 
     API_KEY: ClassVar[int] = 10104
     VERSIONS: ClassVar[str] = "0"
@@ -54,4 +55,5 @@ class SealReplyMessage:
         Field("log_end", "int64", "0+"),
         Field("in_doubt", "bool", "0+"),
         Field("entries", DescribedEntry, "0+", array=True),
+        Field("high_watermark_epoch", "int32", "0+"),
     )

@@ -43,11 +43,13 @@ FROM_FOLLOWER: list[PeerMessage] = [
             Entry(20, 30, EPOCH, 1, EntryKind.HOLE, 80),
             Entry(30, 31, EPOCH, 2, EntryKind.BRIDGE, 81),
         ),
+        high_watermark_epoch=Epoch(3),
     ),
     Fenced(EPOCH),
 ]  # fmt: skip
 FROM_LEADER: list[PeerMessage] = [
     append(9),
+    append(9)._replace(high_watermark_epoch=Epoch(3)),
     Seal(EPOCH, None),
     Seal(EPOCH, 0),
     Fenced(EPOCH),

@@ -1,3 +1,4 @@
+import pytest
 from replication_store import ListLog
 
 from tailrace.broker.replication.entries import Entry, EpochStart
@@ -11,13 +12,14 @@ from tailrace.broker.replication.ready import (
     Cut,
     EndDoubt,
     ExpectBridge,
+    Persist,
     Ready,
     Restamp,
     StorePromise,
     Sync,
 )
 from tailrace.broker.replication.sealing import Promise
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 LEADER, FOLLOWER = SpuId(1), SpuId(2)
 
@@ -294,6 +296,24 @@ def test_after_an_unclean_election_what_it_deleted_of_another_log_is_copied_agai
     ready = _after(follower, _append(1, e(1), e(2), high_watermark=8, log_start=1, log_end=8))
     assert ready.persist == [Cut(1), AppendEntries((e(1), e(2)))]
     assert _said(ready) == _reply(3, 3, high_watermark=3, log_start=1)
+
+
+@pytest.mark.parametrize(
+    ("committed_in", "persist"),
+    [
+        (1, []),
+        (3, [Restamp(3, 4, Epoch(5))]),
+        (4, [Cut(0), AppendEntries((e(3, 5),))]),
+        (NO_EPOCH, [Cut(0), AppendEntries((e(3, 5),))]),
+    ],
+)
+def test_it_has_what_was_committed_up_to_where_a_leader_of_that_epoch_or_a_later_one_stamped_its_log(
+    committed_in: int, persist: list[Persist]
+) -> None:
+    """Though the leader has compacted it, and has another epoch on the rest."""
+    follower = _follower([e(0), e(1), e(2, 3), e(3)], promised=3, epoch=5, policy=Quorum(3, 2, 2))
+    append = _append(0, e(3, 5), epoch=5, high_watermark=4)._replace(high_watermark_epoch=Epoch(committed_in))
+    assert _after(follower, append).persist == persist
 
 
 def test_when_its_disk_fails_it_says_so_and_nothing_else() -> None:

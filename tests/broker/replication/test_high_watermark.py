@@ -7,14 +7,14 @@ from tailrace.protocol.ids import Epoch
 
 def test_it_rises_and_says_so() -> None:
     high_watermark = HighWatermark(3)
-    assert high_watermark.advance(5)
-    assert high_watermark.value == 5
+    assert high_watermark.advance(5, Epoch(1))
+    assert (high_watermark.value, high_watermark.epoch) == (5, 1)
 
 
 def test_it_never_falls() -> None:
     high_watermark = HighWatermark(3)
-    assert not high_watermark.advance(2)
-    assert not high_watermark.advance(3)
+    assert not high_watermark.advance(2, Epoch(1))
+    assert not high_watermark.advance(3, Epoch(1))
     assert high_watermark.value == 3
 
 

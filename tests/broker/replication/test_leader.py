@@ -20,7 +20,7 @@ from tailrace.broker.replication.ready import (
     Sync,
 )
 from tailrace.broker.replication.sealing import Promise
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 A, B, C = map(SpuId, (1, 2, 3))
 EPOCH = Epoch(2)
@@ -200,11 +200,36 @@ def test_nothing_is_acknowledged_before_the_earlier_segment_is_sealed() -> None:
     world.ready()
     world.join(B, high_watermark=1)
     world.produce(e(4, 2))
-    assert world.reply(B, 3).acknowledged_end == 3
+    assert world.reply(B, 3).acknowledged_end is None
     assert not world.leader.has_sealed_earlier_segments
     assert world.reply(B, 4).acknowledged_end == 4
     assert world.leader.has_sealed_earlier_segments
     assert world.reply(B, 5).acknowledged_end == 5
+
+
+def test_a_high_watermark_is_told_with_the_epoch_in_which_all_below_it_was_committed() -> None:
+    world = World([e(0), e(1), e(2)], high_watermark=1, policy=Quorum(3, 2, 2))
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    reply = SealReply(EPOCH, B, "2.1", 2, 3, False, (e(2),), high_watermark_epoch=Epoch(1))
+    world.leader.on_seal_reply(reply, 0.0)
+    world.ready()
+    assert _high_watermark_told(world) == (2, 1)
+    world.reply(B, 3)
+    assert _high_watermark_told(world) == (2, 1), "what follows is not committed before all of it is"
+    world.reply(B, 4)
+    assert _high_watermark_told(world) == (4, EPOCH)
+
+
+def test_what_was_committed_before_an_unclean_election_says_nothing_of_later_leaders() -> None:
+    world = World([e(0)], high_watermark=1, was_unclean=True)
+    assert _high_watermark_told(world) == (1, NO_EPOCH)
+
+
+def _high_watermark_told(world: World) -> tuple[int, int]:
+    """To whoever comes now."""
+    sent = world.join(C, high_watermark=0).send
+    append = next(message for _, message in sent if isinstance(message, Append))
+    return append.high_watermark, append.high_watermark_epoch
 
 
 def test_a_follower_is_sent_everything_from_its_high_watermark_on() -> None:

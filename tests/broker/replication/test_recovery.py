@@ -75,16 +75,19 @@ def test_what_was_deleted_or_compacted_away_cannot_be_compared() -> None:
     assert begins_like([e(1), e(2), e(3)], 4, [e(1), e(3)])
 
 
-def _reply(spu: int, *entries: Entry, high_watermark: int, log_start: int = 0) -> SealReply:
+def _reply(spu: int, *entries: Entry, high_watermark: int, log_start: int = 0, epoch: int = 1) -> SealReply:
     end = entries[-1].end if entries else max(high_watermark, log_start)
-    return SealReply(Epoch(9), SpuId(spu), f"{spu}.1", high_watermark, end, False, entries, log_start)
+    return SealReply(Epoch(9), SpuId(spu), f"{spu}.1", high_watermark, end, False, entries, log_start, Epoch(epoch))
 
 
 def test_below_the_largest_high_watermark_gaps_are_no_holes() -> None:
     """C has compacted what lies between, and knows that it is committed."""
-    mine, its = _reply(1, e(1), e(2, content=92), high_watermark=1), _reply(3, e(1), e(4), e(5), high_watermark=5)
+    mine, its = (
+        _reply(1, e(1), e(2, content=92), high_watermark=1),
+        _reply(3, e(1), e(4), e(5), high_watermark=5, epoch=2),
+    )
     assert recover([e(0)], 1, [mine, its], Epoch(9)) == Recovered(
-        1, (e(1), e(4), e(5, 9), bridge([e(5)], Epoch(9))), 5, 0
+        1, (e(1), e(4), e(5, 9), bridge([e(5)], Epoch(9))), 5, Epoch(2), 0
     )
 
 
@@ -96,7 +99,7 @@ def test_what_others_have_deleted_is_not_recovered() -> None:
 
 def test_all_may_be_deleted() -> None:
     recovered = recover([], 0, [_reply(1, high_watermark=0), _reply(3, high_watermark=7, log_start=7)], Epoch(9))
-    assert recovered == Recovered(7, (), 7, 7)
+    assert recovered == Recovered(7, (), 7, Epoch(1), 7)
     assert recovered.end == 7
 
 

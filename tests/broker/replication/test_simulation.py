@@ -44,6 +44,7 @@ WORLDS = {
     "live, unclean, restless": World(Live(), unclean=True, faults=RESTLESS_UNCLEAN),
     "majority": MAJORITY,
     "majority, restless": World(Quorum(3, 2, 2), faults=RESTLESS),
+    "majority, restless, compacted": World(Quorum(3, 2, 2), compacts=True, faults=RESTLESS),
     "majority, synced": World(Quorum(3, 2, 2), syncs=True),
     "nrw:3,1,3": World(Quorum(3, 1, 3)),
     "nrw:3,3,1": World(Quorum(3, 3, 1)),
@@ -124,7 +125,7 @@ def _takes_the_high_watermark_unmatched(patch: pytest.MonkeyPatch) -> None:
     def taking(self: Follower, append: Append) -> None:
         on_append(self, append)
         if not self._promise.refuses(append.epoch) and not self._ready.persist:
-            self._high_watermark.advance(min(append.high_watermark, self._log.log_end))
+            self._high_watermark.advance(min(append.high_watermark, self._log.log_end), append.epoch)
 
     patch.setattr(Follower, "on_append", taking)
 
@@ -285,6 +286,10 @@ def _lets_those_commit_who_are_about_to_come(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CopySets, "committed_end", committed_end)
 
 
+def _compares_where_compaction_left_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Follower, "_end_of_what_later_leaders_had", lambda self, append: 0)
+
+
 SEEDS_MAX = 600
 
 IN_THE_CORE: Mapping[Patch, World] = {
@@ -314,6 +319,7 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _drops_the_copy_set_before_at_once: WORLDS["majority, moving"],
     _believes_that_what_others_know_to_be_committed_is_there: WORLDS["majority, moving"],
     _lets_those_commit_who_are_about_to_come: WORLDS["majority, moving"],
+    _compares_where_compaction_left_nothing: WORLDS["majority, restless, compacted"],
 }
 """With a world in which each does harm soon."""
 
