@@ -44,7 +44,7 @@ class _Known(NamedTuple):
 
 
 class Outbox:
-    __slots__ = ("_line", "_parts", "_records", "_small", "held_bytes", "held_up_by", "sent_bytes")
+    __slots__ = ("_line", "_parts", "_records", "_small", "_urgent", "held_bytes", "sent_bytes")
 
     def __init__(self, records: SentRecords | None = None) -> None:
         self._records = records or SentRecords()
@@ -55,15 +55,27 @@ class Outbox:
         self.held_bytes = 0
         """Ready to be sent and still in this process's memory; file ranges do not count."""
         self.sent_bytes = 0
-        self.held_up_by: Answer | None = None
-        """Of the first in line, if the one behind it could leave."""
+        self._urgent: deque[Answer] = deque()
+        """Those in line that are."""
 
     @property
     def unanswered(self) -> Sequence[Answer]:
         return self._line
 
-    def expect(self, answer: Answer) -> None:
+    @property
+    def held_up_by(self) -> Answer | None:
+        """The first in line, if an urgent one behind it could leave."""
+        if not self._urgent:
+            return None
+        first = self._line[0]
+        is_held_up = any(answer.parts is not None for answer in self._urgent if answer is not first)
+        return first if is_held_up else None
+
+    def expect(self, answer: Answer, *, is_urgent: bool = False) -> None:
+        """Urgent is what the client cannot go on without."""
         self._line.append(answer)
+        if is_urgent:
+            self._urgent.append(answer)
 
     def put(self, response: bytes) -> None:
         """A small response that nobody expected: it was known as soon as it was asked for."""
@@ -77,7 +89,9 @@ class Outbox:
         line, small = self._line, self._small
         parts = line[0].parts if line else None
         while parts is not None:
-            line.popleft()
+            first = line.popleft()
+            if self._urgent and first is self._urgent[0]:
+                self._urgent.popleft()
             for part in parts:
                 if type(part) is bytes and len(part) <= JOINED_BYTES_MAX:
                     small.append(part)
@@ -88,12 +102,7 @@ class Outbox:
                         self.held_bytes += len(part)
             parts = line[0].parts if line else None
         self._queue_joined()
-        self._look_who_waits()
         return bool(self._parts)
-
-    def _look_who_waits(self) -> None:
-        line = self._line
-        self.held_up_by = line[0] if len(line) > 1 and line[1].parts is not None else None
 
     def _queue_joined(self) -> None:
         """Queues neighbours as one: copying a few hundred bytes is cheaper than carrying one part more."""

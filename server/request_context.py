@@ -71,7 +71,7 @@ class RequestContext:
         self.abandon: Callable[[], None] | None = None
         """Set by whoever keeps this context waiting; called when the client has gone."""
         self.hurry: Callable[[], None] | None = None
-        """Set by whoever could respond now and waits for more; called when another response waits behind this one."""
+        """Set by whoever could respond now and waits for more; called when an urgent one waits behind this one."""
         self._on_response = on_response
         self._encode = encode
 

@@ -195,7 +195,7 @@ async def test_responses_leave_in_request_order_whatever_becomes_known_first() -
             await served.client.response()  # checks the correlation ids
 
 
-async def test_who_waits_for_more_than_there_is_does_not_hold_up_others() -> None:
+async def test_who_waits_for_more_than_there_is_does_not_hold_up_whoever_looks_for_a_coordinator() -> None:
     hurried = []
 
     def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse | None:

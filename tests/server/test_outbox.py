@@ -119,7 +119,7 @@ def test_a_response_waits_for_those_before_it() -> None:
     outbox.expect(second)
     assert not outbox.collect()
     assert list(outbox.unanswered) == [first, second]
-    assert outbox.held_up_by is first
+    assert outbox.held_up_by is None, "it can wait"
     first.parts = [b"first,"]
     assert outbox.collect()
     assert outbox.held_up_by is None
@@ -128,21 +128,40 @@ def test_a_response_waits_for_those_before_it() -> None:
     assert connection.received == b"first,second"
 
 
-def test_whoever_is_behind_a_response_that_leaves_may_be_held_up_as_well() -> None:
+def test_an_urgent_response_is_held_up_by_whoever_comes_first() -> None:
     outbox = Outbox()
-    second = _Answer()
-    for answer in (_Answer([b"first"]), second, _Answer([b"third"])):
-        outbox.expect(answer)
+    first, second, urgent = _Answer(), _Answer(), _Answer()
+    outbox.expect(first)
+    outbox.expect(second)
+    outbox.expect(urgent, is_urgent=True)
+    outbox.expect(
+        _Answer(
+            [b"4"],
+        )
+    )
+    assert outbox.held_up_by is None, "it is not known yet"
+    urgent.parts = [b"3"]
+    assert outbox.held_up_by is first
+    first.parts = [b"1"]
     assert outbox.collect()
     assert outbox.held_up_by is second
+    second.parts = [b"2"]
+    assert outbox.collect()
+    assert outbox.held_up_by is None
+    assert not outbox.unanswered
 
 
-def test_nobody_is_held_up_by_a_request_that_is_alone_or_followed_by_one_that_waits_too() -> None:
+def test_an_urgent_response_that_comes_first_is_held_up_by_nobody_and_may_hold_up_the_next() -> None:
     outbox = Outbox()
-    for _ in range(2):
-        outbox.expect(_Answer())
-        assert not outbox.collect()
-        assert outbox.held_up_by is None
+    first = _Answer()
+    outbox.expect(first, is_urgent=True)
+    assert outbox.held_up_by is None
+    outbox.expect(_Answer([b"2"]), is_urgent=True)
+    assert outbox.held_up_by is first
+    first.parts = [b"1"]
+    assert outbox.held_up_by is first
+    assert outbox.collect()
+    assert outbox.held_up_by is None
 
 
 def test_a_request_without_a_response_holds_up_nobody() -> None:

@@ -20,6 +20,7 @@ from tailrace.protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
+from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import iterate
@@ -159,7 +160,7 @@ async def test_requests_behind_a_waiting_fetch_are_handled_but_answered_after_it
         assert (await client.response()).responses[0].partition_responses[0].base_offset == 0
 
 
-async def test_a_waiting_fetch_ends_when_the_answer_to_a_later_request_is_ready(autojump_clock: object) -> None:
+async def test_a_waiting_fetch_ends_when_a_coordinator_is_asked_for_behind_it(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         topic = await running.create("t")
@@ -167,11 +168,15 @@ async def test_a_waiting_fetch_ends_when_the_answer_to_a_later_request_is_ready(
         await client.send(client.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=600_000)))
         await trio.testing.wait_all_tasks_blocked()
         await client.send(client.encode(ApiKey.METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name="t")])))
-        assert offsets(await client.response()) == []
-        assert [each.name for each in (await client.response()).topics] == ["t"]
-        assert trio.current_time() - started < 1
+        await trio.testing.wait_all_tasks_blocked()
         replica = running.spu.replicas.find(topic.id, 0)
         assert replica is not None
+        assert replica.waiting_fetches, "for others it goes on"
+        await client.send(client.encode(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="g")))
+        assert offsets(await client.response()) == []
+        assert [each.name for each in (await client.response()).topics] == ["t"]
+        await client.response()
+        assert trio.current_time() - started < 1
         assert not replica.waiting_fetches
 
 
