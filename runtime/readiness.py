@@ -1,7 +1,8 @@
 """Calls back when a socket can be read: one task and one epoll for all of them.
 
 To wake a task for each request costs more than a small request does: two system calls to wait, and Trio's way through
-a task. Here sockets stay registered, and whoever waits sleeps on while calls do what is to be done.
+a task. Here sockets stay registered, and whoever waits sleeps on while calls do what is to be done. As long as there is
+nothing else to do, the one task waits for sockets itself, and Trio rests as well.
 """
 
 import select
@@ -9,9 +10,13 @@ from collections.abc import Callable
 
 import trio
 
+from .other_work import OtherWork
+
 CALLS_PER_TURN = 32
 """Then other tasks get theirs; the kernel keeps the order of those that are left."""
 TURN_SECONDS_MAX = 0.002
+STAY_SECONDS_MAX = 0.005
+"""So late may come what Trio does by its clock."""
 
 
 class _Waiting:
@@ -56,17 +61,29 @@ class Readiness:
 
     async def _call(self, epoll: select.epoll) -> None:
         """Belongs to no nursery: it ends with Trio's run."""
+        other_work = OtherWork(epoll.fileno())
         try:
             while True:
                 await trio.lowlevel.wait_readable(epoll.fileno())
-                end = trio.current_time() + TURN_SECONDS_MAX
-                for descriptor, _ in epoll.poll(0, CALLS_PER_TURN):
-                    self._call_one(descriptor)
-                    if trio.current_time() >= end:
+                leave_at = trio.current_time() + STAY_SECONDS_MAX
+                while self._take_turn(epoll) < leave_at:
+                    if other_work.comes_first():
                         break
         finally:
             self._epoll = None
+            other_work.close()
             epoll.close()
+
+    def _take_turn(self, epoll: select.epoll) -> float:
+        """Returns when it ended."""
+        now = trio.current_time()
+        end = now + TURN_SECONDS_MAX
+        for descriptor, _ in epoll.poll(0, CALLS_PER_TURN):
+            self._call_one(descriptor)
+            now = trio.current_time()
+            if now >= end:
+                break
+        return now
 
     def _call_one(self, descriptor: int) -> None:
         waiting = self._waiting.get(descriptor)

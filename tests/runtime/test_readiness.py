@@ -83,6 +83,57 @@ async def test_one_who_always_has_more_does_not_keep_the_others_from_their_turns
     assert calls
 
 
+class _Passes(trio.abc.Instrument):
+    """Through Trio's loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count += 1
+
+
+async def test_trio_rests_while_nothing_comes_but_what_calls_are_made_for() -> None:
+    readiness, passes = Readiness(), _Passes()
+    rounds = 0
+    with _pairs(1) as ((outgoing, incoming),):
+
+        def on_readable() -> bool:
+            nonlocal rounds
+            rounds += 1
+            outgoing.send(incoming.recv(100))
+            return rounds < 200
+
+        outgoing.send(b"x")
+        trio.lowlevel.add_instrument(passes)
+        await readiness.call_when_readable(incoming.fileno(), on_readable)
+    assert passes.count < rounds / 2
+
+
+async def test_a_task_that_a_call_wakes_goes_on_before_the_next_turn() -> None:
+    readiness, woken = Readiness(), trio.Event()
+    calls_when_woken = calls = 0
+    with _pairs(1) as ((outgoing, incoming),):
+
+        def on_readable() -> bool:
+            nonlocal calls
+            calls += 1
+            woken.set()
+            return calls < 200  # without reading
+
+        async def wait() -> None:
+            nonlocal calls_when_woken
+            await woken.wait()
+            calls_when_woken = calls
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.lowlevel.checkpoint()
+            outgoing.send(b"x")
+            await readiness.call_when_readable(incoming.fileno(), on_readable)
+    assert calls_when_woken in (1, 2)  # of two tasks that can go on, either may be the first
+
+
 async def test_what_a_call_raises_is_raised_to_its_task_alone() -> None:
     readiness = Readiness()
 
