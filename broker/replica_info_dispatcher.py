@@ -46,6 +46,11 @@ class ReplicaInfoDispatcher:
             await controller.end()
             replica.replication = None
 
+    def on_failed(self, replica: Replica) -> None:
+        """Its disk has failed. Where there are no other replicas, nobody else tells the Streaming Controller."""
+        if replica.is_alone and replica.spec.leader == self._context.spu:
+            self._context.live_replicas.give_up(replica.key, replica.spec.epoch)
+
     # what other SPUs say
 
     def on_message(

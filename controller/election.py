@@ -149,7 +149,7 @@ def _among_sure(partition: Partition, sure: list[SpuId], spus: Spus, heard: Hear
     """Each has all that was acknowledged: the one with the smallest lag, then the next one."""
     left = [spu for spu in sure if not _is_silent(spu, spus, heard)]
     if not left:
-        return _offline(partition, f"no live replica responds: {_listed(sure)}")
+        return _offline(partition, _none_leads("live replica", sure, spus, heard))
     return _with_the_most(partition, left, spus, heard)
 
 
@@ -167,7 +167,7 @@ def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:
     online = [spu for spu in _online(partition, spus) if spu in partition.spec.copy_set]
     left = [spu for spu in online if not _is_silent(spu, spus, heard)]
     if not left:
-        none = f"no replica responds: {_listed(online)}" if online else "none of its replicas is online"
+        none = _none_leads("replica", online, spus, heard) if online else "none of its replicas is online"
         return _offline(partition, none)
     decision = _with_the_most(partition, left, spus, heard)
     live = partition.status.live_replicas
@@ -239,6 +239,14 @@ def _waits_for(live: LiveReplicas, present: list[SpuId]) -> str:
         return f"none of its live replicas is online: {_listed(live)}"
     away = _listed(spu for spu in live if spu not in present)
     return f"its live replicas that are online stopped uncleanly: {_listed(present)}; it waits for the others: {away}"
+
+
+def _none_leads(kind: str, asked: list[SpuId], spus: Spus, heard: Heard) -> str:
+    failed = [spu for spu in asked if _has_failed(spu, spus, heard)]
+    silent = [spu for spu in asked if spu not in failed]
+    reasons = [f"storage has failed: {_listed(failed)}"] if failed else []
+    reasons += [f"no {kind} responds: {_listed(silent)}"] if silent else []
+    return "; ".join(reasons)
 
 
 # what is known of an SPU

@@ -69,3 +69,21 @@ async def test_after_an_unclean_election_all_have_what_the_new_leader_has(
         await cluster.kill_spu(other)
         await produced(cluster, first, b"c")
         assert await values(cluster, first) == [*kept, b"c"]
+
+
+async def test_where_the_only_copy_lies_on_a_failed_disk_nobody_leads(autojump_clock: trio.testing.MockClock) -> None:
+    async with cluster_of(1, 2) as cluster:
+        await cluster.create(1, "t", 1, 1, flush_messages="1")
+        first = await produced(cluster, 1, b"a")
+        files = cluster.files[first]
+        files.syncs_fail = True
+        assert await cluster.produce(first, "t", 0, b"b") == ErrorCode.KAFKA_STORAGE_ERROR
+        files.syncs_fail = False
+        await trio.sleep(1)
+        (topic,) = (await cluster.metadata(3 - first, "t")).topics
+        assert (topic.partitions[0].leader_id, topic.partitions[0].error_code) == (-1, ErrorCode.LEADER_NOT_AVAILABLE)
+        await cluster.kill_spu(first)
+        await cluster.start_spu(first)
+        assert await produced(cluster, first, b"c") == first
+        kept = await values(cluster, first)
+        assert (kept[0], kept[-1]) == (b"a", b"c")

@@ -177,7 +177,10 @@ def test_a_leader_whose_storage_has_failed_is_followed_at_once_and_leads_no_more
     heard = Heard(report=reported(before), failed={ONE: "of a"})
     assert decide(before, found, heard) == elected(before, 2, found)
     alone = partition(1)
-    assert decide(alone, found, heard).status.reason == "no live replica responds: 1"
+    assert decide(alone, found, heard).status.reason == "storage has failed: 1"
+    assert decide(before, found, replace(heard, silent={TWO: "of a"})).status.reason == (
+        "storage has failed: 1; no live replica responds: 2"
+    )
     again = spus(s1="a")
     again[ONE] = replace(again[ONE], status=replace(again[ONE].status, incarnation="restarted"))
     offline = partition(1, resolution=OFFLINE)
