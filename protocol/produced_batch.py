@@ -3,7 +3,9 @@
 docs/produce_validation.md tells which fault gets which error, how Apache Kafka answers, and why we differ where we do.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 
 from crc32c import crc32c
 
@@ -36,8 +38,18 @@ _MAGIC_POSITION = 16
 _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
 """Of any batch of any magic."""
+_REFUSED_NAMED_MAX = 1000
 _UNPACKED_RATIO_MAX = 32
 _UNPACKED_BYTES_MIN = 16 * 2**20
+
+
+class RecordsRefusedError(KafkaError):
+    """Some records are at fault: the client can send the others again, which are refused with them."""
+
+    def __init__(self, code: ErrorCode, message: str, refused: Iterable[tuple[int, str]]) -> None:
+        super().__init__(code, message)
+        self.refused = list(islice(refused, _REFUSED_NAMED_MAX))
+        """Of the first of them their numbers in the batch, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +122,7 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
         body = _unpack(kind, body, rules)
     if not kind or rules.must_open:
         if not check_records(body, count) and rules.needs_keys:
-            raise _invalid("a record without a key, in a compacted topic")
+            raise _without_keys(header, body)
         if not rules.append_time and (
             header.max_timestamp < header.base_timestamp
             or header.max_timestamp > now_ms + rules.timestamp_after_ms_max
@@ -188,9 +200,30 @@ def _check_timestamps(batch: Buffer, header: BatchHeader, body: Buffer, rules: P
             header.max_timestamp = max(timestamps)
             header.crc = stamp_max_timestamp(batch, 0, header.size, header.max_timestamp)
         if any(timestamp < oldest and timestamp != NO_TIMESTAMP for timestamp in timestamps):
-            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {min(timestamps)} is less than {oldest}")
+            raise _untimely(header, body, oldest, newest)
     if header.max_timestamp > newest:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {header.max_timestamp} is more than {newest}")
+        raise _untimely(header, body, oldest, newest)
+
+
+def _untimely(header: BatchHeader, body: Buffer, oldest: int, newest: int) -> KafkaError:
+    timestamps = [record.timestamp for record in decode_records(header, bytes(body))]
+    refused = [
+        (number, f"timestamp {timestamp} is not between {max(oldest, 0)} and {newest}")
+        for number, timestamp in enumerate(timestamps)
+        if timestamp > newest or (timestamp < oldest and timestamp != NO_TIMESTAMP)
+    ]
+    message = (
+        refused[0][1] if refused else f"the header's newest timestamp {header.max_timestamp} is more than {newest}"
+    )
+    return RecordsRefusedError(ErrorCode.INVALID_TIMESTAMP, message, refused)
+
+
+def _without_keys(header: BatchHeader, body: Buffer) -> KafkaError:
+    why = "a record without a key, in a compacted topic"
+    records = enumerate(decode_records(header, bytes(body)))
+    return RecordsRefusedError(
+        ErrorCode.INVALID_RECORD, why, ((number, why) for number, record in records if record.key is None)
+    )
 
 
 def _compressed_anew(header: BatchHeader, body: Buffer, rules: ProduceRules) -> tuple[Buffer, BatchHeader]:

@@ -36,8 +36,8 @@ ANSWERED_EARLY = 3
 """The first answers of a turn leave at once. A client with a few requests in flight goes on with them while the rest is
 handled; if all left together at the end, client and server would wait for each other by turns."""
 _URGENT = ApiKey.FIND_COORDINATOR
-"""Whoever looks for a coordinator does nothing else. Were it told after the long poll that it sent before, time after time
-while coordinators move, that would cost it many seconds. Everything else waits in line, as with Apache Kafka."""
+"""Whoever looks for a coordinator does nothing else. Were it told after the long poll that it sent before, again and
+again while coordinators move, that would cost it seconds. Everything else waits in line, as with Apache Kafka."""
 UNANSWERED_MAX = 1000
 HELD_BYTES_MAX = 4 * 1024 * 1024
 
@@ -361,7 +361,7 @@ class ClientConnection:
             self._nursery.start_soon(self._drain)
 
     def _hurry(self) -> bool:
-        """Who waits for more gives what there is when something urgent is behind it; says whether there is more to send."""
+        """Who waits for more gives what there is if something urgent waits; says whether there is more to send."""
         outbox = self._outbox
         has_hurried = False
         while (context := outbox.held_up_by) is not None:

@@ -6,6 +6,7 @@
   which was just refused for now is refused like that one, not for the gap before it.
 - An SPU whose storage is full takes nothing more: KAFKA_STORAGE_ERROR, which clients try again until there is room.
 - Topics in which brokers keep what they coordinate take nothing from clients: INVALID_TOPIC_EXCEPTION.
+- v8: if some records are at fault, they are named; clients tell whoever sent the others that it was not theirs.
 - v10: who asked the wrong SPU is told who leads, and where that is. v13 names topics by id.
 - Transactional batches are refused until transactions are served.
 """
@@ -20,6 +21,7 @@ from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
 from tailrace.broker.replicas import Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -28,7 +30,7 @@ from tailrace.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from tailrace.protocol.primitives import Buffer
-from tailrace.protocol.produced_batch import admit
+from tailrace.protocol.produced_batch import RecordsRefusedError, admit
 from tailrace.protocol.record_batch import LOG_OVERHEAD, TRANSACTIONAL, BatchHeader, stamp
 from tailrace.protocol.records import NO_TIMESTAMP
 from tailrace.server.request_context import RequestContext
@@ -71,6 +73,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                     index=data.index,
                     error_code=reason.code,
                     base_offset=NO_OFFSET,
+                    record_errors=_refused_records(reason),
                     error_message=reason.message or None,
                 )
                 spu.metrics.produce_errors += 1
@@ -104,6 +107,11 @@ def writable(spu: "Spu", topic: str | UUID, partition: int, acks: int) -> Replic
         if live < wanted:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, f"{live} live replicas; min.insync.replicas is {wanted}")
     return replica
+
+
+def _refused_records(error: KafkaError) -> list[BatchIndexAndErrorMessage]:
+    refused = error.refused if isinstance(error, RecordsRefusedError) else ()
+    return [BatchIndexAndErrorMessage(number, why) for number, why in refused]
 
 
 def _tell_leader(

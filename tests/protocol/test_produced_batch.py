@@ -8,7 +8,7 @@ import pytest
 
 from tailrace.protocol.compression import Compression, compress
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.produced_batch import ProduceRules, admit
+from tailrace.protocol.produced_batch import ProduceRules, RecordsRefusedError, admit
 from tailrace.protocol.record_batch import BatchHeader, assemble, crc_of, read_header, stamp_crc
 from tailrace.protocol.records import Record, build_batch, encode_records, read_records
 
@@ -176,6 +176,34 @@ def test_a_compacted_topic_needs_keys(compression: Compression) -> None:
     records[1].key = None
     assert refused(build_batch(records, compression=compression), rules) is ErrorCode.INVALID_RECORD
     assert admitted(build_batch(records, compression=compression))
+
+
+def refused_records(batch: bytes | bytearray, rules: ProduceRules) -> list[int]:
+    with pytest.raises(RecordsRefusedError) as error:
+        admit(batch, rules, api_version=9, now_ms=NOW)
+    assert all(why for _, why in error.value.refused)
+    return [number for number, _ in error.value.refused]
+
+
+@PACKINGS
+def test_those_at_fault_are_named(compression: Compression) -> None:
+    rules = ProduceRules(2**20, needs_keys=True, timestamp_before_ms_max=1000, timestamp_after_ms_max=1000)
+    records = some_records(5)
+    records[1].key = records[3].key = None
+    assert refused_records(build_batch(records, compression=compression), rules) == [1, 3]
+    records = some_records(5)
+    records[0].timestamp, records[4].timestamp = NOW - 1001, NOW + 1001
+    assert refused_records(build_batch(records, compression=compression), rules) == [0, 4]
+
+
+def test_a_header_that_lies_about_the_newest_timestamp_names_none() -> None:
+    rules = ProduceRules(2**20, timestamp_after_ms_max=1000)
+    assert refused_records(patched(">q", 35, NOW + 1001), rules) == []
+
+
+def test_no_more_than_so_many_are_named() -> None:
+    records = [Record(number, NOW, None, b"") for number in range(5000)]
+    assert refused_records(build_batch(records), ProduceRules(2**20, needs_keys=True)) == list(range(1000))
 
 
 @PACKINGS

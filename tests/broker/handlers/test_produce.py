@@ -107,6 +107,16 @@ async def test_what_cannot_be_stored_says_why(
         assert bounds(running) == EMPTY
 
 
+async def test_the_records_at_fault_are_named(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t", configs={"cleanup.policy": "compact"})
+        (answer,) = await ask(await running.client(), request(batch(b"a", b"b")))
+        assert answer.error_code == ErrorCode.INVALID_RECORD
+        assert [each.batch_index for each in answer.record_errors] == [0, 1]
+        assert all(each.batch_index_error_message for each in answer.record_errors)
+        assert bounds(running) == EMPTY
+
+
 async def test_topics_are_named_by_id_in_newer_versions(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
