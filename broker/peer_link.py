@@ -49,6 +49,9 @@ class LinkReceiver(Protocol):
         self, link: "PeerLink", key: ReplicaKey, message: PeerMessage, batches: ReceivedBatches | None
     ) -> None: ...
 
+    def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
+        """What was to be sent of this replica cannot be read. Others are just being sent what they wait for."""
+
     def end_turn(self) -> None: ...
 
 
@@ -266,6 +269,8 @@ class PeerLink:
                 found = _framed(key, message, _Stretch.of(records))
             except (OSError, KafkaError) as error:
                 self._logger.warning("records_not_sent", topic_id=str(key[0]), partition=key[1], reason=str(error))
+                if isinstance(error, OSError):
+                    self._receiver.on_unreadable(key, str(error))
                 return None
             if framed is not None:
                 framed[id(message)] = found

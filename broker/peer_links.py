@@ -43,6 +43,9 @@ class PeerSink(Protocol):
 
     def on_unlinked(self, spu: SpuId, from_leader: bool) -> None: ...
 
+    def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
+        """What was to be sent of this replica cannot be read. Others are just being sent what they wait for."""
+
     def end_turn(self) -> None:
         """Nothing more has arrived for now; what was told meanwhile is sent after this."""
 
@@ -202,6 +205,10 @@ class PeerLinks:
     ) -> None:
         assert self._sink is not None
         self._sink.on_message(link.peer.spu, link.to_leader, key, message, batches)
+
+    def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
+        assert self._sink is not None
+        self._sink.on_unreadable(key, reason)
 
     def end_turn(self) -> None:
         assert self._sink is not None

@@ -62,6 +62,7 @@ class Spu:
         self.batches: list[bytes | None] = []
         self.linked: list[tuple[str, SpuId, bool]] = []
         self.turns = 0
+        self.unreadable: list[ReplicaKey] = []
         self.answer: Callable[[SpuId, ReplicaKey, PeerMessage], None] | None = None
         self._changed = trio.Event()
 
@@ -85,6 +86,9 @@ class Spu:
     def on_unlinked(self, spu: SpuId, from_leader: bool) -> None:
         self.linked.append(("unlinked", spu, from_leader))
         self._wake()
+
+    def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
+        self.unreadable.append(key)
 
     def end_turn(self) -> None:
         self.turns += 1

@@ -56,6 +56,7 @@ class _End:
         self.heard: list[PeerMessage] = []
         self.bytes_heard = 0
         self.turns = 0
+        self.unreadable: list[ReplicaKey] = []
         self.on_turn: Callable[[], None] = lambda: None
 
     def on_message(
@@ -64,6 +65,9 @@ class _End:
         assert link is self.link
         self.heard.append(message)
         self.bytes_heard += 0 if batches is None else len(batches.data)
+
+    def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
+        self.unreadable.append(key)
 
     def end_turn(self) -> None:
         self.turns += 1
@@ -264,9 +268,12 @@ async def test_what_was_forgotten_is_not_sent(autojump_clock: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [OSError("the disk is gone"), KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "it was deleted")]
+    ("error", "unreadable"),
+    [(OSError("the disk is gone"), [KEY]), (KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "it was deleted"), [])],
 )
-async def test_what_the_log_no_longer_has_is_left_out(autojump_clock: object, error: Exception) -> None:
+async def test_what_the_log_no_longer_has_is_left_out(
+    autojump_clock: object, error: Exception, unreadable: list[ReplicaKey]
+) -> None:
     def ranges() -> list[FileRange]:
         raise error
 
@@ -279,6 +286,7 @@ async def test_what_the_log_no_longer_has_is_left_out(autojump_clock: object, er
             await _settled()
         assert [event["event"] for event in logged] == ["records_not_sent"]
         assert pair.follower.heard == [append(1)]
+        assert pair.leader.unreadable == unreadable
 
 
 async def test_the_newest_hellos_are_kept(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:

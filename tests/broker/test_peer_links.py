@@ -122,6 +122,20 @@ async def test_what_followers_are_told_alike_is_read_once_and_anew_the_next_time
         assert sent == {2 * len(batch)}
 
 
+async def test_what_cannot_be_read_is_said_and_the_rest_is_sent(autojump_clock: object) -> None:
+    def read() -> list[FileRange]:
+        raise OSError("the disk is gone")
+
+    async with _spus(1, 2) as (leader, follower):
+        await _linked(leader, follower)
+        leader.links.to_follower(FOLLOWER, KEY, append(0), read)
+        leader.links.to_follower(FOLLOWER, OTHER, append(1))
+        leader.links.flush()
+        await follower.until_heard(1)
+        assert follower.messages == [append(1)]
+        assert leader.unreadable == [KEY]
+
+
 async def test_hellos_wait_for_their_leader(autojump_clock: object) -> None:
     async with _spus(1, 2, 3) as (leader, *followers):
         for follower in followers:
