@@ -13,6 +13,7 @@ from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.replicas import Replica
 from tailrace.broker.replication import leader
 from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import SealReply
@@ -204,6 +205,15 @@ def cuts_to_its_high_watermark_at_the_start(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ReplicaInfoDispatcher, "attend", attend)
 
 
+def believes_high_watermarks_of_before_an_unclean_election(patch: pytest.MonkeyPatch) -> None:
+    """A leader was elected that lacks some of what was committed then."""
+
+    def compare(self: Follower, seal: Any, log_end: int) -> None:
+        self.is_compared = True
+
+    patch.setattr(Follower, "_compare", compare)
+
+
 def keeps_what_it_has_at_an_offset(patch: pytest.MonkeyPatch) -> None:
     """A follower that does not cut what its leader has otherwise."""
     patch.setattr(Entry, "same_as", lambda self, other: (self.base, self.end) == (other.base, other.end))
@@ -300,7 +310,12 @@ PLANTED_BUGS = (
         drops_replicas_before_those_that_follow_have_all, first_seed=46, shows_in=lambda scenario: scenario.has_movers
     ),
     PlantedBug(lets_a_follower_be_read_to_its_end),
-    PlantedBug(cuts_to_its_high_watermark_at_the_start),
+    PlantedBug(cuts_to_its_high_watermark_at_the_start, first_seed=30),
+    PlantedBug(
+        believes_high_watermarks_of_before_an_unclean_election,
+        first_seed=60,
+        shows_in=lambda scenario: scenario.may_lose,
+    ),
     PlantedBug(keeps_what_it_has_at_an_offset, first_seed=13),
     PlantedBug(recovers_from_its_own_log_alone, QUORUM),
     PlantedBug(acknowledges_what_a_majority_of_the_live_has),
