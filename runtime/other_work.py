@@ -16,31 +16,42 @@ _FACTS = "/proc/self/fdinfo"
 
 
 class OtherWork(trio.abc.Instrument):
-    """Than that of the task that makes it, which waits for this epoll."""
+    """Than that of the task that makes it, once it was woken for `watched`: an epoll of its own."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, watched: select.epoll) -> None:
         self._task = trio.lowlevel.current_task()
-        self._descriptor = descriptor
-        self._has_looked = False
+        self._trios = _epoll_that_watches(watched.fileno())
         self._everything: select.epoll | None = None
-        """Watches what the task waits for, and all that Trio does."""
+        """Watches what the task's own does, and Trio's, and with that whatever other tasks wait for."""
         self._others_can_go_on = True
-        trio.lowlevel.add_instrument(self)
+        if self._trios is not None:
+            self._everything = select.epoll()
+            self._everything.register(self._trios, select.EPOLLIN)
+            trio.lowlevel.add_instrument(self)
 
     def close(self) -> None:
         if self._everything is not None:
             self._everything.close()
 
-    def comes_first(self) -> bool:
-        """Waits until there is something for the task alone (False), or for others; or for a while, and Trio is to
-        wait then."""
-        if not self._has_looked:
-            self._has_looked = True
-            self._everything = _epoll_of_everything(self._descriptor)
+    def register(self, descriptor: int) -> None:
+        """As with the task's own."""
+        if self._everything is not None:
+            self._everything.register(descriptor, select.EPOLLIN)
+
+    def unregister(self, descriptor: int) -> None:
+        if self._everything is not None:
+            self._everything.unregister(descriptor)
+
+    def wait(self, events_max: int) -> list[tuple[int, int]]:
+        """For what the task alone waits for. None of it: something else comes first, or nothing has come for a while,
+        and Trio is to wait."""
         if self._everything is None or self._others_can_go_on:
-            return True
-        events = self._everything.poll(WAIT_SECONDS_MAX)
-        return len(events) != 1 or events[0][0] != self._descriptor
+            return []
+        events = self._everything.poll(WAIT_SECONDS_MAX, events_max)
+        for descriptor, _ in events:
+            if descriptor == self._trios:
+                return []
+        return events
 
     # what Trio calls
 
@@ -51,17 +62,6 @@ class OtherWork(trio.abc.Instrument):
     def before_io_wait(self, timeout: float) -> None:
         if timeout > 0:  # otherwise somebody can go on
             self._others_can_go_on = False
-
-
-def _epoll_of_everything(descriptor: int) -> select.epoll | None:
-    """Of the one that the task waits for, and Trio's own, which watches that and whatever other tasks wait for."""
-    trios = _epoll_that_watches(descriptor)
-    if trios is None:
-        return None
-    epoll = select.epoll()
-    epoll.register(descriptor, select.EPOLLIN)
-    epoll.register(trios, select.EPOLLIN)
-    return epoll
 
 
 def _epoll_that_watches(descriptor: int) -> int | None:

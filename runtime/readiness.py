@@ -6,7 +6,8 @@ nothing else to do, the one task waits for sockets itself, and Trio rests as wel
 """
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import perf_counter
 
 import trio
 
@@ -33,6 +34,7 @@ class Readiness:
 
     def __init__(self) -> None:
         self._epoll: select.epoll | None = None
+        self._other_work: OtherWork | None = None
         self._waiting: dict[int, _Waiting] = {}
 
     async def call_when_readable(self, descriptor: int, on_readable: Callable[[], bool]) -> None:
@@ -43,6 +45,8 @@ class Readiness:
         assert descriptor not in self._waiting, "a socket has one reader"
         waiting = self._waiting[descriptor] = _Waiting(trio.lowlevel.current_task(), on_readable)
         self._epoll.register(descriptor, select.EPOLLIN)
+        if self._other_work is not None:
+            self._other_work.register(descriptor)
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._forget(descriptor)
@@ -61,26 +65,31 @@ class Readiness:
 
     async def _call(self, epoll: select.epoll) -> None:
         """Belongs to no nursery: it ends with Trio's run."""
-        other_work = OtherWork(epoll.fileno())
+        other_work: OtherWork | None = None
         try:
             while True:
                 await trio.lowlevel.wait_readable(epoll.fileno())
-                leave_at = trio.current_time() + STAY_SECONDS_MAX
-                while self._take_turn(epoll) < leave_at:
-                    if other_work.comes_first():
-                        break
+                if other_work is None:
+                    other_work = self._other_work = OtherWork(epoll)
+                    for descriptor in self._waiting:
+                        other_work.register(descriptor)
+                leave_at = perf_counter() + STAY_SECONDS_MAX
+                ready = epoll.poll(0, CALLS_PER_TURN)
+                while ready and self._take_turn(ready) < leave_at:
+                    ready = other_work.wait(CALLS_PER_TURN)
         finally:
-            self._epoll = None
-            other_work.close()
+            self._epoll = self._other_work = None
+            if other_work is not None:
+                other_work.close()
             epoll.close()
 
-    def _take_turn(self, epoll: select.epoll) -> float:
+    def _take_turn(self, ready: Sequence[tuple[int, int]]) -> float:
         """Returns when it ended."""
-        now = trio.current_time()
+        now = perf_counter()
         end = now + TURN_SECONDS_MAX
-        for descriptor, _ in epoll.poll(0, CALLS_PER_TURN):
+        for descriptor, _ in ready:
             self._call_one(descriptor)
-            now = trio.current_time()
+            now = perf_counter()
             if now >= end:
                 break
         return now
@@ -105,3 +114,5 @@ class Readiness:
         del self._waiting[descriptor]
         if self._epoll is not None:
             self._epoll.unregister(descriptor)
+        if self._other_work is not None:
+            self._other_work.unregister(descriptor)
