@@ -44,13 +44,7 @@ class Opening:
             self.manifest.log_start = self._bases[0]
             manifest_file.append([start_line(self._bases[0])])
         self.log_start = self.manifest.log_start
-        closed = self.manifest.closed
-        self.flushed_end = max(
-            self.manifest.flushed_end,
-            closed.end if closed is not None else 0,
-            *(facts.end for facts in self.manifest.sealed.values()),
-            0,
-        )
+        self.flushed_end = self.manifest.synced_end
         # Where nothing is, nothing has to be recovered.
         self._report.was_clean = clean or (loaded is None and not self._bases)
         self._marks = [EpochMark(*start, is_bridge=False) for start in self.manifest.epochs]
@@ -168,7 +162,7 @@ class Opening:
             return self._maker.open_segment(closed), False
         # Step 6.
         self._report.was_clean = False
-        segment, recovered = self._maker.recovered_segment(base, size, trusted_end=self.flushed_end)
+        segment, recovered = self._maker.recovered_segment(base, size, trusted_end=self.manifest.trusted_end)
         self._marks += [mark for mark in recovered.marks if mark.is_bridge or mark.start >= self.manifest.stamped_end]
         self._report.indexes_rebuilt += 1
         if recovered.cut_reason is None:

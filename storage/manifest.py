@@ -63,6 +63,19 @@ class Manifest:
     compactions: list[Compacted] = field(default_factory=list)
     damaged_lines: int = 0
 
+    @property
+    def synced_end(self) -> int:
+        """Up to there all was on the disk, as far as it tells."""
+        closed_end = self.closed.end if self.closed is not None else 0
+        return max(self.flushed_end, closed_end, *(facts.end for facts in self.sealed.values()), 0)
+
+    @property
+    def trusted_end(self) -> int:
+        """Below it nothing may be missing, from the log start on. A file of records before that, which was removed, may
+        be back after a power failure, and torn; if all is before that, nothing has to be there."""
+        end = self.synced_end
+        return end if end > self.log_start else 0
+
 
 def encode(manifest: Manifest) -> bytes:
     """The whole file."""

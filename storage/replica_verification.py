@@ -83,12 +83,6 @@ class ReplicaVerification:
         elif rest:
             yield Finding(path, whole, "the last line was never finished and will be cut off", is_damage=False)
 
-    def _trusted_end(self) -> int:
-        """Everything below was on the disk."""
-        known = self._manifest
-        closed_end = known.closed.end if known.closed is not None else 0
-        return max(known.flushed_end, closed_end, *(facts.end for facts in known.sealed.values()), 0)
-
     # the segments
 
     def _list_segments(self) -> Iterator[Finding]:
@@ -130,7 +124,7 @@ class ReplicaVerification:
         return (summary.size, summary.checksum) == (facts.size, facts.checksum)
 
     def _check_segments(self) -> Iterator[Finding]:
-        known, trusted_end = self._manifest, self._trusted_end()
+        known, trusted_end = self._manifest, self._manifest.trusted_end
         epoch: int = NO_EPOCH
         was_sealed = was_stamped = False
         for base, name in self._logs.items():
@@ -179,8 +173,10 @@ class ReplicaVerification:
         for base in sorted(missing):
             yield self._damage(file_name(base, Kind.LOG), "is missing")
         end = max(known.log_start, self._end or 0)
-        if not self._is_damaged and end < self._trusted_end():
-            yield self._damage("", f"the log ends at offset {end}; everything below {self._trusted_end()} was there")
+        if not self._is_damaged and end < self._manifest.trusted_end:
+            yield self._damage(
+                "", f"the log ends at offset {end}; everything below {self._manifest.trusted_end} was there"
+            )
 
     # what is beside the segments
 

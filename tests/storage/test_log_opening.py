@@ -8,6 +8,7 @@ from simulation.files import SimulatedFiles
 
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.replica_verification import ReplicaVerification
 from tailrace.storage.segment_recovery import LogDamagedError
 
 pytestmark = pytest.mark.trio
@@ -159,3 +160,14 @@ async def test_what_lies_below_the_log_start_is_removed_also_at_the_next_opening
     log = _open(files)
     assert (log.log_start, log.size_bytes) == (12, 1500)
     assert not files.exists(_path(0))
+
+
+async def test_what_was_removed_as_too_old_and_comes_back_torn_is_no_damage() -> None:
+    files = await _closed_log(clean=False)
+    log = _open(files, clean=False)
+    await log.truncate_fully(99)
+    files.open(_path(20), create=True).append(make_batch(20)[:32])
+    assert not [finding for finding in ReplicaVerification(files, DIRECTORY).findings() if finding.is_damage]
+    log = _open(files, clean=False)
+    assert (log.log_start, log.log_end) == (99, 99)
+    assert not files.exists(_path(20))
