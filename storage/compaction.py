@@ -17,6 +17,8 @@ from tailrace.protocol.compression import compress
 from tailrace.protocol.keyed_records import KeyedRecord
 from tailrace.protocol.record_batch import COMPRESSION_MASK, BatchHeader, assemble
 
+BATCHES_REPEATED = 5
+"""So many batches a producer has under way at most, and sends again as long as it has not heard that they are here."""
 KEYS_MAX = 500_000
 """Of one survey: some 80 MB. What lies beyond is left to the next one."""
 _DIGEST_BYTES = 16
@@ -58,7 +60,7 @@ def cut_history(history: Sequence[Compacted], log_end: int) -> list[Compacted]:
 
 
 class Survey:
-    """The last offset of each key, and the last batch of each producer, from one offset up to another."""
+    """The last offset of each key, and the last batches of each producer, from one offset up to another."""
 
     __slots__ = ("_keys_max", "_last_batches", "_last_offsets", "end", "is_over", "start")
 
@@ -70,8 +72,8 @@ class Survey:
         """It has to end here: no more keys fit in, or what follows cannot be judged yet."""
         self._keys_max = keys_max
         self._last_offsets: dict[bytes, int] = {}
-        self._last_batches: dict[int, int] = {}
-        """By producer id, the base offset."""
+        self._last_batches: dict[int, list[int]] = {}
+        """By producer id, the base offsets."""
 
     def __len__(self) -> int:
         return len(self._last_offsets)
@@ -82,7 +84,9 @@ class Survey:
         if header.is_transactional and not header.is_control:
             self.is_over = True
         if header.has_producer and not self.is_over:
-            self._last_batches[header.producer_id] = header.base_offset
+            batches = self._last_batches.setdefault(header.producer_id, [])
+            batches.append(header.base_offset)
+            del batches[:-BATCHES_REPEATED]
             self.is_over = len(self._last_batches) > self._keys_max
         return not self.is_over and not header.is_control
 
@@ -109,9 +113,10 @@ class Survey:
         last_offset = self._last_offsets.get(_fingerprint(key))
         return last_offset is not None and offset < last_offset
 
-    def is_last_of_producer(self, header: BatchHeader) -> bool:
-        """As far as is known: what lies before the survey may be the last."""
-        return self._last_batches.get(header.producer_id, header.base_offset) <= header.base_offset
+    def is_among_last_of_producer(self, header: BatchHeader, count: int) -> bool:
+        """As far as is known: what lies before the survey may be among them."""
+        batches = self._last_batches.get(header.producer_id, ())
+        return len(batches) < count or batches[-count] <= header.base_offset
 
 
 def _fingerprint(key: bytes) -> bytes:
@@ -122,12 +127,13 @@ def _fingerprint(key: bytes) -> bytes:
 class Rules:
     """What becomes of records and batches when a log is written again."""
 
-    __slots__ = ("_producers_since_ms", "_survey", "_tombstones_end")
+    __slots__ = ("_producers_since_ms", "_repeated_since_ms", "_survey", "_tombstones_end")
 
-    def __init__(self, survey: Survey, *, tombstones_end: int, producers_since_ms: int) -> None:
+    def __init__(self, survey: Survey, *, tombstones_end: int, producers_since_ms: int, repeated_since_ms: int) -> None:
         self._survey = survey
         self._tombstones_end = tombstones_end
         self._producers_since_ms = producers_since_ms
+        self._repeated_since_ms = repeated_since_ms
 
     def looks_into(self, header: BatchHeader) -> bool:
         """Whether the batch could lose records. Control batches tell of the log itself, and stay."""
@@ -142,12 +148,12 @@ class Rules:
         return not self._survey.supersedes(offset, record.key)
 
     def keeps_empty(self, header: BatchHeader) -> bool:
-        """Whether a batch without records stays for its numbers: a producer's next batch must follow its last."""
-        return (
-            header.has_producer
-            and header.max_timestamp >= self._producers_since_ms
-            and self._survey.is_last_of_producer(header)
-        )
+        """Whether a batch without records stays for its numbers: a producer's next batch must follow its last, and what
+        it sends again must be known for a repetition, also by whoever gets to know the producer from this log alone."""
+        if not header.has_producer or header.max_timestamp < self._producers_since_ms:
+            return False
+        count = BATCHES_REPEATED if header.max_timestamp >= self._repeated_since_ms else 1
+        return self._survey.is_among_last_of_producer(header, count)
 
 
 def batch_of(header: BatchHeader, body: bytes, kept: Sequence[KeyedRecord]) -> bytearray:

@@ -31,6 +31,8 @@ from .segment_summary import SegmentSummary
 
 PRODUCERS_KEPT_MS = 24 * 3600 * 1000
 """So long the last batch of a silent producer stays, if only for its sequence numbers."""
+REPEATED_MS = 15 * 60 * 1000
+"""So long those before it stay too. Producers give up what they send again after two to five minutes."""
 _RECORDS_AT_ONCE = 200
 """Half a millisecond of work, or twice that when the processor is busy."""
 _BYTES_LIKE_A_RECORD = 4096
@@ -91,6 +93,7 @@ class LogCompaction:
                 survey,
                 tombstones_end=tombstones_end(self._log.compactions, self._now_ms, self._config.delete_retention_ms),
                 producers_since_ms=self._now_ms - PRODUCERS_KEPT_MS,
+                repeated_since_ms=self._now_ms - REPEATED_MS,
             )
             segments = [segment for segment in segments if segment.base < survey.end]
             for group in groups([segment.facts for segment in segments], self._config):

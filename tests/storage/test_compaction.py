@@ -64,12 +64,12 @@ def test_control_batches_stay_and_supersede_nothing() -> None:
     survey = survey_of(batch(0, "a"), control)
     assert survey.end == 2
     assert not survey.supersedes(0, b"a")
-    assert not Rules(survey, tombstones_end=0, producers_since_ms=0).looks_into(control[0])
+    assert not Rules(survey, tombstones_end=0, producers_since_ms=0, repeated_since_ms=0).looks_into(control[0])
 
 
 def test_records_without_a_key_go() -> None:
     survey = survey_of(batch(0, "a"))
-    rules = Rules(survey, tombstones_end=0, producers_since_ms=0)
+    rules = Rules(survey, tombstones_end=0, producers_since_ms=0, repeated_since_ms=0)
     data = build_batch([Record(0, 0, None, b"")])
     (record,) = keyed_records(open_body(data, read_header(data)), 1)
     assert not rules.keeps(0, record)

@@ -13,7 +13,7 @@ from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch, read_records
 from tailrace.storage.index_entries import IndexEntries
 from tailrace.storage.log import Log
-from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, CannotCompactError, NewSegment
+from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, REPEATED_MS, CannotCompactError, NewSegment
 from tailrace.storage.replica_verification import ReplicaVerification
 
 
@@ -145,13 +145,29 @@ async def test_the_last_batch_of_a_producer_stays_for_its_sequence() -> None:
         append(log, ("a", "1"), time=1000, producer_id=5, producer_epoch=0, base_sequence=sequence)
     append(log, ("a", "2"))
     seal(log)
-    await log.compact(1000, log.log_end)
+    await log.compact(1001 + REPEATED_MS, log.log_end)
     left = [(h.base_offset, h.record_count, h.last_sequence) for h, _ in batches(log)]
     assert left == [(2, 0, 2), (3, 1, -1)]
     append(log, ("b", "1"))
     seal(log)
     await log.compact(1001 + PRODUCERS_KEPT_MS, log.log_end)
     assert [h.base_offset for h, _ in batches(log)] == [3, 4]
+
+
+async def test_batches_that_a_producer_may_send_again_stay_for_their_sequences() -> None:
+    files = SimulatedFiles()
+    log = open_log(files)
+    for sequence in range(7):
+        append(log, ("a", "1"), time=1000, producer_id=5, producer_epoch=0, base_sequence=sequence)
+    append(log, ("a", "2"))
+    seal(log)
+    await log.compact(1000 + REPEATED_MS, log.log_end)
+    assert [h.base_offset for h, _ in batches(log)] == [2, 3, 4, 5, 6, 7]
+    append(log, ("b", "1"), time=1001, producer_id=5, producer_epoch=0, base_sequence=7)
+    append(log, ("b", "2"), time=1001)
+    seal(log)
+    await log.compact(1000 + REPEATED_MS, log.log_end)
+    assert [h.last_sequence for h, _ in batches(log) if h.has_producer] == [2, 3, 4, 5, 6, 7]
 
 
 async def test_a_segment_of_which_no_record_is_left_still_says_where_it_ends() -> None:
