@@ -15,7 +15,7 @@ def test_it_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"tailrace {__version__}\n"
 
 
-@pytest.mark.parametrize("words", [[], ["log"], ["fly"], ["log", "fly"], ["up", "--fly"]])
+@pytest.mark.parametrize("words", [[], ["log"], ["fly"], ["log", "fly"], ["up", "--fly"], ["--", "topic", "list"]])
 def test_what_is_no_command_is_a_usage_error(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit_status(*words) == 2
     assert capsys.readouterr().err.startswith("usage: tailrace")

@@ -62,8 +62,9 @@ def test_what_nobody_chose_makes_way_for_the_chosen_ports_of_other_spus() -> Non
     )
     assert _ports(chosen, _spu(1)) == [9005, 0, 0]
     assert _ports(chosen, _spu(2)) == [9006, 0, 0]
-    given = dataclasses.replace(chosen, private=ListenerSettings("PRIVATE", Address("h", 9106)))
-    assert _ports(given, _spu(2)) == [9006, 9116, 0]
+    assert _ports(chosen, _spu(10)) == [9014, 9096, 9098], "so many SPUs nobody leaves ports to"
+    given = dataclasses.replace(chosen, private=ListenerSettings("PRIVATE", Address("h", 9016)))
+    assert _ports(given, _spu(2)) == [9006, 9026, 0], "what somebody wants there stays there"
 
 
 def test_a_free_port_stays_one_and_no_port_is_too_high() -> None:

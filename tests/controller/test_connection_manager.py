@@ -527,13 +527,14 @@ async def test_a_killed_process_is_succeeded_by_the_next_at_once(autojump_clock:
         assert world.manager.connections()[0].incarnation == "second"
 
 
+@pytest.mark.parametrize("addresses", [ADDRESSES_OF_SPUS, ADDRESSES_OF_SPUS[::-1]])
 async def test_a_process_at_whose_addresses_nobody_listens_any_more_is_lost_at_once(
-    autojump_clock: trio.testing.MockClock,
+    addresses: tuple[Address, ...], autojump_clock: trio.testing.MockClock
 ) -> None:
     async with _world(spu(1)) as world:
         one = await world.registered(1)
         one.link.close()
-        for address in ADDRESSES_OF_SPUS:
+        for address in addresses:
             await trio.sleep(0.1)
             assert len(world.happened) == 1, "clients, or other SPUs, may still reach it"
             world.network.listeners[address].close()
@@ -632,20 +633,23 @@ def _live(partition: PartitionState) -> list[int]:
 # what SPUs say and ask
 
 
-def _reported(number: int = 0, epoch: int = 3, members: tuple[int, ...] = (1,)) -> ReportedPartition:
-    return ReportedPartition(TOPIC, number, epoch, 5, [Member(spu, f"store of {spu}") for spu in members])
+def _reported(
+    number: int = 0, epoch: int = 3, members: tuple[int, ...] = (1,), *, has_taken_over: bool = False
+) -> ReportedPartition:
+    stores = [Member(spu, f"store of {spu}") for spu in members]
+    return ReportedPartition(TOPIC, number, epoch, 5, stores, has_taken_over=has_taken_over)
 
 
 async def test_live_replicas_reach_the_controllers(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1), partition(0, 1, 2), partition(1, 1)) as world:
         one = await world.registered(1)
-        assert await one.report(_reported(0, members=(1, 2)), _reported(1, members=())) == 0
+        assert await one.report(_reported(0, members=(1, 2)), _reported(1, members=(), has_taken_over=True)) == 0
         await trio.testing.wait_all_tasks_blocked()
         assert world.happened[1:] == [
             LiveReplicasReported(
                 SpuId(1), "first", TOPIC, 0, Epoch(3), 5, ((SpuId(1), "store of 1"), (SpuId(2), "store of 2"))
             ),
-            LiveReplicasReported(SpuId(1), "first", TOPIC, 1, Epoch(3), 5, ()),
+            LiveReplicasReported(SpuId(1), "first", TOPIC, 1, Epoch(3), 5, (), has_taken_over=True),
         ]
         assert world.metrics.live_replica_reports == 2
 

@@ -122,6 +122,21 @@ def test_nothing_changes_while_there_is_an_election(resolution: PartitionResolut
 MAJORITY = "majority"
 
 
+def test_where_all_live_replicas_commit_one_more_is_an_epoch_and_that_it_has_caught_up_is_none() -> None:
+    more = next_copy_set(partition((ONE, TWO), (ONE, TWO)), (ONE, TWO, THREE), ALL)
+    assert (more.spec.adding, more.status.epoch) == ((THREE,), 6)
+    live = dict.fromkeys((ONE, TWO, THREE), "a")
+    there = replace(with_leader(more), status=replace(with_leader(more).status, live_replicas=live))
+    done = next_copy_set(there, (ONE, TWO, THREE), ALL)
+    assert (done.spec, done.status.epoch) == (PartitionSpec(ONE, (ONE, TWO, THREE)), 6)
+
+
+def test_who_leaves_does_not_wait_for_one_that_stays_and_is_away() -> None:
+    before = partition((ONE, TWO, THREE), (ONE, THREE))
+    assert before.spec.adding == ()
+    assert next_copy_set(before, (ONE, TWO), spus(1, 3)).spec.replicas == (ONE, TWO)
+
+
 def taking_over(
     live: tuple[SpuId, ...], *sets: tuple[SpuId, ...], adding: tuple[SpuId, ...] = (), leader: SpuId = ONE
 ) -> Partition:
@@ -188,6 +203,13 @@ def test_what_is_given_up_before_it_has_taken_over_is_taken_over_from() -> None:
     assert before_change(after) == (ONE, TWO, THREE)
     again = next_copy_set(with_leader(after), (ONE, TWO, FOUR), spus(1, 2, 4), MAJORITY)
     assert len(again.spec.copy_sets) == 3, "to and fro does not make ever more"
+
+
+def test_who_is_to_come_and_not_wanted_any_more_does_not_stay() -> None:
+    """The set before has taken over, and another change has begun meanwhile."""
+    before = taking_over((ONE, TWO), (ONE, TWO, THREE), (ONE, TWO), adding=(FOUR,))
+    after = next_copy_set(before, (ONE, TWO, THREE), ALL, MAJORITY, has_taken_over=True)
+    assert after.spec == PartitionSpec(ONE, (ONE, TWO)), "three is added by the next step"
 
 
 def test_what_is_given_up_before_there_is_another_set_goes_at_once() -> None:

@@ -53,16 +53,24 @@ async def test_who_ends_while_it_is_looked_for_is_gone(autojump_clock: trio.test
     assert found == [True]
 
 
-async def test_it_is_looked_for_only_as_long_as_somebody_wants_to_know(autojump_clock: trio.testing.MockClock) -> None:
+@pytest.mark.parametrize("listens_on", [True, False])
+async def test_it_is_looked_for_only_as_long_as_somebody_wants_to_know(
+    listens_on: bool, autojump_clock: trio.testing.MockClock
+) -> None:
     network = MemoryNetwork()
     listener = await network.listen(PUBLIC)
     wants = [True]
 
     async def end() -> None:
+        connection = await listener.accept()
         await trio.sleep(1)
         wants.clear()
-        listener.close()
+        if not listens_on:
+            listener.close()
+        connection.close()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(end)
-        assert not await until_nobody_listens(network, BOTH, lambda: bool(wants))
+        with trio.fail_after(10):
+            assert not await until_nobody_listens(network, BOTH, lambda: bool(wants))
+    assert trio.current_time() < 2

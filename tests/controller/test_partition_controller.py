@@ -370,6 +370,28 @@ def test_who_is_only_about_to_have_it_does_not_lead_where_a_majority_commits() -
     assert led(sc)[:2] == (PartitionResolution.ONLINE, TWO)
 
 
+def test_that_a_set_has_taken_over_counts_for_the_epoch_in_which_it_was_said() -> None:
+    sc = model(1, 2, 3)
+    wanted = topic("t", 1, 2, {0: (1, 2)})
+    sc.write(replace(wanted, spec=replace(wanted.spec, configs={"replication.policy": "majority"})))
+    sc.settle()
+    sc.report(sc.partition(1), (ONE, TWO))
+    sc.settle()
+    found = sc.topic("t")
+    sc.write(replace(found, status=replace(found.status, replica_map={0: (ONE, THREE)})))
+    sc.settle()
+    before = sc.partition(1)
+    sc.report(before, (ONE, TWO, THREE))
+    sc.settle()
+    assert sc.partition(1).spec.copy_sets == ((ONE, TWO), (ONE, THREE))
+    sc.report(before, (), has_taken_over=True)
+    sc.settle()
+    assert sc.partition(1).spec.copy_sets == ((ONE, TWO), (ONE, THREE)), "it was said of the set before"
+    sc.report(sc.partition(1), (), has_taken_over=True)
+    sc.settle()
+    assert sc.partition(1).spec == PartitionSpec(ONE, (ONE, THREE))
+
+
 def test_a_leader_that_gives_up_is_followed() -> None:
     sc = with_topic({0: (1, 2, 3)})
     set_live(sc, 1, 2)

@@ -6,6 +6,8 @@ from tailrace.cluster.topic_planning import NewTopic
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.partition_descriptions import ANSWER_SECONDS_MAX, PartitionDescriptions
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import SpuId
+from tailrace.server.administration import Reassignment
 
 
 def _descriptions(running: RunningWorkflow) -> PartitionDescriptions:
@@ -38,6 +40,24 @@ async def test_an_spu_whose_stream_is_broken_is_described_by_that() -> None:
         await running.administration.create_topics([NewTopic("orders", 1, 1)])
         running.spus.connected.clear()
         assert await messages(running) == {1: "SPU 1 is not connected"}
+
+
+async def test_while_it_moves_a_partition_tells_who_comes_and_who_goes() -> None:
+    store = MemoryStore()
+    await put(store, *registered(1, 2))
+    async with running_workflow(store) as running:
+        await running.connect(1)
+        await running.administration.create_topics([NewTopic("orders", 1, 1)])
+        await running.connect(2)
+        assert await running.administration.reassign([Reassignment("orders", 0, (SpuId(2),))]) == [None]
+        await running.workflow.writes.until(lambda: bool(_adding(running)))
+        (partition,) = await _descriptions(running).describe(None)
+        assert (partition.adding, partition.removing) == ([2], [1])
+
+
+def _adding(running: RunningWorkflow) -> tuple[SpuId, ...]:
+    (partition,) = running.workflow.local.partitions.values()
+    return partition.spec.adding
 
 
 async def test_all_topics_are_described_in_order_and_each_once() -> None:

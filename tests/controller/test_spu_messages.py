@@ -88,4 +88,10 @@ def test_every_partition_travels_once_under_its_topic(spu: Spu, partitions: list
     assert decode(ApplySpecsRequest, 0, data) == request
     named = [(topic.topic_id, row.partition) for topic in request.topics for row in topic.partitions]
     assert sorted(named) == sorted((each.topic_id, each.number) for each in partitions)
+    sets = {
+        (topic.topic_id, row.partition): tuple(tuple(each.spu_ids) for each in row.copy_sets)
+        for topic in request.topics
+        for row in topic.partitions
+    }
+    assert sets == {(each.topic_id, each.number): each.spec.copy_sets for each in partitions}
     assert len({topic.topic_id for topic in request.topics}) == len(request.topics)

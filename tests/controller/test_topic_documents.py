@@ -139,6 +139,19 @@ def test_the_replicas_of_a_partition_are_some_and_differ(replicas: object) -> No
     assert _fault("partition", document).startswith("replicas: ")
 
 
+@pytest.mark.parametrize(
+    ("sets", "fault"),
+    [
+        (5, "copySets: 5 is not a list of lists of SPUs"),
+        ([1, 2], "copySets[0]: 1 is not a list of SPUs"),
+        ([[1], [-2]], "copySets[1]: -2 is not the id of an SPU"),
+    ],
+)
+def test_copy_sets_are_lists_of_spus(sets: object, fault: str) -> None:
+    document = {"topic": "a", "topicId": str(TOPIC_ID), "partition": 0, "initialLeader": 1, "replicas": [1]}
+    assert _fault("partition", document | {"copySets": sets}).startswith(fault)
+
+
 def test_a_partition_names_its_topic() -> None:
     assert _fault("partition", {"topic": "a", "partition": 0}) == "topicId: it is missing"
     assert _fault("partition", {"topicId": str(TOPIC_ID), "partition": 0}) == "topic: it is missing"
