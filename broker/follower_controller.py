@@ -99,7 +99,8 @@ class FollowerController:
         self._context.peers.to_leader(to, self._replica.key, message)
 
     def finish(self, ready: Ready) -> bool:
-        self._replica.on_committed(self._high_watermark.value)
+        if not self.core.has_failed:  # or what it knows is of a log that there will never be
+            self._replica.on_committed(self._high_watermark.value)
         return True
 
     def _hand_over(self, asked: FetchEntries) -> None:

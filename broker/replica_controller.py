@@ -312,7 +312,11 @@ class ReplicaController:
             self._idle.set()
             self._fail(error)
         except trio.Cancelled:
-            self._idle.set()  # the SPU ends: who waits for the log, shielded as it may be, must not wait for ever
+            # The SPU ends. Who waits for the log, shielded as it may be, must not wait for ever; and what the role
+            # takes to be done is not: nothing more is to come of it.
+            self._is_over = True
+            self._idle.set()
+            self._end_role()
             raise
         except MissingEntriesError as error:
             self._logger.warning("recovery_failed", holder=error.holder, reason=str(error))

@@ -153,6 +153,37 @@ async def test_nobody_waits_for_ever_for_what_an_spu_that_ends_does_not_carry_ou
             await store.dispatcher.leave(store.replica)
 
 
+@pytest.mark.parametrize("what", ["the process ends", "the disk fails"])
+async def test_what_was_not_carried_out_to_the_end_is_not_known_to_be_committed(
+    autojump_clock: object, what: str
+) -> None:
+    async with wire_of(2, lrs_max_lag_ms="1000") as wire:
+        leader, store = wire.stores[1], wire.stores[2]
+        produce(leader, b"a")
+        await trio.sleep(1)
+        wire.part(2)
+        for _ in range(5):
+            produce(leader, b"b")
+        await trio.sleep(5)
+        assert leader.replica.high_watermark == 6, "it goes on alone"
+        await leader.log.advance_log_start(5)
+        assert leader.replica.replication is not None
+        leader.replica.replication.on_deleted()
+        store.files.sync_seconds = lambda: 2.0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.log.sync)  # what comes next has to wait for it
+            await trio.sleep(1)
+            wire.join(2)
+            await trio.sleep(0.5)
+            if what == "the process ends":
+                store.running.cancel()
+        store.files.syncs_fail = True
+        await trio.sleep(10)
+        wire.part(2)
+        await trio.sleep(1)
+        assert (store.log.log_end, store.replica.high_watermark) == (1, 1)
+
+
 async def test_after_compaction_nothing_is_told_of_entries_that_have_gone(autojump_clock: object) -> None:
     configs = {"cleanup_policy": "compact", "segment_bytes": "1048576", "min_cleanable_dirty_ratio": "0"}
     async with wire_of(2, **configs) as wire:
