@@ -170,18 +170,20 @@ class _UsualRequest:
         acks, spu = self._acks, self._spu
         try:
             replica = produce.writable(spu, self._topic, self._partition, acks)
-            base_offset, append_time_ms, needed = produce.append(spu, replica, self._topic, records, self._version)
+            base_offset, append_time_ms, awaited = produce.append(
+                spu, replica, self._topic, records, self._version, acks
+            )
         except KafkaError:
             return None
         numbers = base_offset, append_time_ms, replica.log.log_start
         answer = self._pack(self._size, correlation_id, self._before, *numbers[: self._numbers], self._after)
-        if replica.high_watermark >= needed or (acks != produce.ALL and not replica.syncs_before_acknowledging):
+        if awaited is None:
             return answer
         context = expect(_API.key, self._version, correlation_id, self._client_id, self._encode)
-        awaited = _AwaitedAnswer(self, replica, context, answer, numbers)
-        context.abandon = awaited.abandon
-        replica.wait_until_committed(needed, awaited)
-        spu.deadlines.add(context.arrived + self._timeout_seconds, awaited)
+        waiting = _AwaitedAnswer(self, replica, context, answer, numbers)
+        context.abandon = waiting.abandon
+        replica.wait_until_committed(awaited, waiting)
+        spu.deadlines.add(context.arrived + self._timeout_seconds, waiting)
         return context
 
     def refuse(

@@ -63,7 +63,9 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                 if refused is not None:
                     raise refused
                 replica = writable(spu, name, data.index, acks)
-                base_offset, append_time_ms, needed = append(spu, replica, name, data.records, context.api_version)
+                base_offset, append_time_ms, awaited = append(
+                    spu, replica, name, data.records, context.api_version, acks
+                )
                 answer = PartitionProduceResponse(
                     data.index, _NO_ERROR, base_offset, append_time_ms, replica.log.log_start
                 )
@@ -80,10 +82,10 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                 spu.refused_batches.on_refused(name, data.index, data.records, reason, trio.current_time())
                 _tell_leader(spu, context, response, answer, name)
             else:
-                if acks and replica.high_watermark < needed and (acks == ALL or replica.syncs_before_acknowledging):
+                if awaited is not None:
                     if pending is None:
                         pending = PendingProduce(spu, context, response)
-                    pending.wait_for(replica, needed, answer)
+                    pending.wait_for(replica, awaited, answer)
             partitions.append(answer)
         topics.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
     if acks == 0:
@@ -162,11 +164,12 @@ def _earlier(spu: "Spu", replica: Replica, topic: str | UUID, header: BatchHeade
 
 
 def append(
-    spu: "Spu", replica: Replica, topic: str | UUID, records: Buffer | None, api_version: int
-) -> tuple[int, int, int]:
+    spu: "Spu", replica: Replica, topic: str | UUID, records: Buffer | None, api_version: int, acks: int
+) -> tuple[int, int, int | None]:
     """Appends what one partition was sent; the topic is named as the client does it. Raises KafkaError.
 
-    Returns base offset and append time, which belong in the answer, and the offset that must be committed before it.
+    Returns base offset and append time, which belong in the answer, and the offset up to which has to be committed
+    before it is given; None when it need not wait.
     """
     rules = replica.settings.produce
     batch, header = admit(records, rules, api_version=api_version, now_ms=spu.wall_clock.now_ms())
@@ -175,7 +178,7 @@ def append(
     log = replica.log
     if header.producer_id >= 0 and (earlier := _earlier(spu, replica, topic, header)) is not None:
         base_offset = earlier.base_offset
-        needed = earlier.last_offset + 1
+        end = earlier.last_offset + 1
     else:
         metrics = spu.metrics
         if metrics.produced_bytes >= spu.storage_limit.produced_bytes_max:
@@ -186,11 +189,12 @@ def append(
         header.leader_epoch = replica.spec.epoch
         stamp(batch, 0, header.base_offset, header.leader_epoch)
         replica.append(batch, header)
-        needed = log.log_end
+        end = log.log_end
         metrics.produced_batches += 1
         metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
         spu.on_appended(replica)
-    return base_offset, header.max_timestamp if rules.append_time else NO_TIMESTAMP, needed
+    waits = replica.high_watermark < end and (acks == ALL or (acks != 0 and replica.syncs_before_acknowledging))
+    return base_offset, header.max_timestamp if rules.append_time else NO_TIMESTAMP, end if waits else None
 
 
 class PendingProduce:
@@ -205,10 +209,10 @@ class PendingProduce:
         self._waiting: dict[_PendingPartition, None] = {}
         self.done = False
 
-    def wait_for(self, replica: Replica, needed: int, answer: PartitionProduceResponse) -> None:
+    def wait_for(self, replica: Replica, end: int, answer: PartitionProduceResponse) -> None:
         partition = _PendingPartition(self, replica, answer)
         self._waiting[partition] = None
-        replica.wait_until_committed(needed, partition)
+        replica.wait_until_committed(end, partition)
 
     def start(self, timeout_ms: int) -> None:
         self._context.abandon = self._abandon
