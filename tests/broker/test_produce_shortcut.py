@@ -11,6 +11,7 @@ from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, running_spu
 
 from tailrace.broker.produce_shortcut import LEARNED_MAX, ProduceShortcut
+from tailrace.broker.replicas import Replica
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.headers import RequestHeader, decode_response, encode_request
@@ -178,20 +179,28 @@ def _waiting(running: RunningSpu) -> list[type]:
     return [type(waiter) for _, waiter in replica.waiting_acknowledgements]
 
 
+@asynccontextmanager
+async def _unsynced(
+    running: RunningSpu, version: int, *, acks: int = -1, count: int = 2, timeout_ms: int = 1000
+) -> AsyncIterator[tuple[WireClient, Replica]]:
+    """So many requests wait for a sync until this ends. The first of them went the ordinary way, and was learned."""
+    client = await running.client()
+    replica = running.spu.replicas.find("t", 0)
+    assert replica is not None
+    async with replica.log._lock:  # as long as it is held no sync can end
+        for _ in range(count):
+            await _asked(client, running, version, acks, timeout_ms)
+        await trio.testing.wait_all_tasks_blocked()
+        yield client, replica
+
+
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
 async def test_what_has_to_wait_is_answered_in_its_place_as_on_the_ordinary_way(
     autojump_clock: object, version: int, acks: int
 ) -> None:
-    """The first of the requests goes the ordinary way, and is learned."""
     async with _served({"flush.messages": "1"}) as running:
-        client = await running.client()
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
-        async with replica.log._lock:  # as long as it is held no sync can end
-            for _ in range(3):
-                await _asked(client, running, version, acks)
-            await trio.testing.wait_all_tasks_blocked()
+        async with _unsynced(running, version, acks=acks, count=3) as (client, replica):
             assert len(set(_waiting(running))) == 2, "one of them as an object, two from their bytes"
             assert replica.high_watermark == 0
         answers = [await _answer(client) for _ in range(3)]
@@ -208,12 +217,7 @@ async def test_what_is_not_committed_in_time_is_refused_as_on_the_ordinary_way(
     autojump_clock: object, version: int
 ) -> None:
     async with _served({"flush.messages": "1"}) as running:
-        client = await running.client()
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
-        async with replica.log._lock:
-            for _ in range(2):
-                await _asked(client, running, version, -1, timeout_ms=200)
+        async with _unsynced(running, version, timeout_ms=200) as (client, _):
             ordinary, answer = [await _answer(client) for _ in range(2)]
         assert answer == ordinary
         assert (answer.error_code, answer.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
@@ -223,13 +227,7 @@ async def test_what_is_not_committed_in_time_is_refused_as_on_the_ordinary_way(
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
 async def test_who_waits_hears_that_another_one_leads(autojump_clock: object, version: int) -> None:
     async with _served({"flush.messages": "1"}) as running:
-        client = await running.client()
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
-        async with replica.log._lock:
-            for _ in range(2):
-                await _asked(client, running, version, -1)
-            await trio.testing.wait_all_tasks_blocked()
+        async with _unsynced(running, version) as (client, replica):
             led_elsewhere(replica)
             ordinary, answer = [await _answer(client) for _ in range(2)]
         assert answer == ordinary
@@ -238,13 +236,7 @@ async def test_who_waits_hears_that_another_one_leads(autojump_clock: object, ve
 
 async def test_a_client_that_goes_while_it_waits_is_forgotten(autojump_clock: object) -> None:
     async with _served({"flush.messages": "1"}) as running:
-        client = await running.client()
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
-        async with replica.log._lock:
-            for _ in range(2):
-                await _asked(client, running, BY_ID, -1)
-            await trio.testing.wait_all_tasks_blocked()
+        async with _unsynced(running, BY_ID) as (client, replica):
             client.connection.close()
             await trio.testing.wait_all_tasks_blocked()
             assert [waiter.done for _, waiter in replica.waiting_acknowledgements] == [True, True]
