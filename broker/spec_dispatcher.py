@@ -17,7 +17,7 @@ from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.descriptors import files_of_logs
 from tailrace.runtime.files import Files
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import ReplicaKey, load_high_watermarks
+from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.log import Log
 from tailrace.storage.open_files import OPEN_FILES_MAX, OpenFiles
 
@@ -52,6 +52,7 @@ class SpecDispatcher:
         logger: FilteringBoundLogger,
         *,
         closed: set[ReplicaKey],
+        high_watermarks: dict[ReplicaKey, int],
     ) -> None:
         self._spu = spu
         self._data_directory = data_directory
@@ -68,7 +69,7 @@ class SpecDispatcher:
         self._closed = closed
         """The replicas whose logs were closed cleanly and have not been opened since."""
         self._topics: dict[TopicId, HeldTopic] = {}
-        self._high_watermarks = load_high_watermarks(files, data_directory)
+        self._high_watermarks = high_watermarks
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
         """Shared by the topics that set the same configs; emptied when those of the SPU change."""
         self._settings_in_use: dict[TopicId, TopicSettings] = {}

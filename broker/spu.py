@@ -30,7 +30,12 @@ from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
 from tailrace.server.request_context import Reply, RequestContext
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import ReplicaKey, leave_clean_shutdown_mark, take_clean_shutdown_mark
+from tailrace.storage.checkpoints import (
+    ReplicaKey,
+    leave_clean_shutdown_mark,
+    load_high_watermarks,
+    take_clean_shutdown_mark,
+)
 from tailrace.storage.promises import Promises
 from tailrace.storage.store_incarnation import take_store_incarnation
 
@@ -119,6 +124,7 @@ class Spu:
         """Whether the last process stopped cleanly."""
         self._closed: set[ReplicaKey] = set()
         """The replicas whose logs are closed, and whole."""
+        self._high_watermarks: dict[ReplicaKey, int] = {}
         self._process = str(seams.chance.uuid())
         self.peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
@@ -182,19 +188,12 @@ class Spu:
     async def run(self, task_status: trio.TaskStatus[list[Address]] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until `stop`. Reports the addresses of its listeners when clients may come, which is when the
         Streaming Controller has said what belongs here; none, if it is stopped before. Raises StartError."""
-        await make_directories_durably(self.files, self.data_directory)
-        lock = self.files.lock(layout.lock_path(self.data_directory))
-        if lock is None:
-            raise StartError(f"{self.data_directory} is in use by another tailrace process")
         refused: BaseException | None = None
         with ExitStack() as held:
-            held.callback(lock.release)
-            closed = await take_clean_shutdown_mark(self.files, self.data_directory)
-            self._clean, self._closed = closed is not None, closed or set()
-            self._promises = Promises(self.files, self.data_directory)
-            self._store_incarnation = await take_store_incarnation(
-                self.files, self.data_directory, self._promises, clean=self._clean, new=self.chance.uuid()
-            )
+            try:
+                await self._take_directory(held)
+            except OSError as error:
+                raise StartError(f"{self.data_directory} cannot be used: {error}") from error
             try:
                 with ExitStack() as listening:
                     await self._serve(listening, task_status)
@@ -206,6 +205,21 @@ class Spu:
         if refused is not None:
             raise StartError(str(refused)) from refused
         self._logger.info("spu_stopped")
+
+    async def _take_directory(self, held: ExitStack) -> None:
+        """As the last process has left it; nobody else has it meanwhile."""
+        await make_directories_durably(self.files, self.data_directory)
+        lock = self.files.lock(layout.lock_path(self.data_directory))
+        if lock is None:
+            raise StartError(f"{self.data_directory} is in use by another tailrace process")
+        held.callback(lock.release)
+        closed = await take_clean_shutdown_mark(self.files, self.data_directory)
+        self._clean, self._closed = closed is not None, closed or set()
+        self._high_watermarks = load_high_watermarks(self.files, self.data_directory)
+        self._promises = Promises(self.files, self.data_directory)
+        self._store_incarnation = await take_store_incarnation(
+            self.files, self.data_directory, self._promises, clean=self._clean, new=self.chance.uuid()
+        )
 
     async def _serve(self, listening: ExitStack, task_status: trio.TaskStatus[list[Address]]) -> None:
         """Until `stop`. The listeners close with the stack."""
@@ -323,6 +337,7 @@ class Spu:
             replication,
             self._logger,
             closed=self._closed,
+            high_watermarks=self._high_watermarks,
         )
         return ScReceiver(
             self._dispatcher, self._mirror, live_replicas, replication, self.replicas, self.cluster, self.storage_limit

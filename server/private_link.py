@@ -283,6 +283,9 @@ class PrivateLink:
             raise
         except AssertionError:
             raise  # what must not be is: nothing here can be trusted any more
+        except OSError as error:  # a disk that fails is nobody's mistake
+            self._logger.error("private_request_failed", api=request.api.name, reason=str(error))
+            self.close(f"{request.api.name} failed: {error}")
         except Exception as mistake:
             self._logger.error("private_request_failed", api=request.api.name, exc_info=mistake)
             self.close(f"{request.api.name} failed: {mistake}")

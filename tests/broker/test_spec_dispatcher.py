@@ -23,7 +23,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import read_header, stamp
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import save_high_watermarks
+from tailrace.storage.checkpoints import load_high_watermarks, save_high_watermarks
 
 HERE, ELSEWHERE = SpuId(1), SpuId(2)
 TOPIC, OTHER = TopicId(int=1), TopicId(int=2)
@@ -75,6 +75,7 @@ class _Spu:
             replication_on(HERE, self.files, self.replicas, self.nursery),
             logger,
             closed=self.closed,
+            high_watermarks=load_high_watermarks(self.files, "/data"),
         )
 
     def again(self, files: SimulatedFiles | None = None, *, clean: bool = True) -> "_Spu":

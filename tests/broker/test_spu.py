@@ -157,6 +157,14 @@ async def test_a_second_process_on_the_same_directory_refuses_to_start(autojump_
             await second.run()
 
 
+async def test_a_directory_that_cannot_be_read_is_named(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        spu = Spu(running.spu.settings, running.world.seams(), structlog.get_logger())
+    running.world.files.reads_fail = True
+    with pytest.raises(StartError, match=f"{DATA} cannot be used: .*cannot be read"):
+        await spu.run()
+
+
 async def test_a_deleted_topic_is_parked_and_comes_back_with_its_records(autojump_clock: object) -> None:
     async with running_spu(broker={"deleted.topic.retention.ms": "3600000"}) as running:
         client = await running.client()

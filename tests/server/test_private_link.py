@@ -340,9 +340,10 @@ async def test_a_peer_that_never_answers_is_left(autojump_clock: trio.testing.Mo
         assert world.warnings == ["private_link_mute"]
 
 
-async def test_a_mistake_of_ours_costs_the_link_and_no_more() -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), OSError("a disk that fails")])
+async def test_an_error_costs_the_link_and_no_more(error: Exception) -> None:
     async def broken(api_key: int, message: object) -> object:
-        raise ZeroDivisionError("a bug")
+        raise error
 
     async with _world(sc=broken) as world:
         with pytest.raises(LinkClosed):
