@@ -140,7 +140,7 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
 def _no_batch(records: Buffer | None) -> KafkaError:
     """What is wrong with what does not begin as a batch of ours does."""
     if records is not None:
-        _starts_batch(records)
+        _starts_batch(records)  # raises what it can tell of something that is there
     return _invalid("no whole batch was sent")
 
 
