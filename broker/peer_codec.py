@@ -163,7 +163,7 @@ def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBa
     batches = None
     entries: tuple[Entry, ...] = ()
     if wire.records:
-        entries, batches = _batches(wire.records, epoch, base, log_end)
+        entries, batches = read_batches(wire.records, epoch, base, log_end)
     live_replicas = frozenset(map(SpuId, wire.live_replicas))
     message = Append(
         Epoch(epoch),
@@ -246,7 +246,7 @@ def _fetch(wire: FetchEntriesMessage, peer: PeerIdentity) -> tuple[FetchEntries,
 def _fetched(wire: FetchedEntriesMessage, peer: PeerIdentity) -> tuple[FetchedEntries, ReceivedBatches | None]:
     if wire.epoch | wire.start < 0:
         raise _negative("FetchedEntries")
-    batches = _batches(wire.records, wire.epoch, wire.start, None)[1] if wire.records else None
+    batches = read_batches(wire.records, wire.epoch, wire.start, None)[1] if wire.records else None
     return FetchedEntries(Epoch(wire.epoch), wire.start), batches
 
 
@@ -273,7 +273,9 @@ _FROM_FOLLOWER = _by_start(
 # What may be believed
 
 
-def _batches(records: Any, epoch: int, start: int, log_end: int | None) -> tuple[tuple[Entry, ...], ReceivedBatches]:
+def read_batches(
+    records: Any, epoch: int, start: int, log_end: int | None
+) -> tuple[tuple[Entry, ...], ReceivedBatches]:
     """The batches, and what they are: whole, in order, beyond `start`, of this epoch or an earlier one."""
     assert isinstance(records, memoryview), "it was decoded"
     position, stop = 0, len(records)

@@ -21,12 +21,13 @@ from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox
 from tailrace.storage.checkpoints import ReplicaKey
 
-from .peer_codec import DamagedBatchError, decode_told, encode
+from .peer_codec import DamagedBatchError, encode
 from .peer_frames import FRAME_BYTES_MAX, frame
 from .peer_gauges import PeerTraffic
 from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
 from .peer_queue import PeerQueue
-from .replication.messages import Hello
+from .peer_shortcut import PeerShortcut
+from .replication.messages import Append, AppendReply, Hello
 
 TICK_SECONDS = 0.5
 """A side that had nothing to say for so long says that it is there."""
@@ -104,6 +105,7 @@ class PeerLink:
         self._framed_bytes = 0
         """All that was ever put into the outbox."""
         self._queue = PeerQueue()
+        self._shortcut = PeerShortcut(peer, from_leader=to_leader)
         self._traffic = traffic
         self._logger = logger.bind(spu=peer.spu, peer=str(connection.remote))
         self._running = trio.CancelScope()
@@ -170,7 +172,7 @@ class PeerLink:
         try:
             while (received := inbox.next_request()) is not None:
                 try:
-                    told = decode_told(received, self.peer, from_leader=self.to_leader)
+                    told = self._shortcut.decode_told(received)
                 except DamagedBatchError as reason:
                     # As if it had been lost: one flipped bit must not keep all other replicas from each other.
                     self._logger.error("damaged_batch_received", reason=str(reason))
@@ -231,10 +233,13 @@ class PeerLink:
         parts = self._next_frame(framed)
         if parts is None:
             return True
-        if not all(type(part) is bytes for part in parts) or sum(map(len, parts)) > SENT_AT_ONCE_BYTES_MAX:
-            self._put(parts)
-            return False
-        data = b"".join(parts)  # type: ignore[arg-type]
+        if len(parts) > 1 or type(parts[0]) is not bytes:
+            if not all(type(part) is bytes for part in parts) or sum(map(len, parts)) > SENT_AT_ONCE_BYTES_MAX:
+                self._put(parts)
+                return False
+            parts = (b"".join(parts),)  # type: ignore[arg-type]
+        (data,) = parts
+        assert isinstance(data, bytes)
         sent = self._connection.send((data,))
         if sent < len(data):
             self._put((data[sent:],))
@@ -253,7 +258,9 @@ class PeerLink:
     def _next_frame(self, framed: Framed | None) -> Sequence[Part] | None:
         """None if it would say nothing."""
         key, message, records = self._queue.take()
-        return encode(key, message) if records is None else self._frame(key, message, records, framed)
+        if records is not None:
+            return self._frame(key, message, records, framed)
+        return (self._shortcut.reply(key, message),) if type(message) is AppendReply else encode(key, message)
 
     def _put(self, parts: Sequence[Part]) -> None:
         self._framed_bytes += sum(map(len, parts))
@@ -266,7 +273,10 @@ class PeerLink:
         found = None if framed is None else framed.get(id(message))
         if found is None:
             try:
-                found = _framed(key, message, _Stretch.of(records))
+                if type(records) is bytes and len(records) <= SENT_AT_ONCE_BYTES_MAX and type(message) is Append:
+                    found = FramedRecords(message, (self._shortcut.append(key, message, records),), len(records))
+                else:
+                    found = _framed(key, message, _Stretch.of(records))
             except (OSError, KafkaError) as error:
                 self._logger.warning("records_not_sent", topic_id=str(key[0]), partition=key[1], reason=str(error))
                 if isinstance(error, OSError):
