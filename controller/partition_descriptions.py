@@ -13,11 +13,11 @@ from tailrace.protocol.internal.describe_replicas import (
     DescribeReplicasRequest,
     DescribeReplicasResponse,
 )
-from tailrace.server.private_link import LinkClosed
 
 from .copy_sets import coming_and_going, wanted_row
 from .local_store import LocalStore
 from .objects import Partition
+from .spu_answers import NoAnswerError, answer_of
 
 ANSWER_SECONDS_MAX = 2.0
 
@@ -88,19 +88,13 @@ class PartitionDescriptions:
         details: dict[_ReplicaKey, ReplicaDetail],
         silent: dict[SpuId, str],
     ) -> None:
-        if spu not in self._local.spus or not self._local.spus[spu].is_online:
-            silent[spu] = f"SPU {spu} is not online"
-            return
         asked: dict[TopicId, list[int]] = {}
         for partition in partitions:
             asked.setdefault(partition.topic_id, []).append(partition.number)
         request = DescribeReplicasRequest([DescribedTopic(topic_id, numbers) for topic_id, numbers in asked.items()])
         try:
-            with trio.fail_after(ANSWER_SECONDS_MAX):
-                answer = await self._ask(spu, request)
-        except trio.TooSlowError:
-            silent[spu] = f"SPU {spu} did not answer within {ANSWER_SECONDS_MAX:g} s"
-        except LinkClosed as reason:
+            answer = await answer_of(spu, request, self._ask, self._local, ANSWER_SECONDS_MAX)
+        except NoAnswerError as reason:
             silent[spu] = str(reason)
         else:
             for replica in answer.replicas:

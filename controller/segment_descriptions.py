@@ -23,11 +23,11 @@ from tailrace.protocol.internal.describe_segments import (
     SegmentedPartition,
     SegmentHolder,
 )
-from tailrace.server.private_link import LinkClosed
 
 from .local_store import LocalStore
 from .objects import Partition
 from .segment_comparison import compare, wanted_content
+from .spu_answers import NoAnswerError, answer_of
 
 ANSWER_SECONDS_MAX = 5.0
 SEGMENTS_MAX = 500
@@ -74,14 +74,9 @@ class SegmentDescriptions:
 
     async def _asks(self, spu: SpuId, request: DescribeReplicaSegmentsRequest) -> DescribeReplicaSegmentsResponse:
         """An SPU that cannot be asked, or does not answer soon, is described by that."""
-        if spu not in self._local.spus or not self._local.spus[spu].is_online:
-            return DescribeReplicaSegmentsResponse(f"SPU {spu} is not online")
         try:
-            with trio.fail_after(ANSWER_SECONDS_MAX):
-                return await self._ask(spu, request)
-        except trio.TooSlowError:
-            return DescribeReplicaSegmentsResponse(f"SPU {spu} did not answer within {ANSWER_SECONDS_MAX:g} s")
-        except LinkClosed as reason:
+            return await answer_of(spu, request, self._ask, self._local, ANSWER_SECONDS_MAX)
+        except NoAnswerError as reason:
             return DescribeReplicaSegmentsResponse(str(reason))
 
 
