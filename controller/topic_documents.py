@@ -4,6 +4,7 @@ from collections.abc import Collection
 from uuid import UUID
 
 from tailrace.cluster.replica_assignment import gap_in_rows
+from tailrace.cluster.topic_names import CHARACTERS_MAX
 from tailrace.protocol.ids import NO_EPOCH, NO_TOPIC_ID, Epoch, SpuId, TopicId
 
 from .document_fields import INT_MAX, FieldError, Fields, shown
@@ -220,7 +221,9 @@ def _partitions_of(rows: Collection[int], spec: Fields) -> int:
 def _name(whole: Fields, field: str) -> str:
     name = whole.text(field)
     if not name or "/" in name:
-        raise whole.fault(field, f"{name!r} cannot name a topic")
+        raise whole.fault(
+            field, f"{name!r} cannot name a topic: 1 to {CHARACTERS_MAX} ASCII letters, digits, '.', '_', '-'"
+        )
     return name
 
 
