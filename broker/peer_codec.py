@@ -10,7 +10,7 @@ from typing import Any
 from tailrace.protocol.control_batches import control_kind
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId
-from tailrace.protocol.internal.append_message import AppendMessage
+from tailrace.protocol.internal.append_message import AppendMessage, BegunEpoch
 from tailrace.protocol.internal.append_reply_message import AppendReplyMessage
 from tailrace.protocol.internal.fenced_message import FencedMessage
 from tailrace.protocol.internal.fetch_entries_message import FetchEntriesMessage
@@ -58,7 +58,8 @@ def _append_to_wire(key: ReplicaKey, message: Append, records: Part | None) -> A
         message.log_end,
         message.log_start,
         list(message.live_replicas),
-        message.recovered_end,
+        message.stamped_end,
+        [BegunEpoch(epoch, start) for epoch, start in message.epochs],
         message.high_watermark_epoch,
         records,
     )
@@ -158,7 +159,7 @@ FromWire = Callable[[Any, PeerIdentity], tuple[PeerMessage, ReceivedBatches | No
 
 def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBatches | None]:
     epoch, base, log_end = wire.epoch, wire.base, wire.log_end
-    if epoch | base | wire.high_watermark | log_end | wire.log_start | wire.recovered_end < 0:
+    if epoch | base | wire.high_watermark | log_end | wire.log_start | wire.stamped_end < 0:
         raise _negative("Append")
     batches = None
     entries: tuple[Entry, ...] = ()
@@ -173,7 +174,8 @@ def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBa
         log_end,
         wire.log_start,
         live_replicas,
-        wire.recovered_end,
+        wire.stamped_end,
+        tuple(EpochStart(Epoch(begun.epoch), begun.start) for begun in wire.epochs),
         Epoch(wire.high_watermark_epoch),
     )
     return message, batches

@@ -17,6 +17,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader, read_header
 from tailrace.runtime.files import Buffer
+from tailrace.storage.leader_epochs import EpochStart
 
 from .follower_controller import FollowerController
 from .leader_controller import LeaderController, MissingEntriesError
@@ -30,7 +31,7 @@ from .replication.ready import (
     AppendEntries,
     Cut,
     EndDoubt,
-    ExpectBridge,
+    ExpectStamped,
     Persist,
     Ready,
     Restamp,
@@ -366,8 +367,8 @@ class ReplicaController:
                 case Restamp(base, end, epoch):
                     await log.restamp(base, end, epoch)
                     self.entries.on_changed()
-                case ExpectBridge(end):
-                    await log.expect_bridge(end, role.epoch)
+                case ExpectStamped(end, epochs):
+                    await log.expect_stamped(end, role.epoch, [EpochStart(*each) for each in epochs])
                 case AdvanceLogStart(offset):
                     await self._advance_log_start(offset)
                     self.entries.on_changed()

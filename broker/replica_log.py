@@ -42,7 +42,12 @@ class LogOfEntries:
 
     @property
     def epochs(self) -> Sequence[EpochStart]:
-        return [EpochStart(Epoch(epoch), start) for epoch, start in self._log.epochs]
+        log_end = self._log.log_end  # what is told of epochs beyond it is yet to be appended
+        return [EpochStart(Epoch(epoch), start) for epoch, start in self._log.epochs if start < log_end]
+
+    @property
+    def stamped_end(self) -> int:
+        return self._log.stamped_end
 
     def entries(self, start: int, end: int) -> Iterator[Entry]:
         """In order, those that reach beyond `start` and begin before `end`."""

@@ -94,7 +94,7 @@ class LeaderEpochs:
         An epoch older than all we know ended where the first known one starts. The caller refuses future epochs.
         """
         index = bisect_right(self._starts, epoch, key=_by_epoch)
-        end = self._starts[index].start if index < len(self._starts) else log_end
+        end = min(self._starts[index].start, log_end) if index < len(self._starts) else log_end
         return (self._starts[index - 1].epoch if index else epoch), end
 
     def cut_end(self, log_end: int) -> None:

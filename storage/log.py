@@ -5,7 +5,7 @@ see `LogDisk`. What changes the log otherwise than at its end holds the lock as 
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import trio
@@ -19,7 +19,7 @@ from . import manifest
 from .compaction import KEYS_MAX, Compacted, compacted_end, cut_history, with_compaction
 from .compaction_schedule import compactable_end, is_due, must_roll
 from .layout import Kind
-from .leader_epochs import LeaderEpochs
+from .leader_epochs import EpochStart, LeaderEpochs
 from .log_compaction import CompactionOutcome, LogCompaction, NewSegment
 from .log_config import LogConfig
 from .log_disk import LogDisk
@@ -147,6 +147,11 @@ class Log:
     @property
     def epochs(self) -> LeaderEpochs:
         return self._epochs.starts
+
+    @property
+    def stamped_end(self) -> int:
+        """Before it the batches do not say where epochs begin, but `epochs`: recovery has stamped them."""
+        return self._epochs.stamped_end
 
     def use_config(self, config: LogConfig) -> None:
         """Takes effect with the next append; the index interval with the next segment."""
@@ -340,12 +345,13 @@ class Log:
                 self._disk.fail(f"{self._directory}: epochs could not be stamped: {error}")
                 raise
 
-    async def expect_bridge(self, end: int, epoch: int) -> None:
-        """What is appended before the offset with this epoch was there before it, stamped by another log's recovery."""
+    async def expect_stamped(self, end: int, epoch: int, starts: Iterable[EpochStart] = ()) -> None:
+        """What is appended before the offset, with this epoch or an earlier one, was stamped by another log's recovery:
+        epochs begin there with their bridges, and where it is said here."""
         async with self._lock:
             self._disk.check()
             if end > self.log_end:
-                self._epochs.expect_stamped(end, epoch)
+                self._epochs.expect_stamped(self.log_end, end, epoch, starts)
                 await self._note_epochs()
 
     async def _note_epochs(self) -> None:

@@ -4,12 +4,13 @@ A batch tells the epoch of the leader that appended it, unless the recovery of a
 the batches tell nothing: what began where is known from bridges alone, and to the next start from the manifest.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.record_batch import BatchHeader
 
-from .leader_epochs import LeaderEpochs
+from .leader_epochs import EpochStart, LeaderEpochs
 from .manifest import SegmentFacts, epoch_line, stamped_line
 
 
@@ -24,11 +25,11 @@ class LogEpochs:
         self.stamped_end = stamped_end
         """Up to where recovery has stamped batches, here or in the log that this one is made like."""
         self._stamping_epoch: int = NO_EPOCH
-        """In the latter case with this epoch, as far as they are still to come."""
+        """In the latter case with this epoch or earlier ones, as far as they are still to come."""
 
     def on_another(self, header: BatchHeader) -> None:
         """A batch of another epoch than `latest` was appended."""
-        if header.leader_epoch != self._stamping_epoch or header.base_offset >= self.stamped_end:
+        if header.leader_epoch > self._stamping_epoch or header.base_offset >= self.stamped_end:
             self.latest = header.leader_epoch
             self.starts.begin(header.leader_epoch, header.base_offset)
 
@@ -39,9 +40,12 @@ class LogEpochs:
     def on_stamped(self, end: int) -> None:
         self.stamped_end = max(self.stamped_end, end)
 
-    def expect_stamped(self, end: int, epoch: int) -> None:
-        """What is appended below with this epoch was there before it."""
+    def expect_stamped(self, log_end: int, end: int, epoch: int, starts: Iterable[EpochStart]) -> None:
+        """What is appended below `end`, with this epoch or earlier ones, was stamped by recovery: these begin there."""
         self.stamped_end, self._stamping_epoch = end, epoch
+        self.starts.cut_end(log_end)
+        for start in starts:
+            self.starts.begin(*start)
 
     def cut_end(self, end: int) -> None:
         self.starts.cut_end(end)

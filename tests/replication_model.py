@@ -33,7 +33,7 @@ from tailrace.broker.replication.ready import (
     AppendEntries,
     Cut,
     EndDoubt,
-    ExpectBridge,
+    ExpectStamped,
     Persist,
     Restamp,
     StorePromise,
@@ -485,9 +485,9 @@ class Cluster:
             case Sync():
                 if not self.bugs.sync_is_skipped:
                     store.sync()
-            case ExpectBridge(end):
+            case ExpectStamped(end, epochs):
                 assert store.role is not None
-                log.expect_bridge(end, store.role.epoch)
+                log.expect_stamped(end, store.role.epoch, epochs)
             case AdvanceLogStart(offset):
                 log.advance_log_start(offset)
                 if not store.is_outdated:
@@ -502,6 +502,7 @@ class Cluster:
                 store.checked_end = min(store.checked_end, end)
                 log.cut(end)
             case Restamp(base, end, epoch):
+                log.stamped_end = max(log.stamped_end, min(end, log.log_end))
                 for index, entry in enumerate(log.all):
                     if base <= entry.base < end:
                         log.all[index] = entry.stamped(epoch)

@@ -1,7 +1,7 @@
 """A store of the model: what is on its disk, of which a power failure takes what was not synced, and in its process."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
@@ -32,13 +32,25 @@ def content_of(entry: Entry) -> Content:
 class ListLog:
     def __init__(self, entries: list[Entry] | None = None) -> None:
         self.all: list[Entry] = entries or []
-        self.epochs: list[EpochStart] = []
+        self._starts: list[EpochStart] = []
+        """Of epochs, some of them yet to come."""
+        self.stamped_end = 0
         self._log_end = 0
         self._log_start = 0
-        self._bridge_expected = (0, NO_EPOCH)
+        self._stamping_epoch = NO_EPOCH
 
-    def expect_bridge(self, end: int, epoch: Epoch) -> None:
-        self._bridge_expected = end, epoch
+    def expect_stamped(self, end: int, epoch: Epoch, epochs: Sequence[EpochStart]) -> None:
+        self.stamped_end, self._stamping_epoch = end, epoch
+        self._starts = self.epochs
+        for each in epochs:
+            self._begin(each)
+
+    def restart(self) -> None:
+        self.stamped_end, self._stamping_epoch = min(self.stamped_end, self.log_end), NO_EPOCH
+
+    @property
+    def epochs(self) -> list[EpochStart]:
+        return [each for each in self._starts if each.start < self.log_end]
 
     @property
     def log_start(self) -> int:
@@ -62,18 +74,19 @@ class ListLog:
             self.all, self._log_start = [], log_end
         self.all = [entry for entry in self.all if entry.end <= log_end]
         self._log_end = self.all[-1].end if self.all else log_end
-        self.epochs = [beginning for beginning in self.epochs if beginning.start < log_end]
+        self._starts = [beginning for beginning in self._starts if beginning.start < log_end]
+        self.stamped_end = min(self.stamped_end, log_end)
 
     def advance_log_start(self, offset: int) -> None:
         check(offset >= self._log_start, "a log start has fallen")
         if offset > self.log_end:
-            self.epochs = []
+            self._starts = []
         self._log_end = max(self.log_end, offset)
         self._log_start = offset
         self.all = [entry for entry in self.all if entry.end > offset]
-        begun = [beginning for beginning in self.epochs if beginning.start <= offset]
+        begun = [beginning for beginning in self._starts if beginning.start <= offset]
         if begun:
-            self.epochs[: len(begun)] = [EpochStart(begun[-1].epoch, offset)]
+            self._starts[: len(begun)] = [EpochStart(begun[-1].epoch, offset)]
 
     def compact(self, entry: Entry, *, wholly: bool) -> None:
         self._log_end = self.log_end
@@ -83,15 +96,22 @@ class ListLog:
 
     def _note_epoch(self, entry: Entry) -> None:
         """An epoch begins with its first entry, until its bridge shows that what is before it was there already."""
-        starts, (end, epoch) = self.epochs, self._bridge_expected
-        is_recovered = entry.epoch == epoch and entry.base < end
-        if not is_recovered and (not starts or entry.epoch > starts[-1].epoch):
-            starts.append(EpochStart(entry.epoch, entry.base))
+        is_recovered = entry.epoch <= self._stamping_epoch and entry.base < self.stamped_end
+        if not is_recovered:
+            self._begin(EpochStart(entry.epoch, entry.base))
         if entry.kind is EntryKind.BRIDGE:
+            starts = self._starts
             named = Epoch(entry.content)
             before = [each for each in starts if each.epoch < named and each.start < entry.base]
             newer = [EpochStart(each.epoch, max(each.start, entry.end)) for each in starts if each.epoch > named]
-            self.epochs = [*before, EpochStart(named, entry.base), *newer]
+            self._starts = [*before, EpochStart(named, entry.base), *newer]
+
+    def _begin(self, new: EpochStart) -> None:
+        starts = self._starts
+        while starts and starts[-1].start >= new.start and starts[-1].epoch < new.epoch:
+            starts.pop()
+        if not starts or new.epoch > starts[-1].epoch:
+            starts.append(new)
 
 
 @dataclass
@@ -132,6 +152,7 @@ class Store:
     def start(self) -> None:
         self.is_up = True
         self.starts += 1
+        self.log.restart()
         self.promise = Promise(self.promised)
         self.high_watermark = HighWatermark(high_watermark_at_start(self.log, self.checkpoint), self.promised)
         self.checked_end = 0

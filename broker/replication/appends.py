@@ -8,21 +8,19 @@ from collections.abc import Iterable
 
 from tailrace.protocol.ids import Epoch, SpuId
 
-from .entries import Entry, ReplicaLog
+from .entries import Entry, EpochStart, ReplicaLog, epochs_from
 from .high_watermark import HighWatermark
 from .messages import Append
 
 
 class Appends:
-    __slots__ = ("_bytes_max", "_epoch", "_log", "_newest", "recovered_end")
+    __slots__ = ("_bytes_max", "_epoch", "_log", "_newest")
 
     def __init__(self, epoch: Epoch, log: ReplicaLog, bytes_max: int) -> None:
         self._epoch = epoch
         self._log = log
         self._bytes_max = bytes_max
         self._newest: Append | None = None
-        self.recovered_end = 0
-        """Known once the leader has recovered what was before its epoch."""
 
     def next_from(self, base: int, high_watermark: HighWatermark, live_replicas: frozenset[SpuId]) -> Append:
         """As many entries as one message takes, and at least one, if there is any."""
@@ -46,7 +44,8 @@ class Appends:
                 log_end,
                 log_start,
                 live_replicas,
-                self.recovered_end,
+                log.stamped_end,
+                self._epochs_from(base),
                 high_watermark.epoch,
             )
         return newest
@@ -59,9 +58,14 @@ class Appends:
         """A sign of life."""
         log = self._log
         start, end, committed = log.log_start, log.log_end, high_watermark
-        return Append(
-            self._epoch, base, (), committed.value, end, start, live_replicas, self.recovered_end, committed.epoch
-        )
+        return Append(self._epoch, base, (), committed.value, end, start, live_replicas, 0, (), committed.epoch)
+
+    def _epochs_from(self, base: int) -> tuple[EpochStart, ...]:
+        """To which the entries belong that recovery has stamped."""
+        stamped_end = self._log.stamped_end
+        if base >= stamped_end:
+            return ()
+        return epochs_from([each for each in self._log.epochs if each.start < stamped_end], base)
 
     def _as_one_message_takes(self, following: Iterable[Entry]) -> tuple[Entry, ...]:
         entries: list[Entry] = []

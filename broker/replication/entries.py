@@ -81,6 +81,11 @@ class ReplicaLog(Protocol):
         """In order. Entries that a recovery has stamped anew belong to the epochs in which they were produced."""
         ...
 
+    @property
+    def stamped_end(self) -> int:
+        """Before it recovery has stamped entries: not they say where epochs begin, but `epochs`."""
+        ...
+
     def entries(self, start: int, end: int) -> Iterator[Entry]:
         """In order, those that reach beyond `start` and begin before `end`."""
         ...
@@ -103,3 +108,10 @@ def compacted_end(entries: Sequence[Entry], start: int) -> int:
             end = entry.base
         position = entry.end
     return end
+
+
+def epochs_from(epochs: Sequence[EpochStart], base: int) -> tuple[EpochStart, ...]:
+    """Those of which there is anything from that offset on; the first one may have begun before it."""
+    begun = [each.epoch for each in epochs if each.start <= base][-1:]
+    later = [each for each in epochs if each.start > base]
+    return (*(EpochStart(epoch, base) for epoch in begun), *later)

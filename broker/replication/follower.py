@@ -9,11 +9,11 @@ import math
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 from .agreement import agreed_end
-from .entries import ReplicaLog, compacted_end, end_of
+from .entries import ReplicaLog, compacted_end, end_of, epochs_from
 from .high_watermark import HighWatermark
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
-from .ready import AdvanceLogStart, AppendEntries, Cut, EndDoubt, ExpectBridge, Ready, StorePromise, Sync
+from .ready import AdvanceLogStart, AppendEntries, Cut, EndDoubt, ExpectStamped, Ready, StorePromise, Sync
 from .rewriting import rewritten
 from .sealing import Promise
 
@@ -50,7 +50,7 @@ class Follower:
         """Up to here what was matched in this epoch is on the disk, as far as is known."""
         self._log_start = log.log_start
         """As it will be when all is carried out."""
-        self._expects_bridge = False
+        self._expects_stamped = False
         self._ready = Ready()
         self.leader = leader
         self.epoch = epoch
@@ -198,8 +198,8 @@ class Follower:
             self.matched_end = append.base
         start = self.matched_end
         log_end = self._rewrite(append, begins_anew)
-        if start < append.recovered_end and not self._expects_bridge:
-            self._expect_bridge(append)
+        if start < append.stamped_end and not self._expects_stamped:
+            self._expect_stamped(append)
         if log_end > self.matched_end == append.log_end:
             log_end = self.matched_end
             persist.append(Cut(log_end))
@@ -218,15 +218,15 @@ class Follower:
             self.in_doubt = False
         return log_end
 
-    def _expect_bridge(self, append: Append) -> None:
+    def _expect_stamped(self, append: Append) -> None:
         """Once in an epoch, before the first entry that recovery has stamped and this log lacks."""
         persist = self._ready.persist
         for index, effect in enumerate(persist):
             if isinstance(effect, AppendEntries):
-                first = effect.entries[0]
-                if first.epoch == append.epoch and first.base < append.recovered_end:
-                    persist.insert(index, ExpectBridge(append.recovered_end))
-                    self._expects_bridge = True
+                base = effect.entries[0].base
+                if base < append.stamped_end:
+                    persist.insert(index, ExpectStamped(append.stamped_end, epochs_from(append.epochs, base)))
+                    self._expects_stamped = True
                 return
 
     def _rewrite(self, append: Append, begins_anew: bool) -> int:
@@ -276,7 +276,7 @@ class Follower:
         if epoch > self.epoch:
             self.epoch = epoch
             self.matched_end = self._high_watermark.value
-            self.is_compared = self._expects_bridge = False
+            self.is_compared = self._expects_stamped = False
             self._synced_end = 0
 
     def _say_failed(self) -> None:

@@ -20,7 +20,7 @@ from .high_watermark import HighWatermark, high_watermark_at_start
 from .live_replicas import LagLimits, LiveReplicas
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
-from .ready import AdvanceLogStart, AppendEntries, EndDoubt, ExpectBridge, Ready, StorePromise, Sync
+from .ready import AdvanceLogStart, AppendEntries, EndDoubt, ExpectStamped, Ready, StorePromise, Sync
 from .recovery import recover
 from .rewriting import rewritten
 from .sealing import Promise, Sealing
@@ -342,7 +342,7 @@ class Leader:
         persist = self._ready.persist
         for change in rewritten(own_entries, own.log_end, recovered.entries, epoch=self.epoch, begin_at=begin_at):
             if isinstance(change, AppendEntries) and len(change.entries) > 1:  # more than the bridge
-                persist.append(ExpectBridge(recovered.end))
+                persist.append(ExpectStamped(recovered.end))
             persist.append(change)
         if recovered.log_start > log.log_start:
             persist.append(AdvanceLogStart(recovered.log_start))
@@ -350,7 +350,7 @@ class Leader:
             persist.append(Sync())
         if own.in_doubt:
             persist.append(EndDoubt())
-        self.recovered_end = self._synced_end = self._appends.recovered_end = recovered.end
+        self.recovered_end = self._synced_end = recovered.end
         self._learn_high_watermark(recovered.high_watermark, recovered.high_watermark_epoch)
         self.is_serving = True
         for spu, link in self._links.items():

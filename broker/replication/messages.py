@@ -63,8 +63,10 @@ class Append(NamedTuple):
     log_end: int
     log_start: int
     live_replicas: frozenset[SpuId]
-    recovered_end: int = 0
-    """What lies before it was there before this epoch, which begins with the bridge that ends it."""
+    stamped_end: int = 0
+    """What lies before it recovery has stamped: not the entries say where epochs begin there."""
+    epochs: tuple[EpochStart, ...] = ()
+    """But these, from `base` up to there."""
     high_watermark_epoch: Epoch = NO_EPOCH
     """In this one or an earlier one all below the high watermark was committed."""
 

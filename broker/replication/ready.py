@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tailrace.protocol.ids import Epoch, SpuId
 
-from .entries import Entry
+from .entries import Entry, EpochStart
 from .messages import Message, ProposeLiveReplicas
 
 
@@ -49,11 +49,12 @@ class AppendEntries(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectBridge:
-    """What is appended before this offset, stamped with the leader's epoch, was there before it: for clients that epoch
-    begins with the bridge that ends it. Must be on the disk before the entries are."""
+class ExpectStamped:
+    """What is appended before this offset was stamped by a recovery: not the stamps say where epochs begin there, but
+    bridges, and these. Must be on the disk before the entries are."""
 
     end: int
+    epochs: tuple[EpochStart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Sync:
     """All that is in the log must be on the disk before anything is sent."""
 
 
-Persist = StorePromise | EndDoubt | AdvanceLogStart | Cut | Restamp | ExpectBridge | AppendEntries | Sync
+Persist = StorePromise | EndDoubt | AdvanceLogStart | Cut | Restamp | ExpectStamped | AppendEntries | Sync
 
 
 @dataclass(slots=True)

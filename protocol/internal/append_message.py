@@ -9,6 +9,19 @@ from tailrace.protocol.primitives import NO_UUID, Records
 
 
 @dataclass(slots=True)
+class BegunEpoch:
+    """Inside AppendMessage."""
+
+    epoch: int = 0
+    start: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("epoch", "int32", "0+"),
+        Field("start", "int64", "0+"),
+    )
+
+
+@dataclass(slots=True)
 class AppendMessage:
     """Versions 0, flexible: 0+."""
 
@@ -20,7 +33,8 @@ class AppendMessage:
     log_end: int = 0
     log_start: int = 0
     live_replicas: list[int] = field(default_factory=list)
-    recovered_end: int = 0
+    stamped_end: int = 0
+    epochs: list[BegunEpoch] = field(default_factory=list)
     high_watermark_epoch: int = 0
     records: Records | None = None
 
@@ -36,7 +50,8 @@ class AppendMessage:
         Field("log_end", "int64", "0+"),
         Field("log_start", "int64", "0+"),
         Field("live_replicas", "int32", "0+", array=True),
-        Field("recovered_end", "int64", "0+"),
+        Field("stamped_end", "int64", "0+"),
+        Field("epochs", BegunEpoch, "0+", array=True),
         Field("high_watermark_epoch", "int32", "0+"),
         Field("records", "records", "0+", nullable="0+"),
     )

@@ -9,7 +9,7 @@ from tailrace.broker.peer_codec import decode_told, encode
 from tailrace.broker.peer_frames import frame
 from tailrace.broker.peer_messages import FetchedEntries, FetchEntries, PeerMessage
 from tailrace.broker.replica_log import entry_of, entry_of_control
-from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
 from tailrace.broker.replication.messages import Append, Fenced, Hello, Seal, SealReply
 from tailrace.protocol.control_batches import bridge, control_kind, hole
 from tailrace.protocol.error_codes import RemoteProtocolError
@@ -49,7 +49,9 @@ FROM_FOLLOWER: list[PeerMessage] = [
 ]  # fmt: skip
 FROM_LEADER: list[PeerMessage] = [
     append(9),
-    append(9)._replace(high_watermark_epoch=Epoch(3)),
+    append(9)._replace(
+        high_watermark_epoch=Epoch(3), stamped_end=7, epochs=(EpochStart(Epoch(1), 2), EpochStart(Epoch(3), 5))
+    ),
     Seal(EPOCH, None),
     Seal(EPOCH, 0),
     Fenced(EPOCH),

@@ -11,6 +11,7 @@ from tailrace.broker import peer_codec, peer_shortcut
 from tailrace.broker.peer_messages import PeerMessage
 from tailrace.broker.peer_shortcut import PeerShortcut
 from tailrace.broker.replica_log import entry_of
+from tailrace.broker.replication.entries import EpochStart
 from tailrace.broker.replication.messages import Append, AppendReply
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId
@@ -40,7 +41,8 @@ APPENDS = [
     _told(10, 127, high_watermark=10, log_end=700),
     _told(11, 128, log_start=8),
     _told(12, 70, live_replicas=frozenset({SpuId(1)})),
-    _told(13, 70, live_replicas=frozenset({SpuId(1)}), recovered_end=3),
+    _told(13, 70, live_replicas=frozenset({SpuId(1)}), stamped_end=99, epochs=(EpochStart(Epoch(3), 13),)),
+    _told(13, 70, live_replicas=frozenset({SpuId(1)}), stamped_end=3),
     _told(14, 70, high_watermark_epoch=Epoch(3)),
     _told(15, 70, epoch=Epoch(5)),
     _told(16, 70, epoch=Epoch(5)),

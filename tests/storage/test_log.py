@@ -579,7 +579,7 @@ async def test_what_another_logs_recovery_has_stamped_does_not_begin_the_epoch(f
     log = _open(files)
     _append(log, 4, epoch=1)
     await log.sync()
-    await log.expect_bridge(7, 3)
+    await log.expect_stamped(7, 3)
     _append(log, 2, epoch=3)
     assert (log.epochs.latest, log.epoch_end(1)) == (1, (1, 6))
     assert _open(files.after_kill()).epoch_end(1) == (1, 6)
@@ -596,11 +596,11 @@ async def test_what_another_logs_recovery_has_stamped_does_not_begin_the_epoch(f
 async def test_an_epoch_after_the_one_whose_bridge_never_came_begins_where_it_begins(files: SimulatedFiles) -> None:
     log = _open(files)
     _append(log, 4, epoch=1)
-    await log.expect_bridge(9, 3)
+    await log.expect_stamped(9, 3)
     _append(log, 1, epoch=3)
     _append(log, 1, epoch=4)
     assert list(log.epochs) == [(1, 0), (4, 5)]
-    await log.expect_bridge(3, 5)
+    await log.expect_stamped(3, 5)
     _append(log, 1, epoch=5)
     assert list(log.epochs) == [(1, 0), (4, 5), (5, 6)]
 

@@ -30,7 +30,7 @@ def test_a_batch_of_another_epoch_begins_it() -> None:
 
 def test_what_recovery_stamped_elsewhere_begins_nothing_before_its_bridge() -> None:
     epochs = _epochs((1, 0))
-    epochs.expect_stamped(12, epoch=4)
+    epochs.expect_stamped(10, 12, 4, ())
     for offset in (10, 11):
         _append(epochs, offset, 4)
     assert list(epochs.starts) == [(1, 0)]
@@ -38,10 +38,18 @@ def test_what_recovery_stamped_elsewhere_begins_nothing_before_its_bridge() -> N
     assert (list(epochs.starts), epochs.latest) == ([(1, 0), (4, 12)], 4)
 
 
-@pytest.mark.parametrize(("offset", "epoch"), [(12, 4), (11, 3)])
-def test_behind_what_was_stamped_and_in_other_epochs_batches_are_believed(offset: int, epoch: int) -> None:
+def test_what_is_said_of_epochs_in_what_was_stamped_elsewhere_is_believed() -> None:
+    epochs = _epochs((1, 0), (2, 11))
+    epochs.expect_stamped(10, 14, 5, [EpochStart(1, 10), EpochStart(3, 12)])
+    for offset, epoch in ((10, 2), (11, 2), (12, 5), (13, 5), (14, 5)):
+        _append(epochs, offset, epoch)
+    assert list(epochs.starts) == [(1, 0), (3, 12), (5, 14)]
+
+
+@pytest.mark.parametrize(("offset", "epoch"), [(12, 4), (11, 5)])
+def test_behind_what_was_stamped_and_in_later_epochs_batches_are_believed(offset: int, epoch: int) -> None:
     epochs = _epochs((1, 0))
-    epochs.expect_stamped(12, epoch=4)
+    epochs.expect_stamped(10, 12, 4, ())
     _append(epochs, offset, epoch)
     assert list(epochs.starts) == [(1, 0), (epoch, offset)]
 

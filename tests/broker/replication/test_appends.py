@@ -1,7 +1,7 @@
 from replication_store import ListLog
 
 from tailrace.broker.replication.appends import Appends
-from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication.entries import Entry, EpochStart
 from tailrace.broker.replication.high_watermark import HighWatermark
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -58,6 +58,18 @@ def test_what_has_changed_since_is_looked_up_again() -> None:
     appends.forget()
     again = appends.next_from(0, HighWatermark(2), LIVE)
     assert (again.log_start, [entry.base for entry in again.entries]) == (1, [1])
+
+
+def test_where_recovery_has_stamped_entries_it_is_said_where_epochs_begin() -> None:
+    log = _log((0, 1), (1, 2), (2, 3))
+    log.expect_stamped(5, Epoch(3), [EpochStart(Epoch(2), 4)])
+    for base in (3, 4, 5):
+        log.append(Entry(base, base + 1, Epoch(3)))
+    assert log.epochs == [(1, 0), (2, 4), (3, 5)]
+    appends = Appends(Epoch(4), log, 25)
+    append = appends.next_from(1, HighWatermark(0), LIVE)
+    assert (append.stamped_end, append.epochs) == (5, ((1, 1), (2, 4)))
+    assert appends.next_from(5, HighWatermark(0), LIVE).epochs == ()
 
 
 def test_a_sign_of_life_says_how_far_the_leader_is() -> None:

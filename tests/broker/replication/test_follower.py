@@ -11,7 +11,7 @@ from tailrace.broker.replication.ready import (
     AppendEntries,
     Cut,
     EndDoubt,
-    ExpectBridge,
+    ExpectStamped,
     Persist,
     Ready,
     Restamp,
@@ -333,9 +333,11 @@ def test_when_its_disk_fails_it_says_so_and_nothing_else() -> None:
 
 def test_what_was_there_before_the_epoch_and_is_lacking_here_does_not_begin_it() -> None:
     follower = _follower([e(0)], high_watermark=1)
-    recovered = _append(1, e(1, 2), high_watermark=1)._replace(recovered_end=4)
-    assert _after(follower, recovered).persist == [ExpectBridge(4), AppendEntries((e(1, 2),))]
-    recovered = _append(2, e(2, 2), high_watermark=1)._replace(recovered_end=4)
+    epochs = (EpochStart(Epoch(0), 0), EpochStart(Epoch(1), 3))
+    recovered = _append(1, e(1, 2), high_watermark=1)._replace(stamped_end=4, epochs=epochs)
+    expected = ExpectStamped(4, (EpochStart(Epoch(0), 1), EpochStart(Epoch(1), 3)))
+    assert _after(follower, recovered).persist == [expected, AppendEntries((e(1, 2),))]
+    recovered = _append(2, e(2, 2), high_watermark=1)._replace(stamped_end=4)
     assert _after(follower, recovered).persist == [AppendEntries((e(2, 2),))], "once is enough"
 
 
@@ -346,10 +348,7 @@ def test_a_log_that_ends_within_the_leaders_first_entry_is_cut_before_it() -> No
     assert _after(follower, append).persist[:2] == [Cut(0), AppendEntries(append.entries)]
 
 
-def test_what_is_committed_already_or_new_needs_no_bridge() -> None:
+def test_of_what_no_recovery_has_stamped_nothing_need_be_said() -> None:
     follower = _follower([e(0)], high_watermark=1)
-    committed = _append(1, e(1), high_watermark=2)._replace(recovered_end=4)
-    assert _after(follower, committed).persist == [AppendEntries((e(1),))]
-    follower = _follower([e(0)], high_watermark=1)
-    new = _append(1, e(1, 2), high_watermark=1)._replace(recovered_end=1)
+    new = _append(1, e(1, 2), high_watermark=1)._replace(stamped_end=1)
     assert _after(follower, new).persist == [AppendEntries((e(1, 2),))]

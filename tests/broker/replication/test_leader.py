@@ -13,7 +13,7 @@ from tailrace.broker.replication.ready import (
     AppendEntries,
     Cut,
     EndDoubt,
-    ExpectBridge,
+    ExpectStamped,
     Ready,
     Restamp,
     StorePromise,
@@ -80,8 +80,8 @@ class World:
                 case AppendEntries(entries):
                     for entry in entries:
                         self.log.append(entry)
-                case ExpectBridge(end):
-                    self.log.expect_bridge(end, EPOCH)
+                case ExpectStamped(end, epochs):
+                    self.log.expect_stamped(end, EPOCH, epochs)
                 case Cut(end):
                     self.log.cut(end)
                 case Restamp(base, end, epoch):
@@ -158,7 +158,7 @@ def test_a_quorum_is_sealed_before_anything_is_accepted() -> None:
     world.leader.on_seal_reply(
         SealReply(EPOCH, B, "2.1", 1, 3, in_doubt=False, entries=(newer.stamped(Epoch(2)), e(2))), 0.0
     )
-    assert world.ready().persist == [Cut(1), ExpectBridge(4), AppendEntries((e(1, 2), e(2, 2), _bridge(3)))]
+    assert world.ready().persist == [Cut(1), ExpectStamped(4), AppendEntries((e(1, 2), e(2, 2), _bridge(3)))]
     assert list(world.log.epochs) == [EpochStart(Epoch(1), 0), EpochStart(EPOCH, 3)]
     assert world.leader.is_serving
 
@@ -447,7 +447,7 @@ def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() ->
         assert world.leader.is_serving
     assert world.leader.holders_of(e(0)) == [C]
     assert world.leader.holders_of(e(1)) == []
-    assert world.ready().persist == [ExpectBridge(2), AppendEntries((e(0, 2), _bridge(1)))]
+    assert world.ready().persist == [ExpectStamped(2), AppendEntries((e(0, 2), _bridge(1)))]
 
 
 def test_after_an_unclean_election_followers_compare_epochs() -> None:

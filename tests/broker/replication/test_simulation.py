@@ -255,7 +255,18 @@ def _takes_what_it_deleted_for_the_leaders(patch: pytest.MonkeyPatch) -> None:
 
 
 def _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Follower, "_expect_bridge", lambda self, append: None)
+    patch.setattr(Follower, "_expect_stamped", lambda self, append: None)
+
+
+def _believes_what_earlier_recoveries_have_stamped(patch: pytest.MonkeyPatch) -> None:
+    """Where the leader has not recovered anything itself."""
+    expect_stamped = Follower._expect_stamped
+
+    def expect(self: Follower, append: Append) -> None:
+        if append.entries[:1] and append.entries[0].epoch == append.epoch:
+            expect_stamped(self, append)
+
+    patch.setattr(Follower, "_expect_stamped", expect)
 
 
 def _seals_the_new_copy_set_alone(patch: pytest.MonkeyPatch) -> None:
@@ -315,6 +326,7 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _says_at_once_that_all_is_deleted: LIVE,
     _takes_what_it_deleted_for_the_leaders: WORLDS["live, unclean"],
     _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch: MAJORITY,
+    _believes_what_earlier_recoveries_have_stamped: WORLDS["nrw:3,1,3, moving"],
     _seals_the_new_copy_set_alone: WORLDS["majority, moving"],
     _drops_the_copy_set_before_at_once: WORLDS["majority, moving"],
     _believes_that_what_others_know_to_be_committed_is_there: WORLDS["majority, moving"],
@@ -332,6 +344,7 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     _keeps_whatever_lies_in_gaps: 100,
     _takes_the_high_watermark_unmatched: 150,
     _starts_with_the_checkpoint: 180,
+    _believes_what_earlier_recoveries_have_stamped: 630_000,
     _seals_the_new_copy_set_alone: 170,
     _drops_the_copy_set_before_at_once: 70,
     _believes_that_what_others_know_to_be_committed_is_there: 200,
