@@ -154,16 +154,20 @@ class Spu:
         return partial(ProduceShortcut, self, api_version)
 
     def end_turn(self) -> None:
-        if self._appended:
-            appended, self._appended = self._appended, {}
-            assert self._flusher is not None
-            for replica in appended:
-                self._flusher.on_appended(replica)
-                if replica.replication is not None and replica.is_leader:
-                    replica.replication.on_appended()
-                if replica.waiting_fetches:
-                    replica.on_advanced()
-        self.peers.flush()
+        appended = self._appended
+        if not appended:
+            self.peers.flush()
+            return
+        self._appended = {}
+        for replica in appended:
+            if replica.replication is not None and replica.is_leader:
+                replica.replication.on_appended()
+        self.peers.flush()  # first of all: a leader, or its followers, wait for this
+        assert self._flusher is not None
+        for replica in appended:
+            self._flusher.on_appended(replica)
+            if replica.waiting_fetches:
+                replica.on_advanced()
 
     # what handlers call
 
