@@ -603,11 +603,8 @@ class Cluster:
             elif isinstance(self.policy, Quorum):
                 if len(damaged) >= self.policy.writes:
                     return
-            elif self.policy.replicas_min > 1:
-                if len(damaged) >= self.policy.replicas_min:
-                    return
-            elif self.spec.live.keys() <= damaged:
-                return
+            elif len(damaged) >= self.policy.replicas_min > 1 or self.spec.live.keys() <= damaged:
+                return  # after an unclean election there may be fewer
         self.kill(spu)
         store.is_damaged = store.doubt = True
         store.number += 1
