@@ -603,8 +603,10 @@ class Cluster:
             elif isinstance(self.policy, Quorum):
                 if len(damaged) >= self.policy.writes:
                     return
-            elif len(damaged) >= self.policy.replicas_min > 1 or self.spec.live.keys() <= damaged:
-                return  # after an unclean election there may be fewer
+            elif self.policy.replicas_min > 1 and len(damaged) >= self.policy.replicas_min:
+                return
+            elif (self.policy.replicas_min == 1 or self.world.unclean) and self.spec.live.keys() <= damaged:
+                return  # an unclean election leaves one, whatever the minimum
         self.kill(spu)
         store.is_damaged = store.doubt = True
         store.number += 1
