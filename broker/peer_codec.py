@@ -7,6 +7,8 @@ beside the batches either: they are what the headers of the batches say, each ch
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from crc32c import crc32c
+
 from tailrace.protocol.control_batches import control_kind
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId
@@ -20,7 +22,7 @@ from tailrace.protocol.internal.seal_message import EpochBeginning, SealMessage
 from tailrace.protocol.internal.seal_reply_message import DescribedEntry, SealReplyMessage
 from tailrace.protocol.internal_apis import PEER_APIS, InternalApiKey
 from tailrace.protocol.primitives import Part
-from tailrace.protocol.record_batch import LOG_OVERHEAD, crc_of, read_header
+from tailrace.protocol.record_batch import CONTROL, CRC_START, LOG_OVERHEAD, BatchHeader, read_header
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_frames import START_BYTES, frame, read_body, read_key, start_of
@@ -281,8 +283,8 @@ def read_batches(
     """The batches, and what they are: whole, in order, beyond `start`, of this epoch or an earlier one."""
     assert isinstance(records, memoryview), "it was decoded"
     position, stop = 0, len(records)
-    entries = []
-    headers = []
+    entries: list[Entry] = []
+    headers: list[BatchHeader] = []
     previous_end = 0
     end = start
     while position < stop:
@@ -295,7 +297,7 @@ def read_batches(
         end = base + header.last_offset_delta + 1
         if position + size > stop:
             raise DamagedBatchError(f"the batch at offset {base} is cut short")
-        if crc_of(records, position, size) != header.crc:
+        if crc32c(records[position + CRC_START : position + size]) != header.crc:
             raise DamagedBatchError(f"the batch at offset {base} does not have its checksum")
         if not previous_end <= base < end > start:
             raise RemoteProtocolError(
@@ -303,8 +305,10 @@ def read_batches(
             )
         if not 0 <= header.leader_epoch <= epoch:
             raise RemoteProtocolError(f"the batch at offset {base} is of epoch {header.leader_epoch}, told in {epoch}")
-        kind = control_kind(header, records, position) if header.is_control else None
-        entries.append(entry_of(header) if kind is None else entry_of_control(header, kind, records, position))
+        if header.attributes & CONTROL and (kind := control_kind(header, records, position)) is not None:
+            entries.append(entry_of_control(header, kind, records, position))
+        else:
+            entries.append(entry_of(header))
         headers.append(header)
         previous_end = end
         position += size

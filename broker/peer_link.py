@@ -177,21 +177,20 @@ class PeerLink:
                     # As if it had been lost: one flipped bit must not keep all other replicas from each other.
                     self._logger.error("damaged_batch_received", reason=str(reason))
                     continue
-                if told is not None:
-                    self._take(*told)
+                if told is None:
+                    continue
+                key, message, batches = told
+                if batches is not None:
+                    self._traffic.received_messages += 1
+                    self._traffic.received_bytes += len(batches.data)
+                elif type(message) is Hello:
+                    self._keep_hello(key, message)
+                self._receiver.on_message(self, key, message, batches)
         except RemoteProtocolError as reason:
             self._logger.warning("private_request_refused", reason=str(reason))
             self.close(str(reason))
         self._receiver.end_turn()
         inbox.end_turn()
-
-    def _take(self, key: ReplicaKey, message: PeerMessage, batches: ReceivedBatches | None) -> None:
-        if batches is not None:
-            self._traffic.received_messages += 1
-            self._traffic.received_bytes += len(batches.data)
-        elif type(message) is Hello:
-            self._keep_hello(key, message)
-        self._receiver.on_message(self, key, message, batches)
 
     def _keep_hello(self, key: ReplicaKey, hello: Hello) -> None:
         self.hellos.pop(key, None)

@@ -15,8 +15,7 @@ import trio
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
-from tailrace.protocol.record_batch import BatchHeader, read_header
-from tailrace.runtime.files import Buffer
+from tailrace.protocol.record_batch import read_header
 from tailrace.storage.leader_epochs import EpochStart
 
 from .follower_controller import FollowerController
@@ -57,6 +56,7 @@ class ReplicaController:
         self._context = context
         self._logger = context.logger.bind(topic=replica.topic, partition=replica.partition)
         self.entries = LogOfEntries(replica.log)
+        self.on_batch = self.entries.on_batch
         self._in_doubt = False
         """The log may lack what it acknowledged, and it has not caught up since."""
         self._promise = Promise(context.promises.epoch(replica.key))
@@ -118,9 +118,6 @@ class ReplicaController:
                 self._fail(error)
             else:
                 self._carry_out(role, received)
-
-    def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
-        self.entries.on_batch(batch, header)
 
     def on_appended(self) -> None:
         """A producer's batches; or what the role appended itself, or the one before it in this turn."""

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from tailrace.protocol.control_batches import ControlKind, bridge, bridge_epoch, hole
 from tailrace.protocol.ids import Epoch
-from tailrace.protocol.record_batch import LOG_OVERHEAD, BatchHeader
+from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
 from tailrace.runtime.files import Buffer
 from tailrace.storage.log import Log
 
@@ -96,7 +96,7 @@ def entry_of(header: BatchHeader) -> Entry:
     """Of a batch that recovery did not write. Producers leave no offset out; compaction does."""
     base = header.base_offset
     count = header.last_offset_delta + 1
-    is_whole = header.record_count == count or header.is_control
+    is_whole = header.record_count == count or header.attributes & CONTROL
     kind = EntryKind.EVENT if is_whole else EntryKind.COMPACTED
     return Entry(base, base + count, Epoch(header.leader_epoch), header.crc, kind, header.batch_length + LOG_OVERHEAD)
 
