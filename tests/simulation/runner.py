@@ -3,6 +3,7 @@
 import argparse
 import multiprocessing
 import os
+import signal
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -134,14 +135,18 @@ def run_all(tasks: Sequence[Task], processes: int, failures_max: int) -> int:
     started = time.monotonic()
     done: list[Report] = []
     failed: list[Report] = []
-    for report in _reports(tasks, processes):
-        done.append(report)
-        if report.failure is not None:
-            failed.append(report)
-            print(f"seed {report.task.seed} ({report.task.policy}) failed:\n{report.failure}")
-            print(f"replay: {report.task.command(None)}", flush=True)
-            if len(failed) >= failures_max:
-                break
+    is_interrupted = False
+    try:
+        for report in _reports(tasks, processes):
+            done.append(report)
+            if report.failure is not None:
+                failed.append(report)
+                print(f"seed {report.task.seed} ({report.task.policy}) failed:\n{report.failure}")
+                print(f"replay: {report.task.command(None)}", flush=True)
+                if len(failed) >= failures_max:
+                    break
+    except KeyboardInterrupt:
+        is_interrupted = True  # hours of seeds are worth their figures, however they end
     seconds = time.monotonic() - started
     print(
         f"{len(done)} seeds, {len(failed)} failed: {sum(each.acknowledged for each in done)} records acknowledged, "
@@ -149,8 +154,8 @@ def run_all(tasks: Sequence[Task], processes: int, failures_max: int) -> int:
         f"{sum(each.seconds for each in done) / 60:.0f} simulated minutes in {seconds:.0f} s; "
         f"{len(done) / seconds:.2f} seeds/s"
     )
-    for report in failed[:1]:
-        _shrink(report.task)
+    if failed and not is_interrupted:
+        _shrink(failed[0].task)
     return 1 if failed else 0
 
 
@@ -158,7 +163,7 @@ def _reports(tasks: Sequence[Task], processes: int) -> Iterator[Report]:
     if processes == 1 or len(tasks) == 1:
         yield from map(run_task, tasks)
         return
-    with multiprocessing.Pool(processes) as pool:
+    with multiprocessing.Pool(processes, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         yield from pool.imap_unordered(run_task, tasks)
 
 
