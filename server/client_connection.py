@@ -243,7 +243,7 @@ class ClientConnection:
                 frame = inbox.next_request()
                 if frame is None:
                     break
-                if 0 < self._handled <= ANSWERED_EARLY:
+                if 0 < self._handled <= ANSWERED_EARLY and self._outbox.has_news:
                     self._flush()
                 self._handled += 1
                 if self._shortcuts and self._answer_at_once(frame):
@@ -253,7 +253,8 @@ class ClientConnection:
                     break
         finally:
             inbox.end_turn()
-            self._flush()  # before anyone else is woken: this client waits already
+            if self._outbox.has_news:
+                self._flush()  # before anyone else is woken: this client waits already
             self._dispatcher.end_turn()
             self._in_turn = False
             if self._outbox.unanswered:

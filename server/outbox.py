@@ -71,6 +71,11 @@ class Outbox:
         is_held_up = any(answer.parts is not None for answer in self._urgent if answer is not first)
         return first if is_held_up else None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `collect` would find something whose turn has come."""
+        return bool(self._small) or (bool(self._line) and self._line[0].parts is not None)
+
     def expect(self, answer: Answer, *, is_urgent: bool = False) -> None:
         """Urgent is what the client cannot go on without."""
         self._line.append(answer)

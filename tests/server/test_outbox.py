@@ -260,3 +260,20 @@ def test_what_is_put_leaves_behind_what_was_expected_before_it() -> None:
         assert outbox.held_bytes == 0
     assert not outbox.unanswered
     assert connection.calls == 3, "neighbours are one part"
+
+
+def test_there_is_news_when_an_answer_may_leave_that_was_not_collected() -> None:
+    outbox = Outbox()
+    first, second = _Answer(), _Answer((b"second",))
+    assert not outbox.has_news
+    outbox.put(b"known")
+    assert outbox.has_news
+    outbox.expect(first)
+    outbox.expect(second)
+    assert outbox.has_news, "what was known before still waits to be collected"
+    outbox.collect()
+    assert not outbox.has_news, "the second waits for the first"
+    first.parts = (b"first",)
+    assert outbox.has_news
+    outbox.collect()
+    assert not outbox.has_news
