@@ -220,6 +220,7 @@ class Spu:
         closed = await take_clean_shutdown_mark(self.files, self.data_directory)
         self._clean, self._closed = closed is not None, closed or set()
         self._high_watermarks = load_high_watermarks(self.files, self.data_directory)
+        self._identity = ClusterIdentity(self.files, self.data_directory)
         self._promises = Promises(self.files, self.data_directory)
         self._store_incarnation = await take_store_incarnation(
             self.files, self.data_directory, self._promises, clean=self._clean, new=self.chance.uuid()
@@ -362,7 +363,7 @@ class Spu:
             self._network,
             self.chance,
             receiver,
-            ClusterIdentity(self.files, self.data_directory),
+            self._identity,
             self._logger,
         )
 

@@ -1,5 +1,8 @@
 """An SPU's life: what a clean stop, a kill, a broken disk and a deleted topic leave behind."""
 
+import itertools
+from collections.abc import Iterator
+
 import pytest
 import structlog
 import trio
@@ -157,12 +160,27 @@ async def test_a_second_process_on_the_same_directory_refuses_to_start(autojump_
             await second.run()
 
 
-async def test_a_directory_that_cannot_be_read_is_named(autojump_clock: object) -> None:
+async def test_a_directory_that_cannot_be_read_is_named(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running_spu() as running:
-        spu = Spu(running.spu.settings, running.world.seams(), structlog.get_logger())
-    running.world.files.reads_fail = True
-    with pytest.raises(StartError, match=f"{DATA} cannot be used: .*cannot be read"):
-        await spu.run()
+        spu = running.spu
+    refused = 0
+    for number in range(20):
+        reads = itertools.count()
+
+        def check(number: int = number, reads: Iterator[int] = reads) -> None:
+            if next(reads) == number:
+                raise OSError("this read fails")
+
+        monkeypatch.setattr(running.world.files, "check_reading", check)
+        with trio.move_on_after(1):
+            try:
+                await Spu(spu.settings, running.world.seams(), structlog.get_logger()).run()
+            except StartError as error:
+                assert str(error) == f"{DATA} cannot be used: this read fails"
+                refused += 1
+    assert 0 < refused < 20
 
 
 async def test_a_deleted_topic_is_parked_and_comes_back_with_its_records(autojump_clock: object) -> None:
