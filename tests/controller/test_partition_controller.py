@@ -353,7 +353,8 @@ def test_a_config_that_allows_an_election_brings_it_about() -> None:
     assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
 
 
-def test_who_is_only_about_to_have_it_does_not_lead_where_a_majority_commits() -> None:
+def with_a_replica_to_come() -> ModelSc:
+    """A majority of SPUs 1 and 2 commits, and 3 is to take the place of 2."""
     sc = model(1, 2, 3)
     wanted = topic("t", 1, 2, {0: (1, 2)})
     sc.write(replace(wanted, spec=replace(wanted.spec, configs={"replication.policy": "majority"})))
@@ -363,6 +364,11 @@ def test_who_is_only_about_to_have_it_does_not_lead_where_a_majority_commits() -
     found = sc.topic("t")
     sc.write(replace(found, status=replace(found.status, replica_map={0: (ONE, THREE)})))
     sc.settle()
+    return sc
+
+
+def test_who_is_only_about_to_have_it_does_not_lead_where_a_majority_commits() -> None:
+    sc = with_a_replica_to_come()
     assert sc.partition(1).spec.adding == (THREE,)
     sc.log_ends[3] = 10
     sc.stop_spu(1)
@@ -371,15 +377,7 @@ def test_who_is_only_about_to_have_it_does_not_lead_where_a_majority_commits() -
 
 
 def test_that_a_set_has_taken_over_counts_for_the_epoch_in_which_it_was_said() -> None:
-    sc = model(1, 2, 3)
-    wanted = topic("t", 1, 2, {0: (1, 2)})
-    sc.write(replace(wanted, spec=replace(wanted.spec, configs={"replication.policy": "majority"})))
-    sc.settle()
-    sc.report(sc.partition(1), (ONE, TWO))
-    sc.settle()
-    found = sc.topic("t")
-    sc.write(replace(found, status=replace(found.status, replica_map={0: (ONE, THREE)})))
-    sc.settle()
+    sc = with_a_replica_to_come()
     before = sc.partition(1)
     sc.report(before, (ONE, TWO, THREE))
     sc.settle()
