@@ -11,7 +11,7 @@ from uuid import UUID
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.primitives import Buffer
-from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
+from tailrace.protocol.record_batch import BatchHeader, read_header
 from tailrace.storage.producer_state import ProducerStates, sequences_between
 
 REMEMBERED_MAX = 10_000
@@ -58,7 +58,7 @@ class RefusedBatches:
     def on_refused(
         self, topic: str | UUID, partition: int, records: Buffer | None, error: KafkaError, now: float
     ) -> None:
-        if error.code not in _FOR_NOW or records is None or len(records) < HEADER_SIZE:
+        if error.code not in _FOR_NOW or records is None:
             return
         try:
             header = read_header(records)
