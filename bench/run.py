@@ -33,6 +33,9 @@ from spu_cluster import SeparateCluster
 HERE = Path(__file__).parent
 THEIRS, OURS = "Apache Kafka", "Tailrace"
 WORK_SECONDS_MAX = 180
+AT_REST_SECONDS_MAX = 20
+AT_REST_SHARE = 0.1
+"""Of one core."""
 # These read what the case before them has written, and take over its topic.
 READS_THE_TOPIC_BEFORE = {"consume-1", "consume-8"}
 MARK = "<!-- the table of the last run -->"
@@ -138,24 +141,25 @@ def turns(chosen: list[list[str]], names: list[str], rounds: int) -> Iterator[tu
 
 
 def measure_starts(brokers: dict[str, Broker], figures: dict[str, Figures], rounds: int) -> None:
-    """From the start of the process to the answer, with the data of a calm stop."""
+    """From the start of the process to the answer, with the data of a calm stop, while the other one rests."""
     for _ in range(rounds):
         for name, broker in brokers.items():
             broker.stop()
+            wait_until_at_rest([other.pid for other in brokers.values() if other is not broker])
             started = time.perf_counter()
             broker.start()
             figures[name]["start", "seconds"].append(time.perf_counter() - started)
 
 
 def run_cases(bootstrap: str, processes: list[int], chain: list[str], figures: Figures, copies: int = 1) -> None:
-    # What the work before has left to write would be charged to this one, and so would memory that is not free yet.
-    os.sync()
     watcher = Watcher(bootstrap)
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     configs = {"file.delete.delay.ms": 1000, "min.insync.replicas": min(copies, 2)}
     watcher.create_topic(topic, copies=copies, configs=configs)
     try:
         for case in chain:
+            # What the work before has left to write would be charged to this one, and so would memory that is not free.
+            os.sync()
             cpu_before = cpu_seconds(processes)
             measured = run_work(bootstrap, case, topic)
             measured["cpu_seconds"] = cpu_seconds(processes) - cpu_before
@@ -198,6 +202,15 @@ def pids(cluster: NodeCluster) -> list[int]:
 def cpu_seconds(processes: list[int]) -> float:
     times = [psutil.Process(pid).cpu_times() for pid in processes]
     return float(sum(each.user + each.system for each in times))
+
+
+def wait_until_at_rest(processes: list[int]) -> None:
+    """A JVM that has just started goes on compiling for seconds, on all cores."""
+    for _ in range(AT_REST_SECONDS_MAX):
+        before = cpu_seconds(processes)
+        time.sleep(1)
+        if cpu_seconds(processes) - before < AT_REST_SHARE:
+            return
 
 
 def resident_megabytes(broker: Broker) -> float:

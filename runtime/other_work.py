@@ -3,15 +3,25 @@
 A pass through Trio's loop costs more than most of what sockets bring. So the task that calls for them waits in its
 place, but never when it must not: as soon as another task can go on, or something has happened that Trio waits for,
 Trio's turn has come. Where the system does not tell how to hear of the latter, it always has.
+
+To fall asleep and be woken takes a core longer than a small request, of which each takes several: a client waits for
+its leader, which waits for its followers. So while one thing follows hard upon the other, the task stays awake, and
+between two looks it lets any other process have the core that wants it.
 """
 
 import os
 import select
+from collections.abc import Callable
+from time import perf_counter
 
 import trio
 
+from .cores import cores_for_us
+
 WAIT_SECONDS_MAX = 0.002
 """A socket that was quiet for so long is waited for by Trio again."""
+AWAKE_SECONDS_MAX = 0.0002
+"""What came sooner than this the last time is waited for awake."""
 _FACTS = "/proc/self/fdinfo"
 
 
@@ -24,6 +34,9 @@ class OtherWork(trio.abc.Instrument):
         self._everything: select.epoll | None = None
         """Watches what the task's own does, and Trio's, and with that whatever other tasks wait for."""
         self._others_can_go_on = True
+        self._may_stay_awake = cores_for_us() > 1
+        """On a single one, everybody who could do what is waited for would wait for us."""
+        self._came_soon = False
         if self._trios is not None:
             self._everything = select.epoll()
             self._everything.register(self._trios, select.EPOLLIN)
@@ -47,11 +60,27 @@ class OtherWork(trio.abc.Instrument):
         and Trio is to wait."""
         if self._everything is None or self._others_can_go_on:
             return []
-        events = self._everything.poll(WAIT_SECONDS_MAX, events_max)
+        events = self._wait(self._everything.poll, events_max)
         for descriptor, _ in events:
             if descriptor == self._trios:
                 return []
         return events
+
+    def _wait(self, poll: Callable[[float, int], list[tuple[int, int]]], events_max: int) -> list[tuple[int, int]]:
+        began = perf_counter()
+        if self._came_soon:
+            while perf_counter() - began < AWAKE_SECONDS_MAX:
+                events = poll(0, events_max)
+                if events:
+                    return events
+                os.sched_yield()
+        events = poll(WAIT_SECONDS_MAX, events_max)
+        self._came_soon = self._may_stay_awake and perf_counter() - began < AWAKE_SECONDS_MAX
+        return events
+
+    def seconds_to_spare(self) -> float:
+        """Until Trio does something by its clock."""
+        return trio.lowlevel.current_statistics().seconds_to_next_deadline
 
     # what Trio calls
 

@@ -17,7 +17,7 @@ CALLS_PER_TURN = 32
 """Then other tasks get theirs; the kernel keeps the order of those that are left."""
 TURN_SECONDS_MAX = 0.002
 STAY_SECONDS_MAX = 0.005
-"""So late may come what Trio does by its clock."""
+"""So late may come what Trio does by its clock: it is looked at so often."""
 
 
 class _Waiting:
@@ -75,7 +75,13 @@ class Readiness:
                         other_work.register(descriptor)
                 leave_at = perf_counter() + STAY_SECONDS_MAX
                 ready = epoll.poll(0, CALLS_PER_TURN)
-                while ready and self._take_turn(ready) < leave_at:
+                while ready:
+                    now = self._take_turn(ready)
+                    if now >= leave_at:
+                        seconds = other_work.seconds_to_spare()
+                        if seconds <= 0:
+                            break
+                        leave_at = now + min(seconds, STAY_SECONDS_MAX)
                     ready = other_work.wait(CALLS_PER_TURN)
         finally:
             self._epoll = self._other_work = None

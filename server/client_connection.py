@@ -32,6 +32,9 @@ REQUESTS_PER_TURN = 200
 TURNS_IN_A_ROW_MAX = 16
 VAIN_LOOKS_MAX = 4
 """So often is looked in vain for more requests of a client that has sent one at a time so far."""
+GATHERED_BYTES_MAX = 8 * 1024
+"""While no more has arrived in a turn, it goes on with what comes meanwhile: what it appends is sent to followers at
+its end, and they, too, handle many small batches in nearly the time of one."""
 ANSWERED_EARLY = 3
 """The first answers of a turn leave at once. A client with a few requests in flight goes on with them while the rest is
 handled; if all left together at the end, client and server would wait for each other by turns."""
@@ -113,8 +116,12 @@ class ClientConnection:
         """Responses of this turn, by API and version."""
         self._rare: tuple[RequestContext, Awaitable[object]] | None = None
         """Work to be waited for before the next request."""
+        self._received = 0
+        """Bytes, in this turn."""
         self._handled = 0
         """Requests, in the last turn."""
+        self._looked_in_vain = False
+        """In this turn."""
         self._vain_looks = 0
         self._at_end = False
         """The client will send no more."""
@@ -201,16 +208,9 @@ class ClientConnection:
     def _on_readable(self) -> bool:
         """Handles what has arrived; whether there is nothing to wait for but more of it."""
         inbox = self._inbox
-        for turns in range(TURNS_IN_A_ROW_MAX):
-            count = self._connection.receive_into(inbox.room())
-            if count is None:
-                self._vain_looks += 1
-                return True
-            if count == 0:
-                self._at_end = True
-                return False
-            inbox.received(count)
-            self._metrics.received_bytes += count
+        turns = 0
+        has_come = self._receive()
+        while has_come:
             self._take_turn()
             if (
                 self._rare is not None
@@ -220,13 +220,40 @@ class ClientConnection:
                 or not self._memory.has_reserved(self, inbox.incomplete_bytes)
             ):
                 return False
-            # A busy client has often sent more by now, and to look costs far less than to be called again. One that
-            # waits for each answer never has.
-            if turns or self._handled > 1:
-                self._vain_looks = 0
-            elif self._vain_looks >= VAIN_LOOKS_MAX:
-                return True
-        return True
+            turns += 1
+            has_come = turns < TURNS_IN_A_ROW_MAX and self._is_worth_a_look() and self._look()
+        return not self._at_end
+
+    def _receive(self) -> bool:
+        """Whether there was something."""
+        count = self._connection.receive_into(self._inbox.room())
+        if count:
+            self._inbox.received(count)
+            self._received += count
+            return True
+        self._at_end = count == 0
+        return False
+
+    def _is_worth_a_look(self) -> bool:
+        """A busy client has often sent more by now, and to look costs far less than to be called again. One that waits
+        for each answer never has."""
+        return not self._looked_in_vain and (self._handled > 1 or self._vain_looks < VAIN_LOOKS_MAX)
+
+    def _look(self) -> bool:
+        """Whether more has come meanwhile."""
+        has_come = self._receive()
+        self._looked_in_vain = not has_come
+        self._vain_looks = 0 if has_come or self._handled > 1 else self._vain_looks + 1
+        return has_come
+
+    def _gather(self) -> bool:
+        """Whether there is more to handle in this turn."""
+        if self._received > GATHERED_BYTES_MAX or self._inbox.incomplete_bytes or not self._is_worth_a_look():
+            return False
+        if self._outbox.has_news:
+            self._flush()
+        self._inbox.end_turn()
+        return self._look()
 
     def _take_turn(self) -> None:
         self.last_active = trio.current_time()
@@ -238,10 +265,13 @@ class ClientConnection:
         rare = None
         self._in_turn = True
         self._handled = 0
+        self._looked_in_vain = False
         try:
             while self._handled < REQUESTS_PER_TURN:
                 frame = inbox.next_request()
                 if frame is None:
+                    if self._gather():
+                        continue
                     break
                 if 0 < self._handled <= ANSWERED_EARLY and self._outbox.has_news:
                     self._flush()
@@ -259,6 +289,8 @@ class ClientConnection:
             self._in_turn = False
             if self._outbox.unanswered:
                 self._flush()  # what was woken may have answered
+            self._metrics.received_bytes += self._received
+            self._received = 0
             self._count_answered()
         return rare
 

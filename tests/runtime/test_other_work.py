@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tailrace.runtime import other_work
-from tailrace.runtime.other_work import OtherWork
+from tailrace.runtime.other_work import AWAKE_SECONDS_MAX, OtherWork
 
 
 class _Waiting:
@@ -96,3 +96,54 @@ async def test_where_the_system_does_not_tell_trio_always_comes_first(
     monkeypatch.setattr(other_work, "_FACTS", str(tmp_path / "missing"))
     async with _woken() as waiting:
         assert not waiting.may_wait()
+
+
+class _Epoll:
+    """Of which a test says how long it is until something comes; each look takes a hundredth of a millisecond."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.comes_at = 0.0
+        self.slept_seconds = 0.0
+
+    def clock(self) -> float:
+        return self.now
+
+    def poll(self, timeout: float, _: int) -> list[tuple[int, int]]:
+        self.now += 0.000_01
+        if self.now < self.comes_at and timeout > 0:
+            slept = min(timeout, self.comes_at - self.now)
+            self.slept_seconds += slept
+            self.now += slept
+        return [(1, select.EPOLLIN)] if self.now >= self.comes_at else []
+
+    def slept(self, other_work: OtherWork, comes_after_seconds: float) -> float:
+        """How long a wait for that sleeps."""
+        self.comes_at = self.now + comes_after_seconds
+        self.slept_seconds = 0.0
+        while not other_work._wait(self.poll, 9):
+            pass
+        return self.slept_seconds
+
+
+async def test_what_came_soon_the_last_time_is_waited_for_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoll = _Epoll()
+    monkeypatch.setattr(other_work, "perf_counter", epoll.clock)
+    monkeypatch.setattr(other_work, "cores_for_us", lambda: 2)
+    soon, late = AWAKE_SECONDS_MAX / 2, 10 * AWAKE_SECONDS_MAX
+    with select.epoll() as unused:
+        waiting = OtherWork(unused)
+        assert epoll.slept(waiting, soon)
+        assert not epoll.slept(waiting, soon)
+        assert 0 < epoll.slept(waiting, late) < late
+        assert epoll.slept(waiting, soon), "it was late the last time"
+        assert not epoll.slept(waiting, soon)
+
+
+async def test_nobody_stays_awake_on_the_only_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoll = _Epoll()
+    monkeypatch.setattr(other_work, "perf_counter", epoll.clock)
+    monkeypatch.setattr(other_work, "cores_for_us", lambda: 1)
+    with select.epoll() as unused:
+        waiting = OtherWork(unused)
+        assert all(epoll.slept(waiting, AWAKE_SECONDS_MAX / 2) for _ in range(3))

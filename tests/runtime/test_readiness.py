@@ -102,12 +102,31 @@ async def test_trio_rests_while_nothing_comes_but_what_calls_are_made_for() -> N
             nonlocal rounds
             rounds += 1
             outgoing.send(incoming.recv(100))
-            return rounds < 200
+            return rounds < 5000
 
         outgoing.send(b"x")
         trio.lowlevel.add_instrument(passes)
         await readiness.call_when_readable(incoming.fileno(), on_readable)
-    assert passes.count < rounds / 2
+    assert passes.count < rounds / 1000
+
+
+async def test_what_trio_does_by_its_clock_does_not_wait_until_nothing_comes() -> None:
+    readiness = Readiness()
+    rounds = 0
+    with _pairs(1) as ((outgoing, incoming),):
+
+        def on_readable() -> bool:
+            nonlocal rounds
+            rounds += 1
+            outgoing.send(incoming.recv(100))
+            return rounds < 1_000_000
+
+        outgoing.send(b"x")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(readiness.call_when_readable, incoming.fileno(), on_readable)
+            await trio.sleep(0.02)
+            nursery.cancel_scope.cancel()
+    assert 0 < rounds < 1_000_000
 
 
 async def test_a_task_that_a_call_wakes_goes_on_before_the_next_turn() -> None:

@@ -20,6 +20,7 @@ from tailrace.protocol.headers import encode_response
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace.server.client_connection import (
     ANSWERED_EARLY,
+    GATHERED_BYTES_MAX,
     HELD_BYTES_MAX,
     REQUESTS_PER_TURN,
     UNANSWERED_MAX,
@@ -162,6 +163,35 @@ async def test_requests_that_arrived_together_are_one_turn_whose_first_answers_l
         assert [(await served.client.response()).host for _ in keys] == keys
         assert script.turns == [100]
         assert served.server_side.send_calls == ANSWERED_EARLY + 1
+
+
+@pytest.mark.parametrize(("key_bytes", "turns"), [(100, [2]), (GATHERED_BYTES_MAX, [1, 1])])
+async def test_a_small_turn_goes_on_with_what_comes_before_its_end(key_bytes: int, turns: list[int]) -> None:
+    async with _served(script := _Script()) as served:
+        first, second = served.ask("first" + "x" * key_bytes), served.ask("second")
+
+        def send_another(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+            if request.key.startswith("first"):
+                assert served.client.connection.send([second]) == len(second)
+            return _echo(context, request)
+
+        script.handle = send_another
+        await served.client.send(first)
+        await trio.testing.wait_all_tasks_blocked()
+        assert script.turns == turns
+
+
+async def test_a_client_that_goes_while_its_turn_looks_for_more_is_gone_after_it() -> None:
+    async with _served(script := _Script()) as served:
+
+        def go(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+            served.client.connection.close()
+            return _echo(context, request)
+
+        script.handle = go
+        await served.client.send(served.ask("k"))
+        await served.ended.wait()
+        assert script.turns == [1]
 
 
 async def test_a_turn_has_a_limit_so_that_others_get_theirs() -> None:
