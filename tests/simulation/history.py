@@ -167,7 +167,8 @@ class PartitionHistory:
         )
 
     def _check_producers(self, log: Sequence[Read]) -> None:
-        newest: dict[str, int] = {}
+        newest: dict[str, tuple[int, int]] = {}
+        """The number of each producer's last record, and where that is."""
         seen: set[bytes] = set()
         for offset, value in log:
             producer, number, is_idempotent, key = self.sent[value]
@@ -175,15 +176,16 @@ class PartitionHistory:
                 self._check(not is_idempotent, f"{value!r} of an idempotent producer is there again at {offset}")
                 continue
             seen.add(value)
-            before = newest.get(producer, -1)
+            before, before_at = newest.get(producer, (-1, -1))
             may_lack = (
                 self._begins_with_epoch >= 0
                 or key is not None
-                or (self.deleted_end > 0 and (before < 0 or not is_idempotent))
+                or (self.deleted_end > 0 and not is_idempotent)
+                or before_at < self.deleted_end  # what lay between was deleted, before this log was read or meanwhile
             )
             follows = number == before + 1 or (may_lack and (number > before or not is_idempotent))
             self._check(follows, f"record {number} of {producer} at {offset} follows record {before}")
-            newest[producer] = number
+            newest[producer] = number, offset
 
     def _check_gapless(self, offsets: Sequence[int]) -> None:
         """`offsets` are those of records that nobody may have been without."""

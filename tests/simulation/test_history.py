@@ -77,6 +77,17 @@ def test_producers_come_through_in_order_and_an_idempotent_one_once() -> None:
         _history(b"a", b"b", b"c").check_final([Read(0, b"a"), Read(1, b"c")])
 
 
+def test_what_is_deleted_while_the_log_is_read_may_be_lacking_in_the_middle_of_what_was_read() -> None:
+    def history(deleted_end: int) -> PartitionHistory:
+        made = _history(b"a", b"b", b"c", b"d")
+        made.on_deleting(deleted_end)
+        return made
+
+    history(2).check_final([Read(0, b"a"), Read(2, b"c"), Read(3, b"d")])
+    with pytest.raises(HistoryError, match="record 3 of p at 3 follows record 1"):
+        history(1).check_final([Read(0, b"a"), Read(1, b"b"), Read(3, b"d")])
+
+
 def test_what_consumers_are_told_of_ends_does_not_go_back() -> None:
     history = _history()
     history.on_high_watermark("one", 1, 5)
