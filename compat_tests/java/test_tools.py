@@ -92,6 +92,13 @@ def test_log_dirs_list_the_partition(topic, tool):
     assert found["partition"] == f"{topic}-0" and found["size"] > 1000 and directory["error"] is None
 
 
+def test_who_asks_for_permissions_is_told_that_there_are_none(topic, tool):
+    new = ("--add", "--allow-principal", "User:somebody", "--operation", "Read", "--topic", topic)
+    for words in (("--list",), new, ("--remove", "--force", "--topic", topic)):
+        with pytest.raises(ToolFailed, match="SecurityDisabledException"):
+            tool("acls", *words)
+
+
 def test_the_broker_says_which_versions_it_answers(tool):
     printed = tool("broker-api-versions")
     for api in ("Produce(0)", "Fetch(1)", "ListOffsets(2)", "Metadata(3)", "ApiVersions(18)", "InitProducerId(22)"):
