@@ -9,6 +9,7 @@ its leader, which waits for its followers. So while one thing follows hard upon 
 between two looks it lets any other process have the core that wants it.
 """
 
+import math
 import os
 import select
 from collections.abc import Callable
@@ -22,6 +23,11 @@ WAIT_SECONDS_MAX = 0.002
 """A socket that was quiet for so long is waited for by Trio again."""
 AWAKE_SECONDS_MAX = 0.0002
 """What came sooner than this the last time is waited for awake."""
+LENT_SECONDS_MAX = 0.0005
+"""Whoever keeps a core for longer than this has much to do. One who is woken gets the core before it, one who is awake
+has to wait."""
+ASLEEP_SECONDS_MIN, ASLEEP_SECONDS_MAX = 0.005, 0.64
+"""So long nothing is waited for awake after that, and twice as long each time until it has been worth it once."""
 _FACTS = "/proc/self/fdinfo"
 
 
@@ -34,8 +40,9 @@ class OtherWork(trio.abc.Instrument):
         self._everything: select.epoll | None = None
         """Watches what the task's own does, and Trio's, and with that whatever other tasks wait for."""
         self._others_can_go_on = True
-        self._may_stay_awake = cores_for_us() > 1
+        self._awake_again_at = 0.0 if cores_for_us() > 1 else math.inf
         """On a single one, everybody who could do what is waited for would wait for us."""
+        self._asleep_seconds = ASLEEP_SECONDS_MIN
         self._came_soon = False
         if self._trios is not None:
             self._everything = select.epoll()
@@ -67,15 +74,23 @@ class OtherWork(trio.abc.Instrument):
         return events
 
     def _wait(self, poll: Callable[[float, int], list[tuple[int, int]]], events_max: int) -> list[tuple[int, int]]:
-        began = perf_counter()
+        began = now = perf_counter()
         if self._came_soon:
-            while perf_counter() - began < AWAKE_SECONDS_MAX:
+            while now - began < AWAKE_SECONDS_MAX:
                 events = poll(0, events_max)
                 if events:
+                    if now > began:
+                        self._asleep_seconds = ASLEEP_SECONDS_MIN
                     return events
+                looked = now
                 os.sched_yield()
+                now = perf_counter()
+                if now - looked > LENT_SECONDS_MAX:
+                    self._awake_again_at = now + self._asleep_seconds
+                    self._asleep_seconds = min(2 * self._asleep_seconds, ASLEEP_SECONDS_MAX)
         events = poll(WAIT_SECONDS_MAX, events_max)
-        self._came_soon = self._may_stay_awake and perf_counter() - began < AWAKE_SECONDS_MAX
+        now = perf_counter()
+        self._came_soon = now - began < AWAKE_SECONDS_MAX and now >= self._awake_again_at
         return events
 
     def seconds_to_spare(self) -> float:

@@ -1,5 +1,6 @@
 """What comes first for a task that waits for an epoll of its own: real descriptors, and Trio's real loop."""
 
+import os
 import select
 import socket
 from collections.abc import AsyncIterator
@@ -10,7 +11,12 @@ import pytest
 import trio
 
 from tailrace.runtime import other_work
-from tailrace.runtime.other_work import AWAKE_SECONDS_MAX, OtherWork
+from tailrace.runtime.other_work import (
+    ASLEEP_SECONDS_MIN,
+    AWAKE_SECONDS_MAX,
+    LENT_SECONDS_MAX,
+    OtherWork,
+)
 
 
 class _Waiting:
@@ -99,15 +105,20 @@ async def test_where_the_system_does_not_tell_trio_always_comes_first(
 
 
 class _Epoll:
-    """Of which a test says how long it is until something comes; each look takes a hundredth of a millisecond."""
+    """Of which a test says how long it is until something comes; each look takes a hundredth of a millisecond, and a
+    core that is lent comes back when the test says."""
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cores: int = 2) -> None:
         self.now = 0.0
         self.comes_at = 0.0
         self.slept_seconds = 0.0
+        self.lent_seconds = 0.0
+        monkeypatch.setattr(other_work, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(other_work, "cores_for_us", lambda: cores)
+        monkeypatch.setattr(os, "sched_yield", self.lend)
 
-    def clock(self) -> float:
-        return self.now
+    def lend(self) -> None:
+        self.now += self.lent_seconds
 
     def poll(self, timeout: float, _: int) -> list[tuple[int, int]]:
         self.now += 0.000_01
@@ -126,24 +137,51 @@ class _Epoll:
         return self.slept_seconds
 
 
+SOON, LATE = AWAKE_SECONDS_MAX / 2, 10 * AWAKE_SECONDS_MAX
+
+
 async def test_what_came_soon_the_last_time_is_waited_for_awake(monkeypatch: pytest.MonkeyPatch) -> None:
-    epoll = _Epoll()
-    monkeypatch.setattr(other_work, "perf_counter", epoll.clock)
-    monkeypatch.setattr(other_work, "cores_for_us", lambda: 2)
-    soon, late = AWAKE_SECONDS_MAX / 2, 10 * AWAKE_SECONDS_MAX
+    epoll = _Epoll(monkeypatch)
     with select.epoll() as unused:
         waiting = OtherWork(unused)
-        assert epoll.slept(waiting, soon)
-        assert not epoll.slept(waiting, soon)
-        assert 0 < epoll.slept(waiting, late) < late
-        assert epoll.slept(waiting, soon), "it was late the last time"
-        assert not epoll.slept(waiting, soon)
+        assert epoll.slept(waiting, SOON)
+        assert not epoll.slept(waiting, SOON)
+        assert 0 < epoll.slept(waiting, LATE) < LATE
+        assert epoll.slept(waiting, SOON), "it was late the last time"
+        assert not epoll.slept(waiting, SOON)
 
 
 async def test_nobody_stays_awake_on_the_only_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    epoll = _Epoll()
-    monkeypatch.setattr(other_work, "perf_counter", epoll.clock)
-    monkeypatch.setattr(other_work, "cores_for_us", lambda: 1)
+    epoll = _Epoll(monkeypatch, cores=1)
     with select.epoll() as unused:
         waiting = OtherWork(unused)
-        assert all(epoll.slept(waiting, AWAKE_SECONDS_MAX / 2) for _ in range(3))
+        assert all(epoll.slept(waiting, SOON) for _ in range(3))
+
+
+async def test_who_does_not_get_its_core_back_sleeps_ever_longer_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoll = _Epoll(monkeypatch)
+
+    def seconds_asleep(waiting: OtherWork) -> float:
+        """Until it waits awake again."""
+        began = epoll.now
+        while epoll.slept(waiting, SOON):
+            pass
+        return epoll.now - began
+
+    with select.epoll() as unused:
+        waiting = OtherWork(unused)
+        seconds_asleep(waiting)
+        pauses = []
+        for _ in range(10):
+            epoll.lent_seconds = 2 * LENT_SECONDS_MAX
+            epoll.slept(waiting, LATE)
+            epoll.lent_seconds = 0.0
+            kept = waiting._asleep_seconds
+            pauses.append(seconds_asleep(waiting))
+            waiting._asleep_seconds = kept  # as if that had not been worth it either
+        assert [round(pause / ASLEEP_SECONDS_MIN) for pause in pauses] == [1, 2, 4, 8, 16, 32, 64, 128, 128, 128]
+        assert not epoll.slept(waiting, SOON)  # which is worth it
+        epoll.lent_seconds = 2 * LENT_SECONDS_MAX
+        epoll.slept(waiting, LATE)
+        epoll.lent_seconds = 0.0
+        assert seconds_asleep(waiting) < 2 * ASLEEP_SECONDS_MIN
