@@ -3,7 +3,8 @@
 - v7: incremental sessions (KIP-227), see `fetch_session`. v12: a consumer that read a cut-off epoch is told where it
   diverges. v13: topics by id. v16: who asked the wrong SPU, or knows an epoch that is over, is told who leads now.
 - v11: followers serve consumers too, up to the high watermark that they know, and the leader tells a consumer that
-  names its rack of a live follower there, with no records (KIP-392). Older versions are sent to the leader.
+  names its rack of a live follower there, with no records (KIP-392). Older versions are sent to the leader. While
+  nobody leads, nobody follows either.
 - A fetch that finds less than min_bytes waits, at most max_wait_ms, and is woken by appends to its partitions. It ends
   early when the answer to a later request of the connection is ready; with Kafka that one waits as long as the fetch.
 - The first batch is returned even when it is larger than the limits, so that a consumer can always go on (KIP-74).
@@ -27,6 +28,7 @@ from tailrace.broker.fetch_session import (
 from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
 from tailrace.broker.replicas import Replica
+from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.messages.fetch import (
@@ -174,6 +176,9 @@ class Fetch:
     def _read_partition(
         self, replica: Replica, wanted: FetchedPartition, bytes_left: int, *, at_least_one: bool
     ) -> PartitionData:
+        if not replica.is_leader and replica.spec.leader in (NO_LEADER, self._spu.id):
+            # It may have led until it was started again, and told of more than what it now knows to be committed.
+            raise replica.not_leader()
         offset = wanted.fetch_offset
         data = PartitionData(
             partition_index=replica.partition,

@@ -8,7 +8,7 @@ from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 
 from tailrace.cluster.broker_config_table import LEADER_SELECTOR
-from tailrace.cluster.specs import SpuSpec
+from tailrace.cluster.specs import NO_LEADER, SpuSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
@@ -282,6 +282,19 @@ async def test_a_follower_serves_what_it_knows_to_be_committed(autojump_clock: o
         assert offsets(await ask(client, fetch(wanted(3)), version=11)) == []
         assert only(await ask(client, fetch(wanted(4)), version=11)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert only(await ask(client, fetch(wanted(1)), version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("leader", [NO_LEADER, SpuId(1)])
+async def test_who_neither_leads_nor_has_a_leader_is_no_follower(autojump_clock: object, leader: SpuId) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.use_spec(replace(replica.spec, leader=leader))
+        replica.is_leader, replica.high_watermark = False, 0
+        answer = only(await ask(client, fetch(wanted(0)), version=11))
+        assert (answer.error_code, answer.high_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 async def test_a_consumer_that_read_an_epoch_that_has_not_been_starts_anew(autojump_clock: object) -> None:
