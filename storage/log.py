@@ -6,7 +6,7 @@ see `LogDisk`. What changes the log otherwise than at its end holds the lock as 
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 import trio
 
@@ -519,10 +519,11 @@ class Log:
         end = compactable_end(facts, self.config, now_ms=now_ms, high_watermark=high_watermark)
         if not is_due(facts, self.config, now_ms=now_ms, start=start, end=end):
             return None
-        if self.wants_sync:
+        if self._segments.unsynced():
             # A record must not go before the one that supersedes it is safe.
             await self.sync()
-        segments = [segment for segment in self._segments.sealed if segment.end <= end and segment.is_synced]
+        # What is written into one must be neighbours.
+        segments = list(takewhile(lambda each: each.end <= end and each.is_synced, self._segments.sealed))
         return await LogCompaction(self, self._maker, self.config, now_ms, keys_max).run(segments, start)
 
     @property
@@ -535,6 +536,7 @@ class Log:
         async with self._lock:
             if self._disk.failure is not None or any(segment.is_closed or not segment.is_synced for segment in old):
                 return False
+            assert self._segments.sealed[self._index_of(new.facts.base) :][: len(old)] == list(old)
             with trio.CancelScope(shield=True):
                 try:
                     await self._files.sync_directory(self._directory)
@@ -565,10 +567,13 @@ class Log:
         for before, segment in pairwise(old):
             self._maker.remove(segment.base)
             self._snapshots.remove(before.end)
-        first = bisect_right(self._segments.sealed, new.facts.base, key=by_base) - 1
+        first = self._index_of(new.facts.base)
         self._segments.sealed[first : first + len(old)] = [self._maker.replaced_segment(new.facts, new.entries)]
         self.size_bytes += new.facts.size - sum(segment.size for segment in old)
         self._disk.is_changed = True
+
+    def _index_of(self, base: int) -> int:
+        return bisect_right(self._segments.sealed, base, key=by_base) - 1
 
     async def note_compaction(self, end: int, now_ms: int) -> None:
         """All below the offset is compacted, and on the disk."""

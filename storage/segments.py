@@ -50,11 +50,8 @@ class Segments:
         )
 
     def unsynced(self) -> list[SealedSegment]:
-        """Of the sealed ones; they are the last of these."""
-        first = len(self.sealed)
-        while first and not self.sealed[first - 1].is_synced:
-            first -= 1
-        return self.sealed[first:]
+        """Of the sealed ones. Recovery may have found one that the manifest did not name between others that it did."""
+        return [segment for segment in self.sealed if not segment.is_synced]
 
     def between(self, start: int, end: int) -> list[Segment]:
         """Those that reach beyond `start` and begin before `end`."""

@@ -462,6 +462,30 @@ async def test_what_recovery_has_left_stays_where_it_is(*, is_synced: bool) -> N
         assert [segment.end for segment in each.segments()] == [2, 3, 5, 5]
 
 
+@pytest.mark.parametrize("is_syncing", [True, False])
+async def test_a_segment_that_the_manifest_lost_is_not_passed_over(
+    monkeypatch: pytest.MonkeyPatch, *, is_syncing: bool
+) -> None:
+    files = SimulatedFiles()
+    log = log_of([("a", "1"), ("b", "1")], [("c", "1"), ("d", "1")], [("b", "2"), ("e", "1")], files=files)
+    await log.close()
+    damaged = files.open(f"{DIRECTORY}/manifest")
+    damaged.write_at(files.read(damaged.path).index(b'"base":2'), b"?")
+    log = open_log(files)
+    if not is_syncing:
+
+        async def forget(_: Log) -> None:
+            await trio.lowlevel.checkpoint()
+
+        monkeypatch.setattr(Log, "sync", forget)
+    await log.compact(0, log.log_end)
+    left = [(0, "a", "1"), (2, "c", "1"), (3, "d", "1"), (4, "b", "2"), (5, "e", "1")]
+    assert contents(log) == (left if is_syncing else [(0, "a", "1"), (1, "b", "1"), *left[1:]])
+    found = contents(log)
+    await log.close()
+    assert contents(open_log(files, clean=True)) == found
+
+
 async def test_a_segment_that_was_stamped_meanwhile_is_not_replaced() -> None:
     """What was written in its place has the old epochs."""
     log = log_of([("a", "1"), ("a", "2")])

@@ -65,3 +65,5 @@ def test_as_a_whole(segments: Segments) -> None:
     assert [segment.base for segment in segments.unsynced()] == [0, 10]
     segments.sealed[0].is_synced = True
     assert [segment.base for segment in segments.unsynced()] == [10]
+    segments.sealed[0].is_synced, segments.sealed[1].is_synced = False, True
+    assert [segment.base for segment in segments.unsynced()] == [0]
