@@ -4,7 +4,8 @@ What is wanted is the topic's row; what there is, the partition's replicas. Whil
 step, whatever happens in between. Each other set of replicas begins at another epoch, with the same leader if it
 stays: so every store knows by the epoch of whom it hears who belongs to the partition.
 
-Where all live replicas commit, whoever is live has all, and those that are to go leave at once. Where W of N do, those
+Where all live replicas commit, whoever is live has all, and those that are to go leave at once, unless only one stays
+that is live. Where W of N do, those
 that stay first take over: from one epoch on they commit, and whoever leads must seal enough stores of their set and of
 those before it, where something may have been committed. The leader says when W of them have all that its epoch began
 with; from the next one on nobody else is asked.
@@ -42,6 +43,8 @@ def next_copy_set(
     following = _next_spec(spec, wanted, policy, sure, has_taken_over)
     stay = [spu for spu in following.copy_set if spu in sure]
     if following == spec or not stay or not _can_be_sealed(following, policy, sure):
+        return partition
+    if policy == LIVE and _leaves_one(following.replicas, sure):
         return partition
     return _changed(partition, following, status.leader if status.leader in stay else stay[0], spus, policy)
 
@@ -104,6 +107,12 @@ def _can_be_sealed(spec: PartitionSpec, policy: str, sure: Collection[SpuId]) ->
         if sizes is not None and sum(spu in sure for spu in row) <= sizes.stores - sizes.writes:
             return False
     return True
+
+
+def _leaves_one(replicas: Row, sure: Collection[SpuId]) -> bool:
+    """All that was committed would be on a single store then, though there are others now; and that one may have gone
+    already, which is noticed a little later."""
+    return sum(spu in sure for spu in replicas) < min(2, len(sure), len(replicas))
 
 
 def _changed(partition: Partition, spec: PartitionSpec, leader: SpuId, spus: Spus, policy: str) -> Partition:

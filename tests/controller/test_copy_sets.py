@@ -79,17 +79,29 @@ def test_a_leader_that_stays_goes_on() -> None:
     assert (after.spec.initial_leader, after.status.leader, after.status.epoch) == (THREE, ONE, 6)
 
 
-def test_a_replica_that_stays_need_not_be_there() -> None:
-    ready = partition((ONE, TWO, THREE), (ONE, THREE), (THREE,))
-    assert next_copy_set(ready, (TWO, THREE), spus(1, 3)).status.live_replicas == {THREE: "a"}
+def test_a_replica_that_stays_need_not_be_there_if_two_others_are() -> None:
+    ready = partition((ONE, TWO, THREE, FOUR), (ONE, THREE, FOUR), (THREE, FOUR))
+    after = next_copy_set(ready, (TWO, THREE, FOUR), spus(1, 3, 4))
+    assert after.status.live_replicas == {THREE: "a", FOUR: "a"}
 
 
-@pytest.mark.parametrize("live", [(ONE,), (ONE, THREE)])
+def test_nobody_goes_who_has_all_but_one_that_stays() -> None:
+    waiting = partition((THREE, ONE, TWO), (ONE, TWO))
+    assert next_copy_set(waiting, (ONE, THREE), ALL) == waiting, "three does not have all yet"
+    for live in ((ONE, TWO, THREE), (ONE, THREE)):
+        after = next_copy_set(partition((THREE, ONE, TWO), live), (ONE, THREE), ALL)
+        assert after.spec == PartitionSpec(ONE, (ONE, THREE))
+    assert next_copy_set(waiting, (ONE,), ALL).spec == PartitionSpec(ONE, (ONE,)), "it is to be one"
+    alone = next_copy_set(partition((THREE, ONE, TWO), (ONE,)), (ONE, THREE), ALL)
+    assert alone.spec == PartitionSpec(ONE, (ONE, THREE)), "it is one as it is"
+
+
+@pytest.mark.parametrize("live", [(ONE,), (ONE, TWO), (ONE, TWO, THREE)])
 def test_a_change_is_given_up_at_once(live: tuple[SpuId, ...]) -> None:
     under_way = partition((ONE, TWO, THREE), live, (THREE,))
     after = next_copy_set(under_way, (ONE, TWO), ALL)
     assert after.spec == PartitionSpec(ONE, (ONE, TWO))
-    assert after.status.live_replicas == {ONE: "a"}
+    assert after.status.live_replicas == dict.fromkeys((spu for spu in live if spu != THREE), "a")
 
 
 def test_not_all_that_have_everything_go() -> None:
@@ -131,10 +143,11 @@ def test_where_all_live_replicas_commit_one_more_is_an_epoch_and_that_it_has_cau
     assert (done.spec, done.status.epoch) == (PartitionSpec(ONE, (ONE, TWO, THREE)), 6)
 
 
-def test_who_leaves_does_not_wait_for_one_that_stays_and_is_away() -> None:
-    before = partition((ONE, TWO, THREE), (ONE, THREE))
+def test_who_leaves_does_not_wait_for_one_that_stays_and_is_away_if_two_others_stay() -> None:
+    before = partition((ONE, TWO, THREE, FOUR), (ONE, THREE, FOUR))
     assert before.spec.adding == ()
-    assert next_copy_set(before, (ONE, TWO), spus(1, 3)).spec.replicas == (ONE, TWO)
+    assert next_copy_set(before, (ONE, TWO, FOUR), spus(1, 3, 4)).spec.replicas == (ONE, TWO, FOUR)
+    assert next_copy_set(before, (ONE, TWO), spus(1, 3, 4)) == before
 
 
 def taking_over(
