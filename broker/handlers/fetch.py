@@ -201,7 +201,9 @@ class Fetch:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} has not been yet")
             epoch, end = replica.log.epoch_end(wanted.last_fetched_epoch)
             # The epoch itself may be unknown: where it was recovered at a later one, its records carry that.
-            if end < offset:
+            if (
+                end < offset and not replica.is_merging
+            ):  # which may change what is known of epochs, and cuts nothing here
                 self._check_verdict(replica)
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data

@@ -25,6 +25,7 @@ from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import iterate
 from tailrace.server.outbox import SENDFILE_BYTES_MIN
+from tailrace.storage.log import Log
 
 BY_NAME = 12
 MEGABYTE = 2**20
@@ -393,6 +394,20 @@ async def test_a_session_is_told_each_time(autojump_clock: object) -> None:
         assert only(again).preferred_read_replica == 2
         here = await ask(client, fetch(session_id=full.session_id, session_epoch=2, rack_id="a"))
         assert here.responses == []
+
+
+async def test_while_a_leader_asks_others_it_tells_nobody_where_an_epoch_ended(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await produce(client, batch(b"a"))
+        monkeypatch.setattr(Log, "epoch_end", lambda log, epoch: (epoch, 0))  # as recovery may have it for a moment
+        asked = fetch(wanted(1, last_fetched_epoch=0))
+        assert only(await ask(client, asked)).diverging_epoch is not None
+        running.spu.replicas.leading("t", 0).is_merging = True
+        assert only(await ask(client, asked)).diverging_epoch is None
 
 
 async def test_while_a_leader_asks_others_nobody_is_beyond_the_end(autojump_clock: object) -> None:

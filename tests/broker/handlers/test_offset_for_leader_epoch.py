@@ -62,11 +62,9 @@ async def test_a_leader_that_is_still_asking_others_says_nothing_of_the_end(auto
             found = (await client.request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request)).topics[0].partitions[0]
             return found.error_code, found.end_offset
 
-        assert await ask() == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1), "others may have committed more of this epoch"
-        replica.high_watermark = 4
-        assert await ask() == (0, 3), "what is committed ends nowhere else"
-        replica.high_watermark = 2
-        assert await ask() == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        for high_watermark in (2, 3, 4):
+            replica.high_watermark = high_watermark
+            assert await ask() == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
         replica.is_merging = False
         assert await ask() == (0, 3)
 
