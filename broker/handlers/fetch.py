@@ -200,10 +200,9 @@ class Fetch:
                 self._check_verdict(replica)
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"epoch {wanted.last_fetched_epoch} has not been yet")
             epoch, end = replica.log.epoch_end(wanted.last_fetched_epoch)
-            # The epoch itself may be unknown: where it was recovered at a later one, its records carry that.
-            if (
-                end < offset and not replica.is_merging
-            ):  # which may change what is known of epochs, and cuts nothing here
+            # The epoch itself may be unknown: where it was recovered at a later one, its records carry that. Who still
+            # asks the others may not know yet where it ended, and cuts off nothing that was committed.
+            if end < offset and not replica.is_merging:
                 self._check_verdict(replica)
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data
