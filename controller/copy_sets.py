@@ -5,10 +5,9 @@ step, whatever happens in between. Each other set of replicas begins at another 
 stays: so every store knows by the epoch of whom it hears who belongs to the partition.
 
 Where all live replicas commit, whoever is live has all, and those that are to go leave at once, unless only one stays
-that is live. Where W of N do, those
-that stay first take over: from one epoch on they commit, and whoever leads must seal enough stores of their set and of
-those before it, where something may have been committed. The leader says when W of them have all that its epoch began
-with; from the next one on nobody else is asked.
+that is live. Where W of N do, those that stay first take over: from one epoch on they commit, and whoever leads must
+seal enough stores of their set and of those before it, where something may have been committed. The leader says when W
+of them have all that its epoch began with; from the next one on nobody else is asked.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -47,9 +47,8 @@ def _end_of(replica: Replica, epoch: int) -> tuple[int, int]:
     if epoch > replica.spec.epoch or epoch == NO_EPOCH:
         # An epoch that has not been yet is undefined, not the latest: the consumer would think its log agrees.
         return NO_EPOCH, NO_OFFSET
-    found = (epoch, replica.log.log_end) if epoch == replica.spec.epoch else replica.log.epoch_end(epoch)
     if replica.is_merging:
         # Others may have more of it, and recovery may have said where later epochs begin before all is there that
         # earlier ones left: a consumer would take what this store happens to lack for cut off.
         raise replica.not_leading_yet()
-    return found
+    return (epoch, replica.log.log_end) if epoch == replica.spec.epoch else replica.log.epoch_end(epoch)

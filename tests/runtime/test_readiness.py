@@ -83,6 +83,22 @@ async def test_one_who_always_has_more_does_not_keep_the_others_from_their_turns
     assert calls
 
 
+class _Circle:
+    """Sends on what it reads, to itself: there is always something."""
+
+    def __init__(self, outgoing: socket.socket, incoming: socket.socket, rounds_max: int) -> None:
+        self.rounds = 0
+        self._outgoing = outgoing
+        self._incoming = incoming
+        self._rounds_max = rounds_max
+        outgoing.send(b"x")
+
+    def on_readable(self) -> bool:
+        self.rounds += 1
+        self._outgoing.send(self._incoming.recv(100))
+        return self.rounds < self._rounds_max
+
+
 class _Passes(trio.abc.Instrument):
     """Through Trio's loop."""
 
@@ -95,38 +111,23 @@ class _Passes(trio.abc.Instrument):
 
 async def test_trio_rests_while_nothing_comes_but_what_calls_are_made_for() -> None:
     readiness, passes = Readiness(), _Passes()
-    rounds = 0
     with _pairs(1) as ((outgoing, incoming),):
-
-        def on_readable() -> bool:
-            nonlocal rounds
-            rounds += 1
-            outgoing.send(incoming.recv(100))
-            return rounds < 5000
-
-        outgoing.send(b"x")
+        circle = _Circle(outgoing, incoming, rounds_max=5000)
         trio.lowlevel.add_instrument(passes)
-        await readiness.call_when_readable(incoming.fileno(), on_readable)
-    assert passes.count < rounds / 1000
+        await readiness.call_when_readable(incoming.fileno(), circle.on_readable)
+    assert circle.rounds == 5000
+    assert passes.count < circle.rounds / 1000
 
 
 async def test_what_trio_does_by_its_clock_does_not_wait_until_nothing_comes() -> None:
     readiness = Readiness()
-    rounds = 0
     with _pairs(1) as ((outgoing, incoming),):
-
-        def on_readable() -> bool:
-            nonlocal rounds
-            rounds += 1
-            outgoing.send(incoming.recv(100))
-            return rounds < 1_000_000
-
-        outgoing.send(b"x")
+        circle = _Circle(outgoing, incoming, rounds_max=1_000_000)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(readiness.call_when_readable, incoming.fileno(), on_readable)
+            nursery.start_soon(readiness.call_when_readable, incoming.fileno(), circle.on_readable)
             await trio.sleep(0.02)
             nursery.cancel_scope.cancel()
-    assert 0 < rounds < 1_000_000
+    assert 0 < circle.rounds < 1_000_000
 
 
 async def test_a_task_that_a_call_wakes_goes_on_before_the_next_turn() -> None:
