@@ -126,7 +126,8 @@ class Consumer:
         self._validated_epoch = leader.epoch
 
     async def _look_for_end(self, client: WireClient, leader: Leader) -> None:
-        self._history.on_log_end(self.name, await self._list_offset(client, leader, LATEST))
+        log_end = await self._list_offset(client, leader, LATEST)
+        self._history.on_log_end(self.name, leader.epoch, log_end)
 
     async def _look_for_start(self, client: WireClient, leader: Leader) -> None:
         """What it would read next has been deleted."""

@@ -133,8 +133,11 @@ class PartitionHistory:
         )
         known[epoch] = high_watermark
 
-    def on_log_end(self, consumer: str, log_end: int) -> None:
-        """As ListOffsets answered: a reader that starts there must miss nothing that one before it saw."""
+    def on_log_end(self, consumer: str, epoch: int, log_end: int) -> None:
+        """As the leader of that epoch answered ListOffsets: a reader that starts there must miss nothing that one
+        before it saw."""
+        if self.may_be_lost(epoch):
+            return
         reader = self._reader(consumer)
         self._check(log_end >= reader.log_end, f"{consumer} was told the log ends at {log_end} after {reader.log_end}")
         reader.log_end = log_end

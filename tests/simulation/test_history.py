@@ -95,11 +95,21 @@ def test_what_consumers_are_told_of_ends_does_not_go_back() -> None:
     history.on_high_watermark("two", 1, 3)
     with pytest.raises(HistoryError):
         history.on_high_watermark("one", 1, 4)
-    history.on_log_end("one", 5)
+    history.on_log_end("one", 1, 5)
     with pytest.raises(HistoryError):
-        history.on_log_end("one", 4)
+        history.on_log_end("one", 1, 4)
     with pytest.raises(HistoryError, match="truncation"):
         history.on_truncation("one", "epoch 1 ended at 3")
+
+
+def test_what_leaders_from_before_an_unclean_election_say_of_the_end_does_not_count() -> None:
+    history = _history()
+    history.on_log_end("one", 1, 5)
+    history.on_unclean_election(2)
+    history.on_log_end("one", 1, 7)  # it has not heard that another one was elected
+    history.on_log_end("one", 2, 3)
+    with pytest.raises(HistoryError):
+        history.on_log_end("one", 2, 2)
 
 
 def test_what_a_later_record_supersedes_may_be_gone() -> None:
