@@ -113,6 +113,9 @@ class PeerLink:
         """The connection takes no more, or has taken its share of this turn."""
         self._was_heard = True
         self._has_spoken = True
+        self._hears_little = False
+        """What came last was small, and so was what was said last."""
+        self._says_little = False
 
     async def run(self) -> None:
         """Until the peer goes, falls silent or breaks the protocol, or the link is closed."""
@@ -163,8 +166,11 @@ class PeerLink:
             self.close("the other side closed the connection")
             return False
         self._was_heard = True
+        self._hears_little = count <= SENT_AT_ONCE_BYTES_MAX
         self._inbox.received(count)
         self._take_turn()
+        if self._hears_little and self._says_little:
+            self._connection.expect_soon()
         return self.closed_because is None
 
     def _take_turn(self) -> None:
@@ -211,6 +217,7 @@ class PeerLink:
         try:
             if self._queue.holds_one and self._framed_bytes == self._outbox.sent_bytes and self._send_one(framed):
                 return
+            self._says_little = False
             sent_before = self._outbox.sent_bytes
             while self._gather(framed):
                 if (
@@ -243,7 +250,9 @@ class PeerLink:
         if sent < len(data):
             self._put((data[sent:],))
             return False
-        self._has_spoken = True
+        self._has_spoken = self._says_little = True
+        if self._hears_little:
+            self._connection.expect_soon()
         return True
 
     def _gather(self, framed: Framed | None) -> bool:

@@ -54,6 +54,9 @@ class Connection(Protocol):
         What it raises is raised here. It is not called in the task that waits, which sleeps on meanwhile.
         """
 
+    def expect_soon(self) -> None:
+        """The other side is about to send: it is worth being awake for, this once."""
+
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         """How many bytes were taken; 0 when the connection is full. With `more`, what follows may share a packet."""
 
@@ -145,6 +148,9 @@ class TcpConnection:
 
     async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
         await self._readiness.call_when_readable(self._socket.fileno(), on_readable)
+
+    def expect_soon(self) -> None:
+        self._readiness.expect_soon()
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         try:

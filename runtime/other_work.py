@@ -23,6 +23,8 @@ WAIT_SECONDS_MAX = 0.002
 """A socket that was quiet for so long is waited for by Trio again."""
 AWAKE_SECONDS_MAX = 0.0002
 """What came sooner than this the last time is waited for awake."""
+EXPECTED_SECONDS_MAX = 0.001
+"""The same, where somebody has said that more is to come: an answer that others take part in takes longer."""
 LENT_SECONDS_MAX = 0.0005
 """Whoever keeps a core for longer than this has much to do. One who is woken gets the core before it, one who is awake
 has to wait."""
@@ -44,6 +46,8 @@ class OtherWork(trio.abc.Instrument):
         """On a single one, everybody who could do what is waited for would wait for us."""
         self._asleep_seconds = ASLEEP_SECONDS_MIN
         self._came_soon = False
+        self._awake_seconds = AWAKE_SECONDS_MAX
+        """Of the next wait."""
         if self._trios is not None:
             self._everything = select.epoll()
             self._everything.register(self._trios, select.EPOLLIN)
@@ -62,6 +66,10 @@ class OtherWork(trio.abc.Instrument):
         if self._everything is not None:
             self._everything.unregister(descriptor)
 
+    def expect_soon(self) -> None:
+        """What the next wait is for is on its way."""
+        self._awake_seconds = EXPECTED_SECONDS_MAX
+
     def wait(self, events_max: int) -> list[tuple[int, int]]:
         """For what the task alone waits for. None of it: something else comes first, or nothing has come for a while,
         and Trio is to wait."""
@@ -74,9 +82,10 @@ class OtherWork(trio.abc.Instrument):
         return events
 
     def _wait(self, poll: Callable[[float, int], list[tuple[int, int]]], events_max: int) -> list[tuple[int, int]]:
+        awake_seconds, self._awake_seconds = self._awake_seconds, AWAKE_SECONDS_MAX
         began = now = perf_counter()
         if self._came_soon:
-            while now - began < AWAKE_SECONDS_MAX:
+            while now - began < awake_seconds:
                 events = poll(0, events_max)
                 if events:
                     if now > began:
@@ -90,7 +99,7 @@ class OtherWork(trio.abc.Instrument):
                     self._asleep_seconds = min(2 * self._asleep_seconds, ASLEEP_SECONDS_MAX)
         events = poll(WAIT_SECONDS_MAX, events_max)
         now = perf_counter()
-        self._came_soon = now - began < AWAKE_SECONDS_MAX and now >= self._awake_again_at
+        self._came_soon = now - began < awake_seconds and now >= self._awake_again_at
         return events
 
     def seconds_to_spare(self) -> float:

@@ -63,6 +63,11 @@ class Readiness:
             waiting.error = trio.ClosedResourceError("the connection was closed here")
             self._wake(descriptor, waiting)
 
+    def expect_soon(self) -> None:
+        """More is to come on one of the sockets, and worth waiting for awake."""
+        if self._other_work is not None:
+            self._other_work.expect_soon()
+
     async def _call(self, epoll: select.epoll) -> None:
         """Belongs to no nursery: it ends with Trio's run."""
         other_work: OtherWork | None = None

@@ -18,6 +18,7 @@ from tailrace.broker.peer_frames import FRAME_BYTES_MAX
 from tailrace.broker.peer_gauges import PeerTraffic
 from tailrace.broker.peer_link import (
     GATHERED_BYTES_MAX,
+    SENT_AT_ONCE_BYTES_MAX,
     SENT_PER_TURN_BYTES_MAX,
     SILENT_TICKS_MAX,
     TICK_SECONDS,
@@ -125,6 +126,28 @@ async def test_many_messages_take_one_send_and_one_turn(autojump_clock: object) 
         await _settled()
         assert [message.base for message in pair.follower.heard if isinstance(message, Append)] == list(range(50))
         assert (pair.leader.connection.send_calls - calls, pair.follower.turns) == (1, 1)
+
+
+async def test_sides_that_tell_each_other_little_expect_more(autojump_clock: object) -> None:
+    async with _linked() as pair:
+        sides = (pair.leader.connection, pair.follower.connection)
+
+        async def times_expected(size: int) -> list[int]:
+            """When the leader has told that much and the follower has answered."""
+            before = [side.times_expected for side in sides]
+            pair.leader.link.tell(KEY, *_append(0, size=size))
+            pair.leader.link.flush()
+            await _settled()
+            pair.follower.tell(append_reply(2, 1))
+            await _settled()
+            return [side.times_expected - count for side, count in zip(sides, before, strict=True)]
+
+        await times_expected(100)
+        assert min(await times_expected(100)) > 0
+        await times_expected(SENT_AT_ONCE_BYTES_MAX + 1)
+        assert await times_expected(SENT_AT_ONCE_BYTES_MAX + 1) == [0, 0]
+        await times_expected(100)
+        assert min(await times_expected(100)) > 0
 
 
 @pytest.mark.parametrize("buffer_bytes", [1, 32, 100])

@@ -14,6 +14,7 @@ from tailrace.runtime import other_work
 from tailrace.runtime.other_work import (
     ASLEEP_SECONDS_MIN,
     AWAKE_SECONDS_MAX,
+    EXPECTED_SECONDS_MAX,
     LENT_SECONDS_MAX,
     OtherWork,
 )
@@ -149,6 +150,24 @@ async def test_what_came_soon_the_last_time_is_waited_for_awake(monkeypatch: pyt
         assert 0 < epoll.slept(waiting, LATE) < LATE
         assert epoll.slept(waiting, SOON), "it was late the last time"
         assert not epoll.slept(waiting, SOON)
+
+
+async def test_what_is_expected_is_waited_for_awake_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoll = _Epoll(monkeypatch)
+    with select.epoll() as unused:
+        waiting = OtherWork(unused)
+
+        def slept_for_what_is_expected(comes_after_seconds: float) -> float:
+            waiting.expect_soon()
+            return epoll.slept(waiting, comes_after_seconds)
+
+        not_so_soon = (AWAKE_SECONDS_MAX + EXPECTED_SECONDS_MAX) / 2
+        assert slept_for_what_is_expected(not_so_soon)
+        assert not slept_for_what_is_expected(not_so_soon)
+        assert epoll.slept(waiting, not_so_soon), "nobody has said so again"
+        assert slept_for_what_is_expected(not_so_soon), "it was late the last time"
+        assert slept_for_what_is_expected(2 * EXPECTED_SECONDS_MAX) > 0
+        assert slept_for_what_is_expected(not_so_soon)
 
 
 async def test_nobody_stays_awake_on_the_only_core(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,9 @@ class _Grudging:
     async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
         raise NotImplementedError
 
+    def expect_soon(self) -> None:
+        raise NotImplementedError
+
     async def wait_writable(self) -> None:
         raise NotImplementedError
 

@@ -51,6 +51,8 @@ class MemoryConnection:
         self._reset = False
         self.send_calls = 0
         """How many sends took at least one byte: what a server saves by gathering."""
+        self.times_expected = 0
+        """How often more was said to be on its way."""
 
     @property
     def local(self) -> Address:
@@ -84,6 +86,9 @@ class MemoryConnection:
 
     async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
         await call_in_a_loop(self, on_readable)
+
+    def expect_soon(self) -> None:
+        self.times_expected += 1
 
     def send(self, parts: Sequence[Buffer], *, more: bool = False) -> int:
         assert parts, "sending nothing is a mistake of the caller"
