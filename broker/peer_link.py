@@ -6,6 +6,7 @@ this is the way of every replicated batch. Nothing is promised; a link that is i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os.path import dirname
 from typing import Protocol
 
 import trio
@@ -15,11 +16,12 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolE
 from tailrace.protocol.internal.ping_message import PingMessage
 from tailrace.protocol.primitives import Part
 from tailrace.runtime.file_range import FileRange
-from tailrace.runtime.files import Buffer
+from tailrace.runtime.files import Buffer, UnreadableError
 from tailrace.runtime.network import Connection
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox
 from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.layout import replica_of
 
 from .peer_codec import DamagedBatchError, encode
 from .peer_frames import FRAME_BYTES_MAX, frame
@@ -230,6 +232,11 @@ class PeerLink:
                     break
             if self._outbox.sent_bytes > sent_before:
                 self._has_spoken = True
+        except UnreadableError as error:  # half a frame is out by now
+            key = replica_of(dirname(error.filename))
+            if key is not None:
+                self._receiver.on_unreadable(key, str(error))
+            self.close(str(error))
         except OSError as error:
             self.close(str(error))
 

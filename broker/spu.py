@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from os.path import dirname
 from typing import Any
 
 import trio
@@ -19,6 +20,7 @@ from tailrace.protocol.ids import SpuId
 from tailrace.runtime.descriptors import clients_of_an_spu
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.error_groups import first_error
+from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address, Listener
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
@@ -120,6 +122,7 @@ class Spu:
         self._flusher: Flusher | None = None
         self._stopping = trio.Event()
         self._dispatcher: SpecDispatcher | None = None
+        self._nursery: trio.Nursery
         self._clean = False
         """Whether the last process stopped cleanly."""
         self._closed: set[ReplicaKey] = set()
@@ -168,6 +171,16 @@ class Spu:
             self._flusher.on_appended(replica)
             if replica.waiting_fetches:
                 replica.on_advanced()
+
+    def on_unreadable(self, error: UnreadableError) -> None:
+        key = layout.replica_of(dirname(error.filename))
+        replica = None if key is None else self.replicas.find(*key)
+        if replica is not None:
+            self._nursery.start_soon(self._take_offline, replica, str(error))
+
+    async def _take_offline(self, replica: Replica, reason: str) -> None:
+        if replica.is_open:
+            replica.go_offline(reason)
 
     # what handlers call
 
@@ -232,6 +245,7 @@ class Spu:
         private = await self._listen(listening, self.settings.private)
         metrics = None if self.settings.metrics is None else await self._listen(listening, self.settings.metrics)
         async with trio.open_nursery() as nursery:
+            self._nursery = nursery
             self.peers = PeerLinks(
                 PeerIdentity(self.id, self._store_incarnation, self._process),
                 self.cluster,

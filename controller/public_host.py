@@ -20,6 +20,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolE
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS
+from tailrace.runtime.files import UnreadableError
 from tailrace.server.client_connection import Route
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
 from tailrace.server.host import NO_SPU
@@ -70,6 +71,9 @@ class PublicHost:
 
     def end_turn(self) -> None:
         """Nobody here waits for what others append."""
+
+    def on_unreadable(self, error: UnreadableError) -> None:
+        raise AssertionError("no files are sent from here") from error
 
     # what handlers call
 

@@ -22,6 +22,14 @@ Buffer = bytes | bytearray | memoryview
 _BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 
 
+class UnreadableError(OSError):
+    """The disk does not give what is in the file; `filename` is its path. Whoever sends from files while others wait
+    knows by this that it is not the connection that broke."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.EIO, "the disk cannot read the file", path)
+
+
 class File(Protocol):
     """One open file. It closes itself when the last reference goes, so a reader may outlive its removal."""
 
@@ -40,7 +48,7 @@ class File(Protocol):
     def write_at(self, position: int, data: Buffer) -> None: ...
 
     def read_at(self, position: int, count: int) -> bytes:
-        """Up to `count` bytes; fewer only at the end of the file."""
+        """Up to `count` bytes; fewer only at the end of the file. Raises UnreadableError."""
 
     def map(self) -> memoryview:
         """The content as it is now, memory-mapped and read-only. An empty file gives an empty view."""
@@ -146,7 +154,12 @@ class RealFile:
         self._end = max(self._end, position)
 
     def read_at(self, position: int, count: int) -> bytes:
-        return os.pread(self._descriptor, count, position)
+        try:
+            return os.pread(self._descriptor, count, position)
+        except OSError as error:
+            if error.errno == errno.EIO:
+                raise UnreadableError(self._path) from error
+            raise
 
     def map(self) -> memoryview:
         if self.size() == 0:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import trio
 
-from .files import Buffer, File
+from .files import Buffer, File, UnreadableError
 from .readiness import Readiness
 from .system_calls import send_file
 
@@ -61,7 +61,9 @@ class Connection(Protocol):
         """How many bytes were taken; 0 when the connection is full. With `more`, what follows may share a packet."""
 
     def send_file(self, file: File, position: int, count: int) -> int:
-        """As `send`, from a file, without a copy through this process where the platform can do that."""
+        """As `send`, from a file, without a copy through this process where the platform can do that.
+
+        Raises UnreadableError when the file is at fault, and not the connection."""
 
     async def wait_writable(self) -> None: ...
 
@@ -167,8 +169,12 @@ class TcpConnection:
             sent = send_file(self._socket.fileno(), descriptor, position, count)
         except BlockingIOError:
             return 0
+        except OSError as error:
+            if error.errno == errno.EIO:  # no connection fails with that
+                raise UnreadableError(file.path) from error
+            raise
         if sent == 0:
-            raise OSError(errno.EIO, f"{file.path} ended before position {position}")
+            raise OSError(f"{file.path} ended before position {position}")  # it was cut meanwhile
         return sent
 
     async def wait_writable(self) -> None:

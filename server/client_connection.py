@@ -19,6 +19,7 @@ from tailrace.protocol.compile import Decoder
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.headers import ResponseEncoder, read_request_header, read_request_kind, response_encoder
 from tailrace.runtime.error_groups import first_error
+from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Connection
 
 from .handlers import api_versions
@@ -77,6 +78,9 @@ class Dispatcher(Protocol):
 
     def end_turn(self) -> None:
         """Called once after the requests of a turn: wakes whoever waits for what they appended."""
+
+    def on_unreadable(self, error: UnreadableError) -> None:
+        """A file that was being sent to a client cannot be read. Others are just being sent what they wait for."""
 
 
 class ClientConnection:
@@ -419,7 +423,11 @@ class ClientConnection:
     def _send(self) -> bool:
         """Whether everything that is ready has left."""
         before = self._outbox.sent_bytes
-        done = self._outbox.send(self._connection)
+        try:
+            done = self._outbox.send(self._connection)
+        except UnreadableError as error:
+            self._dispatcher.on_unreadable(error)
+            raise
         self._metrics.sent_bytes += self._outbox.sent_bytes - before
         self._room_made.set()
         return done

@@ -312,6 +312,24 @@ async def test_what_the_log_no_longer_has_is_left_out(
         assert pair.leader.unreadable == unreadable
 
 
+@pytest.mark.parametrize("path", [f"/data/topics/t/{KEY[0]}/{KEY[1]}/0.log", "/elsewhere"])
+async def test_a_file_that_cannot_be_sent_ends_the_link_and_is_told(autojump_clock: object, path: str) -> None:
+    message, batch = _append(0, size=SENDFILE_BYTES_MIN)
+    files = SimulatedFiles()
+    files.make_directories("/data/topics/t")
+    files.make_directories(path.rpartition("/")[0])
+    file = files.open(path, create=True)
+    file.append(batch)
+    async with _linked() as pair:
+        files.reads_fail = True
+        pair.leader.link.tell(KEY, message, lambda: [FileRange(file, 0, len(batch))])
+        pair.leader.link.flush()
+        await pair.leader.link.ended.wait()
+        assert pair.leader.unreadable == ([] if path == "/elsewhere" else [KEY])
+        assert pair.leader.link.closed_because is not None
+        assert path in pair.leader.link.closed_because
+
+
 async def test_the_newest_hellos_are_kept(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_link, "HELLOS_KEPT_MAX", 2)
     third = (UUID(int=9), 0)

@@ -169,7 +169,7 @@ async def test_a_directory_that_cannot_be_read_is_named(
     for number in range(20):
         reads = itertools.count()
 
-        def check(number: int = number, reads: Iterator[int] = reads) -> None:
+        def check(path: str, number: int = number, reads: Iterator[int] = reads) -> None:
             if next(reads) == number:
                 raise OSError("this read fails")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from simulation.files import SimulatedFiles
 
-from tailrace.runtime.files import Files, RealFiles
+from tailrace.runtime.files import Files, RealFiles, UnreadableError
 
 
 @pytest.fixture(params=[RealFiles, SimulatedFiles])
@@ -69,6 +69,13 @@ def test_a_cut_file_goes_on_where_it_was_cut(files: Files, directory: str) -> No
     file.append(b"x")
     assert file.read_at(0, 20) == b"0123x"
     file.close()
+
+
+def test_who_cannot_read_hears_of_which_file() -> None:
+    path = "/proc/self/mem"  # nothing of a process lies at its address 0
+    with pytest.raises(UnreadableError, match=path) as failed:
+        RealFiles(read_only=True).open(path).read_at(0, 10)
+    assert failed.value.filename == path
 
 
 def test_an_empty_file_maps_to_nothing(files: Files, directory: str) -> None:

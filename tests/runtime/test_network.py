@@ -1,5 +1,6 @@
 """What servers rely on holds for real sockets on the loopback and for the network in memory alike."""
 
+import errno
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -10,7 +11,8 @@ import trio
 import trio.testing
 from simulation.network import MemoryNetwork
 
-from tailrace.runtime.files import RealFiles
+from tailrace.runtime import network as network_module
+from tailrace.runtime.files import RealFiles, UnreadableError
 from tailrace.runtime.network import (
     Address,
     CannotListenError,
@@ -194,6 +196,23 @@ async def test_a_file_that_ended_early_is_an_error_and_not_a_hang(network: Netwo
         with pytest.raises(OSError, match="ended before position 5"):
             client.send_file(file, 5, 10)
     file.close()
+
+
+@pytest.mark.parametrize(("code", "is_of_the_file"), [(errno.EIO, True), (errno.ECONNRESET, False)])
+async def test_whether_the_file_or_the_connection_has_failed_can_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, is_of_the_file: bool
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(code, os.strerror(code))
+
+    path = tmp_path / "log"
+    path.write_bytes(b"short")
+    monkeypatch.setattr(network_module, "send_file", fail)
+    async with _connected(TcpNetwork()) as (client, _, _):
+        with pytest.raises(OSError) as failed:
+            client.send_file(RealFiles().open(str(path)), 0, 5)
+    assert isinstance(failed.value, UnreadableError) == is_of_the_file
+    assert (failed.value.filename == str(path)) == is_of_the_file
 
 
 async def test_closing_with_bytes_unread_resets_the_peer(network: Network) -> None:

@@ -18,6 +18,7 @@ from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.headers import encode_response
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tailrace.runtime.files import UnreadableError
 from tailrace.server.client_connection import (
     ANSWERED_EARLY,
     GATHERED_BYTES_MAX,
@@ -69,6 +70,9 @@ class _Script:
     def end_turn(self) -> None:
         self.turns.append(self._this_turn)
         self._this_turn = 0
+
+    def on_unreadable(self, error: UnreadableError) -> None:
+        raise AssertionError("no files are sent from here") from error
 
     def wait(self, context: RequestContext, request: FindCoordinatorRequest) -> None:
         self.waiting.append(context)

@@ -14,6 +14,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings
 from tailrace.server.client_connection import Route
@@ -47,6 +48,9 @@ class _Mirror:
 
     def end_turn(self) -> None:
         pass
+
+    def on_unreadable(self, error: UnreadableError) -> None:
+        raise AssertionError("no files are sent from here") from error
 
 
 @dataclass

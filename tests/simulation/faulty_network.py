@@ -229,7 +229,7 @@ class SimulatedConnection:
             return 0
         data = file.read_at(position, wanted)
         if not data:
-            raise OSError(errno.EIO, f"{file.path} ended before position {position}")
+            raise OSError(f"{file.path} ended before position {position}")
         return self.send([data])
 
     async def wait_writable(self) -> None:

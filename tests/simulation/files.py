@@ -13,7 +13,7 @@ from typing import Literal
 
 import trio
 
-from tailrace.runtime.files import Buffer
+from tailrace.runtime.files import Buffer, UnreadableError
 
 Keep = Literal["all", "synced"] | Random
 """What a crash keeps of that which was not synced: all (the process died), nothing (the machine did), or by chance."""
@@ -110,11 +110,11 @@ class SimulatedFile:
             raise OSError(errno.ENOSPC, "no space left on the simulated device", self._path)
 
     def read_at(self, position: int, count: int) -> bytes:
-        self._files.check_reading()
+        self._files.check_reading(self._path)
         return bytes(self.node.content[position : position + count])
 
     def map(self) -> memoryview:
-        self._files.check_reading()
+        self._files.check_reading(self._path)
         return memoryview(bytes(self.node.content))
 
     def truncate(self, size: int) -> None:
@@ -163,7 +163,7 @@ class SimulatedFiles:
         return SimulatedFile(self, path, node)
 
     def read(self, path: str) -> bytes:
-        self.check_reading()
+        self.check_reading(path)
         return self.content(path)
 
     def exists(self, path: str) -> bool:
@@ -259,9 +259,9 @@ class SimulatedFiles:
             self.room_bytes -= len(node.content) - before
         self.on_operation()
 
-    def check_reading(self) -> None:
+    def check_reading(self, path: str) -> None:
         if self.reads_fail:
-            raise OSError(errno.EIO, "the simulated disk cannot be read")
+            raise UnreadableError(path)
 
     def room_for(self, count: int) -> int:
         return count if self.room_bytes is None else min(count, self.room_bytes)

@@ -473,6 +473,24 @@ async def test_a_disk_that_cannot_be_read_takes_the_replica_offline(autojump_clo
         assert only(await ask(client, fetch(wanted(1)))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
+@pytest.mark.parametrize("size", [100, SENDFILE_BYTES_MIN])
+async def test_a_disk_that_fails_while_records_are_sent_takes_the_replica_offline(
+    autojump_clock: object, size: int
+) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        for name in ("t", "other"):
+            await running.create(name)
+            await produce(client, batch(bytes(size)), name)
+        running.world.files.reads_fail = True
+        with pytest.raises(AssertionError, match="closed the connection"):
+            await ask(client, fetch(wanted(0)))
+        running.world.files.reads_fail = False
+        client = await running.client()
+        assert only(await ask(client, fetch(wanted(0)))).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await produce(client, batch(b"x"), "other")
+
+
 async def test_who_waits_is_told_when_the_disk_cannot_be_read_any_more(autojump_clock: object) -> None:
     async with running_spu() as running:
         client, other = await _two_segments(running), await running.client()
