@@ -6,7 +6,6 @@ this is the way of every replicated batch. Nothing is promised; a link that is i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from os.path import dirname
 from typing import Protocol
 
 import trio
@@ -21,7 +20,7 @@ from tailrace.runtime.network import Connection
 from tailrace.server.inbox import Inbox, ReceiveBuffers
 from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox
 from tailrace.storage.checkpoints import ReplicaKey
-from tailrace.storage.layout import replica_of
+from tailrace.storage.layout import replica_of_file
 
 from .peer_codec import DamagedBatchError, encode
 from .peer_frames import FRAME_BYTES_MAX, frame
@@ -116,8 +115,9 @@ class PeerLink:
         self._was_heard = True
         self._has_spoken = True
         self._hears_little = False
-        """What came last was small, and so was what was said last."""
+        """What came last was small."""
         self._says_little = False
+        """And so was what was said last."""
 
     async def run(self) -> None:
         """Until the peer goes, falls silent or breaks the protocol, or the link is closed."""
@@ -233,7 +233,7 @@ class PeerLink:
             if self._outbox.sent_bytes > sent_before:
                 self._has_spoken = True
         except UnreadableError as error:  # half a frame is out by now
-            key = replica_of(dirname(error.filename))
+            key = replica_of_file(error.filename)
             if key is not None:
                 self._receiver.on_unreadable(key, str(error))
             self.close(str(error))

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
-from os.path import dirname
 from typing import Any
 
 import trio
@@ -173,7 +172,7 @@ class Spu:
                 replica.on_advanced()
 
     def on_unreadable(self, error: UnreadableError) -> None:
-        key = layout.replica_of(dirname(error.filename))
+        key = layout.replica_of_file(error.filename)
         replica = None if key is None else self.replicas.find(*key)
         if replica is not None:
             self._nursery.start_soon(self._take_offline, replica, str(error))

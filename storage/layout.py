@@ -66,6 +66,11 @@ def replica_of(directory: str) -> tuple[UUID, int] | None:
         return None
 
 
+def replica_of_file(path: str) -> tuple[UUID, int] | None:
+    """The same of a file that belongs to a replica."""
+    return replica_of(path.rpartition("/")[0])
+
+
 def high_watermarks_path(data_directory: str) -> str:
     return f"{data_directory}/high-watermarks"
 

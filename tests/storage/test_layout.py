@@ -49,6 +49,7 @@ def test_all_directories_up_to_the_data_directory_hold_an_entry_of_the_path() ->
 
 
 def test_a_directory_in_a_data_directory_tells_whose_it_is() -> None:
-    assert layout.replica_of(layout.replica_directory("/some/data", "t", TOPIC_ID, 12)) == (TOPIC_ID, 12)
+    directory = layout.replica_directory("/some/data", "t", TOPIC_ID, 12)
+    assert layout.replica_of(directory) == layout.replica_of_file(f"{directory}/0.log") == (TOPIC_ID, 12)
     for other in ("/elsewhere", f"/backup/t/{TOPIC_ID}/0", "/data/topics/t/no-id/0", f"/data/topics/t/{TOPIC_ID}/x"):
         assert layout.replica_of(other) is None
