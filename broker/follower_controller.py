@@ -100,7 +100,7 @@ class FollowerController:
 
     def finish(self, ready: Ready) -> bool:
         if not self.core.has_failed:  # or what it knows is of a log that there will never be
-            self._replica.on_committed(self._high_watermark.value)
+            self._replica.on_committed(self._high_watermark.value, self._high_watermark.epoch)
         return True
 
     def _hand_over(self, asked: FetchEntries) -> None:

@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
-from tailrace.storage.checkpoints import ReplicaKey, save_high_watermarks
+from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark, save_high_watermarks
 from tailrace.storage.log_compaction import CannotCompactError
 
 from .parking import Parking
@@ -40,7 +40,7 @@ class Housekeeping:
         self._configs = configs
         self._wall_clock = wall_clock
         self._logger = logger
-        self._saved_high_watermarks: dict[ReplicaKey, int] = {}
+        self._saved_high_watermarks: dict[ReplicaKey, SavedHighWatermark] = {}
         self._writing_high_watermarks = trio.Lock()
         self._uncompacted_until: dict[ReplicaKey, float] = {}
         """Until when logs are left alone that could not be compacted."""
@@ -97,7 +97,7 @@ class Housekeeping:
     async def write_high_watermarks(self) -> None:
         """Raises OSError."""
         async with self._writing_high_watermarks:
-            now = {each.key: each.high_watermark for each in self._replicas}
+            now = {each.key: each.saved_high_watermark for each in self._replicas}
             if now != self._saved_high_watermarks:
                 await save_high_watermarks(self._files, self._data_directory, now)
                 self._saved_high_watermarks = now
@@ -110,8 +110,13 @@ class Housekeeping:
             self._log(replica).info("segments_removed", count=len(removed), log_start=replica.log.log_start)
 
     async def _compact(self, replica: Replica) -> None:
+        """No further than what is on the disk says to be committed, and in which epoch: a store that was away can be
+        compared with what is there, but not with what compaction took."""
+        saved = self._saved_high_watermarks.get(replica.key)
+        if saved is None:
+            return
         try:
-            outcome = await replica.log.compact(self._wall_clock.now_ms(), replica.high_watermark)
+            outcome = await replica.log.compact(self._wall_clock.now_ms(), min(saved.value, replica.high_watermark))
         except CannotCompactError as error:
             self._uncompacted_until[replica.key] = trio.current_time() + COMPACTION_REST_SECONDS
             self._log(replica).error("log_not_compacted", reason=str(error))

@@ -174,7 +174,7 @@ class LeaderController:
         if ready.propose is not None:
             self._context.live_replicas.propose(replica.key, ready.propose)
         replica.lagging_count = len(self.core.live_replicas.left)
-        replica.on_committed(self.core.high_watermark)
+        replica.on_committed(self.core.high_watermark, self.core.high_watermark_epoch)
         if ready.delete_to is not None:
             self._context.nursery.start_soon(self._delete, ready.delete_to)
         if replica.deletions:

@@ -60,8 +60,10 @@ class ReplicaController:
         self._in_doubt = False
         """The log may lack what it acknowledged, and it has not caught up since."""
         self._promise = Promise(context.promises.epoch(replica.key))
-        known_epoch = max(self._promise.epoch, Epoch(replica.log.epochs.latest))
-        self._high_watermark = HighWatermark(replica.high_watermark, known_epoch)
+        epoch = replica.high_watermark_epoch
+        if epoch == NO_EPOCH:
+            epoch = max(self._promise.epoch, Epoch(replica.log.epochs.latest))
+        self._high_watermark = HighWatermark(replica.high_watermark, epoch)
         """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
         replica.log.may_roll = self._may_roll
         self._role: Role | None = None

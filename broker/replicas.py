@@ -21,7 +21,7 @@ from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
-from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
 from tailrace.storage.log import Log
 
 from .replication.policy import ReplicationPolicy, parse_policy
@@ -80,6 +80,7 @@ class Replica:
         "flush_running",
         "follower_end",
         "high_watermark",
+        "high_watermark_epoch",
         "is_alone",
         "is_internal",
         "is_leader",
@@ -100,13 +101,23 @@ class Replica:
         "waiting_fetches",
     )
 
-    def __init__(self, spu: SpuId, spec: PartitionSpec, log: Log, settings: TopicSettings, high_watermark: int) -> None:
+    def __init__(
+        self,
+        spu: SpuId,
+        spec: PartitionSpec,
+        log: Log,
+        settings: TopicSettings,
+        high_watermark: int,
+        high_watermark_epoch: Epoch = NO_EPOCH,
+    ) -> None:
         self._spu = spu
         self.log = log
         self.is_internal = spec.topic in INTERNAL_TOPICS
         """Of a topic that SPUs themselves write to, and nobody else."""
         self.high_watermark = high_watermark
         """Exclusive; never falls."""
+        self.high_watermark_epoch = high_watermark_epoch
+        """In this one or an earlier one that was committed; NO_EPOCH: nobody has said so."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}
         self.waiting_acknowledgements: deque[tuple[int, AcknowledgementWaiter]] = deque()
         """By rising offset: each is released when the high watermark has reached its offset."""
@@ -148,6 +159,7 @@ class Replica:
         self.is_alone = spec.replicas == (self._spu,)
         if self.is_alone:
             self.is_leader = spec.leader == self._spu
+            self.high_watermark_epoch = NO_EPOCH  # it rises by itself
         self.syncs_before_acknowledging = settings.log.flush_messages == 1
         self._commits_at_append = self.is_alone and not self.syncs_before_acknowledging
 
@@ -164,6 +176,11 @@ class Replica:
     @property
     def key(self) -> ReplicaKey:
         return self.spec.topic_id, self.spec.partition
+
+    @property
+    def saved_high_watermark(self) -> SavedHighWatermark:
+        """What is to be known of it after a restart."""
+        return SavedHighWatermark(self.high_watermark, self.high_watermark_epoch)
 
     @property
     def readable_end(self) -> int:
@@ -249,8 +266,10 @@ class Replica:
         self.on_advanced()
         self._on_role()
 
-    def on_committed(self, end: int) -> None:
-        """All below is on as many replicas as it has to be."""
+    def on_committed(self, end: int, epoch: Epoch) -> None:
+        """All below is on as many replicas as it has to be, since this epoch or an earlier one."""
+        if end >= self.high_watermark:
+            self.high_watermark_epoch = NO_EPOCH if self.is_alone else epoch
         if end > self.high_watermark:
             self.high_watermark = end
             self.on_advanced()

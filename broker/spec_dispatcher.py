@@ -13,11 +13,11 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.protocol.ids import NO_EPOCH, SpuId, TopicId
 from tailrace.runtime.descriptors import files_of_logs
 from tailrace.runtime.files import Files
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
 from tailrace.storage.log import Log
 from tailrace.storage.open_files import OPEN_FILES_MAX, OpenFiles
 
@@ -34,6 +34,7 @@ from .topic_settings import TopicSettings, settings_of
 
 APPLIED_IN_A_ROW = 50
 """Thousands of partitions must not keep clients waiting: after so many it is their turn."""
+_NOTHING_SAVED = SavedHighWatermark(0, NO_EPOCH)
 _SHARED_SETTINGS_MAX = 1000
 
 
@@ -52,7 +53,7 @@ class SpecDispatcher:
         logger: FilteringBoundLogger,
         *,
         closed: set[ReplicaKey],
-        high_watermarks: dict[ReplicaKey, int],
+        high_watermarks: dict[ReplicaKey, SavedHighWatermark],
     ) -> None:
         self._spu = spu
         self._data_directory = data_directory
@@ -185,14 +186,15 @@ class SpecDispatcher:
         self._report_recovery(spec, log)
         # With no other replica everything in the log is committed; else only what was known to be so.
         alone = spec.replicas == (self._spu,)
-        known = self._high_watermarks.get(key, log.log_start)
+        saved = self._high_watermarks.get(key, _NOTHING_SAVED)
         try:
-            high_watermark = log.log_end if alone else high_watermark_at_start(LogOfEntries(log), known)
+            high_watermark = log.log_end if alone else high_watermark_at_start(LogOfEntries(log), saved.value)
         except (OSError, KafkaError) as error:
             self._refuse_to_open(spec, str(error))
             await log.close(clean=False)
             return
-        replica = Replica(self._spu, spec, log, settings, high_watermark)
+        epoch = saved.epoch if high_watermark <= saved.value else NO_EPOCH
+        replica = Replica(self._spu, spec, log, settings, high_watermark, epoch)
         replica.offline_watcher = self._report_offline
         self._replicas.add(replica)
         self._report_storage(replica, is_new=is_new)
@@ -246,7 +248,7 @@ class SpecDispatcher:
             replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
         for replica in replicas:
             await self._replication.leave(replica)
-            self._high_watermarks[replica.key] = replica.high_watermark  # it may be given back
+            self._high_watermarks[replica.key] = replica.saved_high_watermark  # it may be given back
             try:
                 await replica.close()
             except OSError as error:

@@ -33,6 +33,7 @@ from tailrace.server.request_context import Reply, RequestContext
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import (
     ReplicaKey,
+    SavedHighWatermark,
     leave_clean_shutdown_mark,
     load_high_watermarks,
     take_clean_shutdown_mark,
@@ -126,7 +127,7 @@ class Spu:
         """Whether the last process stopped cleanly."""
         self._closed: set[ReplicaKey] = set()
         """The replicas whose logs are closed, and whole."""
-        self._high_watermarks: dict[ReplicaKey, int] = {}
+        self._high_watermarks: dict[ReplicaKey, SavedHighWatermark] = {}
         self._process = str(seams.chance.uuid())
         self.peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)

@@ -13,6 +13,7 @@ from typing import Any
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.record_batch import COMPRESSION_MASK, BatchHeader
 from tailrace.protocol.records import Record, read_records
 from tailrace.runtime.files import File, Files
@@ -351,14 +352,20 @@ def _high_watermarks(data: bytes) -> Iterator[Row]:
     high_watermarks = decode_high_watermarks(data)
     if high_watermarks is None:
         raise DamageError("its checksum does not match, so nothing of it can be believed")
-    for (topic_id, partition), high_watermark in sorted(high_watermarks.items()):
-        yield {"topic_id": str(topic_id), "partition": partition, "high_watermark": high_watermark}
+    for (topic_id, partition), saved in sorted(high_watermarks.items()):
+        yield {
+            "topic_id": str(topic_id),
+            "partition": partition,
+            "high_watermark": saved.value,
+            "epoch": None if saved.epoch == NO_EPOCH else saved.epoch,
+        }
 
 
 _HIGH_WATERMARK_COLUMNS = (
     Column("topic id", "<36", lambda row: row["topic_id"]),
     Column("partition", ">9", lambda row: row["partition"]),
     Column("high watermark", ">20", lambda row: row["high_watermark"]),
+    Column("epoch", ">5", lambda row: row["epoch"]),
 )
 
 

@@ -5,10 +5,12 @@ What concerns one replica alone is in its manifest; these are written often, or 
 
 from collections.abc import Iterable, Mapping
 from struct import Struct
+from typing import NamedTuple
 from uuid import UUID
 
 import crc32c
 
+from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import Files
 
 from .layout import clean_shutdown_path, high_watermarks_path
@@ -16,10 +18,17 @@ from .layout import clean_shutdown_path, high_watermarks_path
 ReplicaKey = tuple[UUID, int]
 """Topic id and partition."""
 
-HIGH_WATERMARKS_MAGIC = b"TRHW\x00\x01"
+
+class SavedHighWatermark(NamedTuple):
+    value: int
+    epoch: Epoch
+    """In which, or before which, that was committed; NO_EPOCH: nobody knows."""
+
+
+HIGH_WATERMARKS_MAGIC = b"TRHW\x00\x02"
 CLEAN_SHUTDOWN_MAGIC = b"TRCS\x00\x01"
 _REPLICA = Struct("<16si")
-_ENTRY = Struct("<16siq")
+_ENTRY = Struct("<16siqq")
 _CHECKSUM = Struct("<I")
 
 
@@ -50,14 +59,16 @@ def decode_clean_shutdown_mark(data: bytes) -> set[ReplicaKey] | None:
     return {(UUID(bytes=topic_id), partition) for topic_id, partition in _REPLICA.iter_unpack(replicas)}
 
 
-async def save_high_watermarks(files: Files, data_directory: str, high_watermarks: Mapping[ReplicaKey, int]) -> None:
+async def save_high_watermarks(
+    files: Files, data_directory: str, high_watermarks: Mapping[ReplicaKey, SavedHighWatermark]
+) -> None:
     data = bytearray(HIGH_WATERMARKS_MAGIC)
     for (topic_id, partition), high_watermark in high_watermarks.items():
-        data += _ENTRY.pack(topic_id.bytes, partition, high_watermark)
+        data += _ENTRY.pack(topic_id.bytes, partition, *high_watermark)
     await files.replace(high_watermarks_path(data_directory), _with_checksum(bytes(data)))
 
 
-def load_high_watermarks(files: Files, data_directory: str) -> dict[ReplicaKey, int]:
+def load_high_watermarks(files: Files, data_directory: str) -> dict[ReplicaKey, SavedHighWatermark]:
     """Empty when there is no file, or none that can be believed: a high watermark that is too low does no harm."""
     try:
         return decode_high_watermarks(files.read(high_watermarks_path(data_directory))) or {}
@@ -65,14 +76,14 @@ def load_high_watermarks(files: Files, data_directory: str) -> dict[ReplicaKey, 
         return {}
 
 
-def decode_high_watermarks(data: bytes) -> dict[ReplicaKey, int] | None:
+def decode_high_watermarks(data: bytes) -> dict[ReplicaKey, SavedHighWatermark] | None:
     """None when this is not what was written."""
     entries = _without_checksum(data, HIGH_WATERMARKS_MAGIC, _ENTRY)
     if entries is None:
         return None
     return {
-        (UUID(bytes=topic_id), partition): high_watermark
-        for topic_id, partition, high_watermark in _ENTRY.iter_unpack(entries)
+        (UUID(bytes=topic_id), partition): SavedHighWatermark(value, Epoch(epoch))
+        for topic_id, partition, value, epoch in _ENTRY.iter_unpack(entries)
     }
 
 

@@ -35,7 +35,7 @@ from tailrace.protocol.record_batch import read_header, stamp
 from tailrace.protocol.records import Record, build_batch, read_records
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.directories import make_directories_durably
-from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
 from tailrace.storage.log import Log
 from tailrace.storage.promises import Promises
 
@@ -207,7 +207,13 @@ class Wire:
 
     # processes
 
-    async def start(self, number: int, files: SimulatedFiles | None = None, incarnation: str | None = None) -> Store:
+    async def start(
+        self,
+        number: int,
+        files: SimulatedFiles | None = None,
+        incarnation: str | None = None,
+        saved: SavedHighWatermark | None = None,
+    ) -> Store:
         spu = SpuId(number)
         self._starts += 1
         disk = SimulatedFiles() if files is None else files
@@ -222,7 +228,7 @@ class Wire:
         settings = settings_of(self.configs, BrokerConfigs({}))
         log = Log.open(disk, f"/data/topics/t/{TOPIC}/0", settings.log, clean=False)
         spec = replace(self.spec, replicas=self.spec.replicas or (spu, SpuId(99)), leader=NO_LEADER)
-        replica = Replica(spu, spec, log, settings, log.log_start)
+        replica = Replica(spu, spec, log, settings, *(saved or (log.log_start,)))
         replicas.add(replica)
         logger = structlog.get_logger().bind(spu=number)
         live_replicas = LiveReplicasUpdater(replicas, BrokerMetrics(), logger)
@@ -277,10 +283,10 @@ class Wire:
         self.cut.discard(store.spu)
         return store
 
-    async def restart(self, store: Store, keep: Keep = "all") -> Store:
+    async def restart(self, store: Store, keep: Keep = "all", saved: SavedHighWatermark | None = None) -> Store:
         """After a power failure, unless all is kept, it is another incarnation, and in doubt."""
         if keep == "all":
-            return await self.start(store.spu, store.files.after_kill(), store.incarnation)
+            return await self.start(store.spu, store.files.after_kill(), store.incarnation, saved)
         files = store.files.crash(keep)
         await Promises(files, "/data").doubt_all()
         return await self.start(store.spu, files)

@@ -498,7 +498,8 @@ class Cluster:
                 check(not is_held or self.world.unclean, "something committed was cut")
                 is_clear = all(entry.base >= end for entry in log.entries(end, end + 1))
                 check(is_clear or self.world.unclean, "a cut goes through an entry")
-                store.checkpoint = min(store.checkpoint, end)
+                if end < store.checkpoint.value:
+                    store.checkpoint = store.checkpoint._replace(value=end)
                 store.checked_end = min(store.checked_end, end)
                 log.cut(end)
             case Restamp(base, end, epoch):
@@ -546,7 +547,7 @@ class Cluster:
         store = self.stores[spu]
         if store.is_up:
             store.sync()
-            store.checkpoint = store.high_watermark.value
+            store.write_down_high_watermark()
             if isinstance(store.role, Leader) and store.role.is_serving:
                 store.role.on_synced(store.log.log_end, self.now)
                 self.carry_out(store)
@@ -573,6 +574,7 @@ class Cluster:
         end = store.high_watermark.value
         if not store.is_up or store.is_outdated:
             return
+        store.write_down_high_watermark()
         candidates = [entry for entry in store.log.all if entry.end <= end]
         for entry in candidates[:-1]:  # the last batch of a segment stays
             if entry.kind in (EntryKind.EVENT, EntryKind.COMPACTED) and self.random.random() < 0.3:

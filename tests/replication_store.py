@@ -10,6 +10,7 @@ from tailrace.broker.replication.high_watermark import HighWatermark, high_water
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
+from tailrace.storage.checkpoints import SavedHighWatermark
 
 Content = tuple[int, int, EntryKind, int]
 
@@ -125,7 +126,7 @@ class Store:
     """Of its incarnations."""
     promised: Epoch = NO_EPOCH
     doubt: bool = False
-    checkpoint: int = 0
+    checkpoint: SavedHighWatermark = field(default_factory=lambda: SavedHighWatermark(0, NO_EPOCH))
     # In the process:
     starts: int = 0
     is_up: bool = False
@@ -154,8 +155,13 @@ class Store:
         self.starts += 1
         self.log.restart()
         self.promise = Promise(self.promised)
-        self.high_watermark = HighWatermark(high_watermark_at_start(self.log, self.checkpoint), self.promised)
+        value = high_watermark_at_start(self.log, self.checkpoint.value)
+        epoch = self.checkpoint.epoch if value <= self.checkpoint.value else NO_EPOCH
+        self.high_watermark = HighWatermark(value, self.promised if epoch == NO_EPOCH else epoch)
         self.checked_end = 0
+
+    def write_down_high_watermark(self) -> None:
+        self.checkpoint = SavedHighWatermark(self.high_watermark.value, self.high_watermark.epoch)
 
     def sync(self) -> None:
         self.synced = list(self.log.all)

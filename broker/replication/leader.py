@@ -107,6 +107,10 @@ class Leader:
         return self._high_watermark.value
 
     @property
+    def high_watermark_epoch(self) -> Epoch:
+        return self._high_watermark.epoch
+
+    @property
     def has_sealed_earlier_segments(self) -> bool:
         return self.is_serving and self.high_watermark >= self.recovered_end
 

@@ -1,5 +1,6 @@
 """Compaction as a client sees it: when its time comes superseded records are gone, and one bad log stops no other."""
 
+import errno
 from uuid import UUID
 
 import trio
@@ -13,7 +14,8 @@ from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import iterate
 from tailrace.protocol.records import Record, build_batch, read_records
-from tailrace.storage.layout import parked_path, replica_directory
+from tailrace.storage.checkpoints import load_high_watermarks
+from tailrace.storage.layout import high_watermarks_path, parked_path, replica_directory
 
 BACKOFF_SECONDS = 15
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0"}
@@ -28,12 +30,17 @@ async def produce(running: RunningSpu, client: WireClient, topic: str, *pairs: t
 
 
 async def consume(client: WireClient, topic: str) -> list[tuple[int, bytes | None]]:
-    wanted = FetchTopic(topic=topic, partitions=[FetchPartition(partition=0, partition_max_bytes=2**20)])
-    response = await client.request(ApiKey.FETCH, 12, FetchRequest(topics=[wanted]))
-    (data,) = response.responses[0].partitions
-    assert data.error_code == 0
-    batches = [data.records[at : at + header.size] for at, header in iterate(data.records)]
-    return [(record.offset, record.value) for batch in batches for record in read_records(batch)]
+    found: list[tuple[int, bytes | None]] = []
+    while True:
+        start = found[-1][0] + 1 if found else 0
+        wanted = FetchPartition(partition=0, fetch_offset=start, partition_max_bytes=2**20)
+        request = FetchRequest(topics=[FetchTopic(topic=topic, partitions=[wanted])])
+        (data,) = (await client.request(ApiKey.FETCH, 12, request)).responses[0].partitions
+        assert data.error_code == 0
+        batches = [data.records[at : at + header.size] for at, header in iterate(data.records)]
+        if not batches:
+            return found
+        found += [(record.offset, record.value) for batch in batches for record in read_records(batch)]
 
 
 async def later(running: RunningSpu, seconds: float = 2 * BACKOFF_SECONDS) -> None:
@@ -67,6 +74,30 @@ async def test_compaction_can_be_switched_off(autojump_clock: object) -> None:
         await produce(running, client, "t", (b"a", b"1"), (b"a", b"2"))
         await later(running)
         assert [offset for offset, _ in await consume(client, "t")] == [0, 1]
+
+
+async def test_nothing_is_compacted_that_the_disk_does_not_know_to_be_committed(autojump_clock: object) -> None:
+    async with running_spu(broker={"connections.max.idle.ms": "-1"}) as running:
+        client = await running.client()
+        topic = await running.create("t", configs=COMPACTED)
+        files, data = running.world.files, running.spu.data_directory
+        await produce(running, client, "t", (b"a", b"0"))
+        await later(running)
+        assert load_high_watermarks(files, data)[topic.id, 0].value == 1
+
+        async def replace_some(path: str, content: bytes) -> None:
+            if path == high_watermarks_path(data):
+                raise OSError(errno.ENOSPC, "no room for it")
+            await replace_all(path, content)
+
+        replace_all, files.replace = files.replace, replace_some  # type: ignore[method-assign]
+        await produce(running, client, "t", (b"a", b"1"), (b"a", b"2"))
+        await later(running)
+        assert [offset for offset, _ in await consume(client, "t")] == [0, 1, 2]
+        files.replace = replace_all  # type: ignore[method-assign]
+        await later(running, 1.5 * BACKOFF_SECONDS)
+        assert await consume(client, "t") == [(2, b"2")]
+        assert load_high_watermarks(files, data)[topic.id, 0].value == 3
 
 
 async def test_a_log_that_cannot_be_compacted_serves_on_and_rests(autojump_clock: object) -> None:

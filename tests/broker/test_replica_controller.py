@@ -2,12 +2,15 @@ from dataclasses import replace
 
 import pytest
 import trio
-from replicating import KEY, Store, code_of, produce, wire_of
+from replicating import KEY, Store, WirePeers, code_of, produce, wire_of
 
+from tailrace.broker.peer_messages import PeerMessage
 from tailrace.broker.replica_controller import ReplicaController
+from tailrace.broker.replication.messages import SealReply
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
+from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
 from tailrace.storage.promises import Promises
 
 
@@ -72,6 +75,35 @@ async def test_a_second_leader_of_an_epoch_is_refused_also_after_a_restart(autoj
         back.replica.use_spec(stale)
         await wire.settle()
         assert not back.replica.is_leader
+
+
+async def test_a_store_that_comes_back_says_in_which_epoch_was_committed_what_it_has_written_down(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[tuple[int, Epoch]] = []
+    to_leader = WirePeers.to_leader
+
+    def listening(self: WirePeers, spu: SpuId, key: ReplicaKey, message: PeerMessage) -> None:
+        if isinstance(message, SealReply) and message.spu == 3:
+            said.append((message.high_watermark, message.high_watermark_epoch))
+        to_leader(self, spu, key, message)
+
+    async with wire_of(3) as wire:
+        produce(wire.stores[1], b"a")
+        await trio.sleep(1)
+        for _ in range(3):
+            await wire.elect(2)
+            await wire.elect(1)
+        monkeypatch.setattr(WirePeers, "to_leader", listening)
+        saved = SavedHighWatermark(1, Epoch(0))
+        assert wire.stores[3].replica.saved_high_watermark == saved, "later epochs have committed nothing"
+        store = await wire.restart(wire.kill(3), saved=saved)
+        await wire.elect(2)
+        assert said[-1] == saved
+        assert store.replica.saved_high_watermark == saved
+        await wire.restart(wire.kill(3), saved=SavedHighWatermark(1, NO_EPOCH))
+        await wire.elect(1)
+        assert said[-1] == (1, wire.spec.epoch - 1), "or in an earlier one than the last that it has promised"
 
 
 async def test_an_idle_partition_says_nothing_and_has_no_timer(autojump_clock: object) -> None:

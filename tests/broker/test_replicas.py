@@ -13,9 +13,10 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import BatchHeader, read_header, stamp
 from tailrace.runtime.files import Buffer
+from tailrace.storage.checkpoints import SavedHighWatermark
 from tailrace.storage.log import Log
 
 HERE, ELSEWHERE = SpuId(1), SpuId(2)
@@ -248,8 +249,19 @@ def test_what_is_replicated_is_committed_when_replication_says_so() -> None:
     replica.waiting_acknowledgements.append((1, producer))
     replica.on_advanced()
     assert (replica.log.log_end, replica.high_watermark, producer.heard) == (1, 0, [])
-    replica.on_committed(1)
+    replica.on_committed(1, Epoch(6))
     assert (replica.high_watermark, producer.heard) == (1, ["acknowledged"])
+    assert replica.saved_high_watermark == SavedHighWatermark(1, Epoch(6))
+
+
+def test_who_has_a_partition_to_itself_does_not_say_when_what_was_committed() -> None:
+    (replica,) = _World().add(_topic(leader=ELSEWHERE))
+    replica.on_committed(0, Epoch(3))
+    assert replica.saved_high_watermark == SavedHighWatermark(0, Epoch(3))
+    replica.use_spec(replace(replica.spec, leader=HERE, replicas=(HERE,), epoch=Epoch(6)))
+    assert replica.saved_high_watermark == SavedHighWatermark(0, NO_EPOCH), "others may have replicated it since"
+    replica.on_committed(0, Epoch(3))
+    assert replica.saved_high_watermark == SavedHighWatermark(0, NO_EPOCH)
 
 
 def test_no_third_segment_begins_before_the_first_is_committed() -> None:
@@ -260,7 +272,7 @@ def test_no_third_segment_begins_before_the_first_is_committed() -> None:
     for value in (b"a", b"b", b"c"):
         _append(replica, value)
     assert [(segment.base, segment.end) for segment in replica.log.segments()] == [(0, 1), (1, 3)]
-    replica.on_committed(1)
+    replica.on_committed(1, Epoch(1))
     _append(replica, b"d")
     assert [(segment.base, segment.end) for segment in replica.log.segments()] == [(0, 1), (1, 3), (3, 4)]
 

@@ -93,9 +93,9 @@ async def test_what_a_new_leader_has_not_committed_is_recovering_also_before_any
     holder.append_bridge(1)
     holder.replica.begin_leading()
     assert [each.state for each in (await holder.describe()).segments] == ["recovering", "recovering"]
-    holder.replica.on_committed(1)
+    holder.replica.on_committed(1, Epoch(1))
     assert [each.state for each in (await holder.describe()).segments] == ["sealed", "recovering"]
-    holder.replica.on_committed(2)
+    holder.replica.on_committed(2, Epoch(1))
     holder.replica.is_recovering = False
     assert [each.state for each in (await holder.describe()).segments] == ["sealed", "sealed"]
 

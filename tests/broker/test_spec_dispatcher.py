@@ -20,10 +20,10 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import read_header, stamp
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import load_high_watermarks, save_high_watermarks
+from tailrace.storage.checkpoints import SavedHighWatermark, load_high_watermarks, save_high_watermarks
 
 HERE, ELSEWHERE = SpuId(1), SpuId(2)
 TOPIC, OTHER = TopicId(int=1), TopicId(int=2)
@@ -277,7 +277,7 @@ async def test_a_replica_that_is_given_back_knows_what_was_committed(spu: _Spu) 
     both = (HERE, ELSEWHERE)
     for replica in await spu.apply(_topic(partitions=(0, 1), live=both)):
         _append(replica, b"a", b"b")
-        replica.on_committed(2)
+        replica.on_committed(2, Epoch(1))
     await spu.change(removed=((TOPIC, 1),))
     with capture_logs() as logs:
         await spu.change(_topic(partitions=(1, 2), live=both, epoch=3))
@@ -286,7 +286,7 @@ async def test_a_replica_that_is_given_back_knows_what_was_committed(spu: _Spu) 
     assert ("replica_created", 2, None, "debug") in said
     replica = spu.replicas.find(TOPIC, 1)
     assert replica is not None
-    assert replica.high_watermark == 2
+    assert replica.saved_high_watermark == SavedHighWatermark(2, Epoch(1))
 
 
 async def test_with_other_live_replicas_only_what_was_known_to_be_committed_is(spu: _Spu) -> None:
@@ -294,9 +294,24 @@ async def test_with_other_live_replicas_only_what_was_known_to_be_committed_is(s
     for value in (b"a", b"b", b"c"):
         _append(replica, value)
     await replica.close()
-    await save_high_watermarks(spu.files, "/data", {(TOPIC, 0): 2})
-    assert (await spu.again().apply(_topic()))[0].high_watermark == 3, "alone, all of it is"
-    assert (await spu.again().apply(_topic(live=(HERE, ELSEWHERE))))[0].high_watermark == 2
+    await save_high_watermarks(spu.files, "/data", {(TOPIC, 0): SavedHighWatermark(2, Epoch(1))})
+    (alone,) = await spu.again().apply(_topic())
+    assert alone.saved_high_watermark == SavedHighWatermark(3, NO_EPOCH), "alone, all of it is"
+    (replica,) = await spu.again().apply(_topic(live=(HERE, ELSEWHERE)))
+    assert replica.saved_high_watermark == SavedHighWatermark(2, Epoch(1))
+
+
+async def test_a_log_that_starts_later_than_was_known_to_be_committed_was_committed_nobody_knows_when(
+    spu: _Spu,
+) -> None:
+    (replica,) = await spu.apply(_topic())
+    for value in (b"a", b"b", b"c"):
+        _append(replica, value)
+    await replica.log.advance_log_start(2)
+    await replica.close()
+    await save_high_watermarks(spu.files, "/data", {(TOPIC, 0): SavedHighWatermark(1, Epoch(1))})
+    (replica,) = await spu.again().apply(_topic(live=(HERE, ELSEWHERE)))
+    assert replica.saved_high_watermark == SavedHighWatermark(2, NO_EPOCH)
 
 
 async def test_a_log_of_a_later_epoch_is_not_led_in_an_earlier_one(spu: _Spu) -> None:

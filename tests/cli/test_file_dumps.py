@@ -16,7 +16,7 @@ from tailrace.protocol.record_batch import stamp, stamp_crc
 from tailrace.protocol.records import Record, build_batch
 from tailrace.runtime.files import RealFiles
 from tailrace.storage import manifest, offset_index
-from tailrace.storage.checkpoints import save_high_watermarks
+from tailrace.storage.checkpoints import SavedHighWatermark, save_high_watermarks
 from tailrace.storage.producer_state import ProducerStates
 from tailrace.storage.promises import Promises
 
@@ -62,7 +62,7 @@ def _producers(newest_ms: int) -> bytes:
 
 async def test_files_are_known_by_their_content_under_any_name() -> None:
     files = SimulatedFiles()
-    await save_high_watermarks(files, "", {(UUID(int=7), 2): 55})
+    await save_high_watermarks(files, "", {(UUID(int=7), 2): SavedHighWatermark(55, Epoch(3))})
     high_watermarks = files.read("/high-watermarks")
     assert [row["high_watermark"] for row in _dump("copy", high_watermarks).rows] == [55]
     assert [row["producer_id"] for row in _dump("copy", _producers(1)).rows] == [9]
@@ -76,7 +76,9 @@ async def test_a_name_says_more_than_a_byte_that_a_batch_could_have() -> None:
     assert "entry" in next(_dump(f"{NAME}.timeindex", _times([0, 1, 2])).rows)
     assert "producer_id" in next(_dump(f"{NAME}.producers", _producers(newest_ms=2)).rows)
     files = SimulatedFiles()
-    await save_high_watermarks(files, "", {(UUID(bytes=bytes([0] * 10 + [2] + [0] * 5)), 0): 1})
+    await save_high_watermarks(
+        files, "", {(UUID(bytes=bytes([0] * 10 + [2] + [0] * 5)), 0): SavedHighWatermark(1, Epoch(1))}
+    )
     assert "high_watermark" in next(dump_of(files, "/high-watermarks", with_records=False).rows)
 
 
@@ -223,7 +225,7 @@ def test_of_a_small_file_with_a_wrong_checksum_nothing_is_believed() -> None:
 async def test_high_watermarks_come_in_order() -> None:
     files = SimulatedFiles()
     keys = [(UUID(int=2), 0), (UUID(int=1), 10), (UUID(int=1), 9)]
-    await save_high_watermarks(files, "", dict.fromkeys(keys, 1))
+    await save_high_watermarks(files, "", dict.fromkeys(keys, SavedHighWatermark(1, Epoch(1))))
     rows = dump_of(files, "/high-watermarks", with_records=False).rows
     assert [(UUID(row["topic_id"]).int, row["partition"]) for row in rows] == [(1, 9), (1, 10), (2, 0)]
 

@@ -3,10 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trio
+from simulation.network import MemoryNetwork
 
 from tailrace.cli import local_launcher
 from tailrace.cli.local_launcher import LocalLauncher
@@ -49,12 +51,13 @@ def program(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Commands]:
     return run_instead
 
 
-def _launcher(nursery: trio.Nursery, directory: Path) -> LocalLauncher:
+def _launcher(nursery: trio.Nursery, directory: Path, network: MemoryNetwork | None = None) -> LocalLauncher:
     listener = ListenerSettings("PUBLIC", Address("127.0.0.1", 0))
     managed = ManagedSpus(
         str(directory), (listener,), ListenerSettings("PRIVATE", Address("127.0.0.1", 0)), None, {}, True
     )
-    seams = real_seams(send_buffer_bytes=0)
+    # Any port of the real one may be some other program's at any time.
+    seams = replace(real_seams(send_buffer_bytes=0), network=network or MemoryNetwork())
     launcher = LocalLauncher(managed, None, seams, LogSettings("info", None), nursery)
     launcher.on_controller(SC)
     return launcher
@@ -91,8 +94,9 @@ async def test_another_free_port_takes_the_place_of_one_that_is_taken(
     nursery: trio.Nursery, tmp_path: Path, program: Callable[[str], Commands]
 ) -> None:
     started = program(SERVING)
-    launcher = _launcher(nursery, tmp_path)
-    taken = await real_seams(send_buffer_bytes=0).network.listen(Address("127.0.0.1", 0))
+    network = MemoryNetwork()
+    launcher = _launcher(nursery, tmp_path, network)
+    taken = await network.listen(Address("127.0.0.1", 0))
     running = await launcher.launch(_spu(1, "more", taken.address.port))
     assert started[0].listeners[0].address.port == 0
     await running.stop()

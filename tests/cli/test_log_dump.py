@@ -10,10 +10,11 @@ import pytest
 
 from tailrace.cli.main import main
 from tailrace.protocol.compression import Compression
+from tailrace.protocol.ids import Epoch
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch
 from tailrace.runtime.files import RealFiles
-from tailrace.storage.checkpoints import save_high_watermarks
+from tailrace.storage.checkpoints import SavedHighWatermark, save_high_watermarks
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
 
@@ -133,10 +134,10 @@ async def test_the_other_files_of_a_replica(replica: Path, dump: Dump) -> None:
 
 
 async def test_high_watermarks(tmp_path: Path, dump: Dump) -> None:
-    await save_high_watermarks(RealFiles(), str(tmp_path), {(UUID(int=7), 2): 55})
+    await save_high_watermarks(RealFiles(), str(tmp_path), {(UUID(int=7), 2): SavedHighWatermark(55, Epoch(3))})
     (row,) = dump(tmp_path / "high-watermarks", "--output", "json").rows
-    assert row == {"topic_id": str(UUID(int=7)), "partition": 2, "high_watermark": 55}
-    assert dump(tmp_path / "high-watermarks").out.splitlines()[1].split() == [str(UUID(int=7)), "2", "55"]
+    assert row == {"topic_id": str(UUID(int=7)), "partition": 2, "high_watermark": 55, "epoch": 3}
+    assert dump(tmp_path / "high-watermarks").out.splitlines()[1].split() == [str(UUID(int=7)), "2", "55", "3"]
 
 
 async def test_a_wrong_checksum_is_told_and_the_rest_is_dumped(replica: Path, dump: Dump) -> None:

@@ -11,9 +11,10 @@ import trio
 from batch_samples import header_of, make_batch
 
 from tailrace.cli.main import main
+from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import RealFiles
 from tailrace.storage.batch_scan import BatchScan
-from tailrace.storage.checkpoints import leave_clean_shutdown_mark, save_high_watermarks
+from tailrace.storage.checkpoints import SavedHighWatermark, leave_clean_shutdown_mark, save_high_watermarks
 from tailrace.storage.layout import replica_directory
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
@@ -57,7 +58,9 @@ async def write_data(data: Path) -> None:
             batch = make_batch(offset)
             log.append(batch, header_of(batch))
         await log.close()
-    await save_high_watermarks(files, str(data), {(TOPIC, 0): 12, (TOPIC, 1): 12})
+    await save_high_watermarks(
+        files, str(data), dict.fromkeys([(TOPIC, 0), (TOPIC, 1)], SavedHighWatermark(12, Epoch(0)))
+    )
     await leave_clean_shutdown_mark(files, str(data), [(TOPIC, 0), (TOPIC, 1)])
 
 

@@ -5,7 +5,9 @@ from uuid import UUID
 import pytest
 from simulation.files import SimulatedFiles
 
+from tailrace.protocol.ids import NO_EPOCH, Epoch
 from tailrace.storage.checkpoints import (
+    SavedHighWatermark,
     leave_clean_shutdown_mark,
     load_high_watermarks,
     save_high_watermarks,
@@ -15,7 +17,11 @@ from tailrace.storage.layout import clean_shutdown_path, high_watermarks_path
 
 pytestmark = pytest.mark.trio
 
-MARKS = {(UUID(int=7), 0): 12, (UUID(int=7), 1): 2**40, (UUID(int=9), 0): 0}
+MARKS = {
+    (UUID(int=7), 0): SavedHighWatermark(12, Epoch(3)),
+    (UUID(int=7), 1): SavedHighWatermark(2**40, Epoch(2**31 - 1)),
+    (UUID(int=9), 0): SavedHighWatermark(0, NO_EPOCH),
+}
 
 
 @pytest.fixture
@@ -67,7 +73,7 @@ async def test_a_damaged_file_of_high_watermarks_is_not_believed(files: Simulate
 async def test_replacing_high_watermarks_leaves_the_old_or_the_new(files: SimulatedFiles) -> None:
     await files.sync_directory("")
     await save_high_watermarks(files, "/data", MARKS)
-    newer = {(UUID(int=7), 0): 13}
+    newer = {(UUID(int=7), 0): SavedHighWatermark(13, Epoch(3))}
     found = []
 
     def crash() -> None:

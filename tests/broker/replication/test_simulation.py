@@ -27,13 +27,15 @@ from tailrace.broker.replication.ready import Persist
 from tailrace.broker.replication.sealing import Promise, Sealing
 from tailrace.controller import copy_sets
 from tailrace.controller.objects import Partition
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import NO_EPOCH, SpuId
+from tailrace.storage.checkpoints import SavedHighWatermark
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
 LIVE, MAJORITY = World(Live()), World(Quorum(3, 2, 2))
 RESTLESS = Faults(loss=0.3, suspicion=0.06, cut=0.02, kill=0.0, power=0.0, clean_stop=0.0, breaks_off=0.0, link=0.0)
 """One leader follows the other, and hardly hears what the others have."""
+KILLED = Faults(loss=0.1, suspicion=0.05, cut=0.02, kill=0.02, power=0.0, clean_stop=0.0, link=0.0)
 RESTLESS_UNCLEAN = Faults(loss=0.15, kill=0.02, power=0.0, clean_stop=0.0, suspicion=0.04)
 
 WORLDS = {
@@ -45,6 +47,7 @@ WORLDS = {
     "majority": MAJORITY,
     "majority, restless": World(Quorum(3, 2, 2), faults=RESTLESS),
     "majority, restless, compacted": World(Quorum(3, 2, 2), compacts=True, faults=RESTLESS),
+    "majority, killed, compacted": World(Quorum(3, 2, 2), compacts=True, faults=KILLED),
     "majority, synced": World(Quorum(3, 2, 2), syncs=True),
     "nrw:3,1,3": World(Quorum(3, 1, 3)),
     "nrw:3,3,1": World(Quorum(3, 3, 1)),
@@ -301,6 +304,13 @@ def _compares_where_compaction_left_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Follower, "_end_of_what_later_leaders_had", lambda self, append: 0)
 
 
+def _forgets_when_the_high_watermark_was_committed(patch: pytest.MonkeyPatch) -> None:
+    def write_down(self: replication_store.Store) -> None:
+        self.checkpoint = SavedHighWatermark(self.high_watermark.value, NO_EPOCH)
+
+    patch.setattr(replication_store.Store, "write_down_high_watermark", write_down)
+
+
 SEEDS_MAX = 600
 
 IN_THE_CORE: Mapping[Patch, World] = {
@@ -332,6 +342,7 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _believes_that_what_others_know_to_be_committed_is_there: WORLDS["majority, moving"],
     _lets_those_commit_who_are_about_to_come: WORLDS["majority, moving"],
     _compares_where_compaction_left_nothing: WORLDS["majority, restless, compacted"],
+    _forgets_when_the_high_watermark_was_committed: WORLDS["majority, killed, compacted"],
 }
 """With a world in which each does harm soon."""
 
@@ -345,6 +356,7 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     _takes_the_high_watermark_unmatched: 150,
     _starts_with_the_checkpoint: 180,
     _believes_what_earlier_recoveries_have_stamped: 630_000,
+    _forgets_when_the_high_watermark_was_committed: 850,
     _seals_the_new_copy_set_alone: 170,
     _drops_the_copy_set_before_at_once: 70,
     _believes_that_what_others_know_to_be_committed_is_there: 200,
