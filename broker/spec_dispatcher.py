@@ -34,6 +34,8 @@ from .topic_settings import TopicSettings, settings_of
 
 APPLIED_IN_A_ROW = 50
 """Thousands of partitions must not keep clients waiting: after so many it is their turn."""
+HIGH_WATERMARKS_KEPT_MAX = 10_000
+"""Of replicas that have gone. One that does not know its own any more begins with where its log starts."""
 _NOTHING_SAVED = SavedHighWatermark(0, NO_EPOCH)
 _SHARED_SETTINGS_MAX = 1000
 
@@ -194,6 +196,7 @@ class SpecDispatcher:
             await log.close(clean=False)
             return
         epoch = saved.epoch if high_watermark <= saved.value else NO_EPOCH
+        self._high_watermarks.pop(key, None)
         replica = Replica(self._spu, spec, log, settings, high_watermark, epoch)
         replica.offline_watcher = self._report_offline
         self._replicas.add(replica)
@@ -240,6 +243,12 @@ class SpecDispatcher:
         concerned = (spec for topic_id in topics for spec in self._topics[topic_id].partitions)
         return [spec for spec in concerned if (spec.topic_id, spec.partition) in removed]
 
+    def _keep_high_watermark(self, replica: Replica) -> None:
+        """The replica may be given back."""
+        self._high_watermarks[replica.key] = replica.saved_high_watermark
+        if len(self._high_watermarks) > HIGH_WATERMARKS_KEPT_MAX:
+            del self._high_watermarks[next(iter(self._high_watermarks))]
+
     async def _remove(self, gone: list[PartitionSpec]) -> None:
         """The replicas stop, and the storage of topics of which nothing is left here is parked."""
         replicas = [replica for spec in gone if (replica := self._replicas.remove(spec)) is not None]
@@ -248,7 +257,7 @@ class SpecDispatcher:
             replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
         for replica in replicas:
             await self._replication.leave(replica)
-            self._high_watermarks[replica.key] = replica.saved_high_watermark  # it may be given back
+            self._keep_high_watermark(replica)
             try:
                 await replica.close()
             except OSError as error:

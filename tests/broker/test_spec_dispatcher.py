@@ -9,6 +9,7 @@ from simulation.files import SimulatedFiles
 from spus import SteadyClock, batch
 from structlog.testing import capture_logs
 
+from tailrace.broker import spec_dispatcher
 from tailrace.broker.flusher import Flusher
 from tailrace.broker.held_specs import HeldSpecs, HeldTopic
 from tailrace.broker.metrics import BrokerMetrics
@@ -287,6 +288,22 @@ async def test_a_replica_that_is_given_back_knows_what_was_committed(spu: _Spu) 
     replica = spu.replicas.find(TOPIC, 1)
     assert replica is not None
     assert replica.saved_high_watermark == SavedHighWatermark(2, Epoch(1))
+
+
+async def test_of_replicas_that_have_gone_not_all_is_known_for_ever(spu: _Spu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spec_dispatcher, "HIGH_WATERMARKS_KEPT_MAX", 2)
+    both = (HERE, ELSEWHERE)
+    for replica in await spu.apply(_topic(partitions=(0, 1, 2), live=both)):
+        _append(replica, b"a")
+        replica.on_committed(1, Epoch(1))
+    for partition in (1, 0, 2):
+        await spu.change(removed=((TOPIC, partition),))
+    back = await spu.change(_topic(partitions=(0, 1, 2), live=both, epoch=3))
+    assert sorted((replica.partition, replica.high_watermark) for replica in back) == [(0, 1), (1, 0), (2, 1)]
+    for partition in (0, 1):
+        await spu.change(removed=((TOPIC, partition),))
+    back = await spu.change(_topic(partitions=(0, 1), live=both, epoch=4))
+    assert sorted((replica.partition, replica.high_watermark) for replica in back) == [(0, 1), (1, 0), (2, 1)]
 
 
 async def test_with_other_live_replicas_only_what_was_known_to_be_committed_is(spu: _Spu) -> None:
