@@ -144,10 +144,6 @@ class ReplicaController:
     def on_settings(self) -> None:
         self._tell(lambda role, now: role.on_settings(now))
 
-    async def take_offline(self, reason: str) -> None:
-        if not self._is_over:
-            self._replica.go_offline(reason)
-
     def on_offline(self) -> None:
         """The replica's disk has failed: whoever waits was told, and nothing more comes from here but that."""
         if isinstance(self._role, LeaderController):

@@ -78,11 +78,7 @@ class ReplicaInfoDispatcher:
             self._for_all(lambda each: each.tell_leader(lambda leader, now: leader.core.on_link_lost(spu, now)))
 
     def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
-        """Who cannot read its own log must not lead: its followers would never get what they lack. Not at once, for
-        others are just being sent what they wait for."""
-        controller = self._controllers.get(key)
-        if controller is not None:
-            self._context.nursery.start_soon(controller.take_offline, reason)
+        self._context.on_unreadable(key, reason)
 
     def end_turn(self) -> None:
         self._context.end_turn()

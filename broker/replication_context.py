@@ -8,6 +8,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import SpuId
+from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.promises import Promises
 
 from .live_replicas_updater import LiveReplicasUpdater
@@ -37,5 +38,7 @@ class ReplicationContext:
     """Trio's time, from the clock itself: it is asked for with each message."""
     write_high_watermarks: Callable[[], Awaitable[None]]
     """Of all replicas, to the disk. Raises OSError."""
+    on_unreadable: Callable[[ReplicaKey, str], None]
+    """That replica's log cannot be read, and why: soon it is offline."""
     logger: FilteringBoundLogger
     trace: ReplicaTrace | None = None

@@ -174,12 +174,17 @@ class Spu:
 
     def on_unreadable(self, error: UnreadableError) -> None:
         key = layout.replica_of_file(error.filename)
-        replica = None if key is None else self.replicas.find(*key)
-        if replica is not None:
-            self._nursery.start_soon(self._take_offline, replica, str(error))
+        if key is not None:
+            self._on_unreadable(key, str(error))
 
-    async def _take_offline(self, replica: Replica, reason: str) -> None:
-        if replica.is_open:
+    def _on_unreadable(self, key: ReplicaKey, reason: str) -> None:
+        """Who cannot read its own log must not lead: its followers would never get what they lack. Not at once, for
+        others are just being sent what they wait for."""
+        self._nursery.start_soon(self._take_offline, key, reason)
+
+    async def _take_offline(self, key: ReplicaKey, reason: str) -> None:
+        replica = self.replicas.find(*key)
+        if replica is not None:
             replica.go_offline(reason)
 
     # what handlers call
@@ -319,6 +324,7 @@ class Spu:
                 self.end_turn,
                 trio.lowlevel.current_clock().current_time,
                 self._housekeeping.write_high_watermarks,
+                self._on_unreadable,
                 self._logger,
                 self._trace,
             )

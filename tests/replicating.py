@@ -258,6 +258,7 @@ class Wire:
                                 lambda: self.stores[spu].end_turn(),
                                 trio.current_time,
                                 no_checkpoint,
+                                lambda _, reason: nursery.start_soon(go_offline, replica, reason),
                                 logger,
                             )
                         )
@@ -347,6 +348,10 @@ class Wire:
         await trio.testing.wait_all_tasks_blocked()
 
 
+async def go_offline(replica: Replica, reason: str) -> None:
+    replica.go_offline(reason)
+
+
 async def no_checkpoint() -> None:
     await trio.lowlevel.checkpoint()
 
@@ -373,6 +378,7 @@ def replication_on(
             lambda: None,
             trio.current_time,
             no_checkpoint,
+            lambda key, reason: None,
             logger,
         )
     )
