@@ -43,6 +43,7 @@ _COMMANDS = {
     "group explain": ("tailrace.cli.group", "say why a group does what it does, and what would help"),
     "group reset-offsets": ("tailrace.cli.group", "let a group go on reading elsewhere"),
     "group delete": ("tailrace.cli.group", "forget some groups, or what they have committed to a topic"),
+    "controller list": ("tailrace.cli.controller", "show the Streaming Controller's own controllers"),
     "connection list": ("tailrace.cli.connection", "show the streams between SPUs and the Streaming Controller"),
     "apply": ("tailrace.cli.apply", "make SPUs, groups and topics what files say"),
     "log dump": ("tailrace.cli.log_dump", "print the batches of a log file, or the entries of an index"),
@@ -50,7 +51,7 @@ _COMMANDS = {
 }
 _ALIASES = {
     f"show {name}s": f"{name} list"
-    for name in ("spu", "spu-group", "topic", "partition", "segment", "group", "connection")
+    for name in ("spu", "spu-group", "topic", "partition", "segment", "group", "controller", "connection")
 }
 _GROUPS = {
     "serve": "run one server of a cluster",
@@ -60,6 +61,7 @@ _GROUPS = {
     "partition": "partitions and their replicas",
     "segment": "the segments of partitions",
     "group": "consumer groups",
+    "controller": "the Streaming Controller's own controllers",
     "connection": "the streams between SPUs and the Streaming Controller",
     "show": "the same as the list of each of these",
     "log": "look into log files, offline",

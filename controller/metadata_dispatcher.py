@@ -38,9 +38,6 @@ from .spu_controller import SpuController
 from .spu_group_controller import SpuGroupController
 from .topic_controller import TopicController
 
-Handlers = tuple[Callable[[Any], Iterable[Action]], ...]
-"""Each takes the change, or the event, of the kind under which it stands in a table."""
-
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
@@ -48,6 +45,24 @@ class Controllers:
     spu_groups: SpuGroupController
     topics: TopicController
     partitions: PartitionController
+
+
+@dataclass(slots=True)
+class Decisions:
+    """How much a controller was asked, and has decided."""
+
+    events: int = 0
+    actions: int = 0
+
+    def of(self, decided: Iterable[Action]) -> list[Action]:
+        actions = list(decided)
+        self.events += 1
+        self.actions += len(actions)
+        return actions
+
+
+Handlers = tuple[tuple[Decisions, Callable[[Any], Iterable[Action]]], ...]
+"""Each takes the change, or the event, of the kind under which it stands in a table, and is counted there."""
 
 
 def controllers_over(store: LocalStore, observed: Observed, broker_configs: BrokerConfigs) -> Controllers:
@@ -67,40 +82,59 @@ class MetadataDispatcher:
         self._mirror = mirror
         spus, spu_groups = controllers.spus, controllers.spu_groups
         topics, partitions = controllers.topics, controllers.partitions
+        of_spus, of_groups, of_topics, of_partitions = Decisions(), Decisions(), Decisions(), Decisions()
+        self.decisions: Mapping[str, Decisions] = {
+            "spu": of_spus,
+            "spu-group": of_groups,
+            "topic": of_topics,
+            "partition": of_partitions,
+        }
+        """Of the controller that decides about objects of that kind."""
         self._concerned_by_object: Mapping[type[Object], Handlers] = {
-            Spu: (spus.on_spu, spu_groups.on_spu, topics.on_spu, partitions.on_spu),
-            SpuGroup: (spu_groups.on_group, topics.on_group),
-            Topic: (topics.on_topic, partitions.on_topic, spu_groups.on_topic),
-            Partition: (partitions.on_partition, spu_groups.on_partition),
+            Spu: (
+                (of_spus, spus.on_spu),
+                (of_groups, spu_groups.on_spu),
+                (of_topics, topics.on_spu),
+                (of_partitions, partitions.on_spu),
+            ),
+            SpuGroup: ((of_groups, spu_groups.on_group), (of_topics, topics.on_group)),
+            Topic: (
+                (of_topics, topics.on_topic),
+                (of_partitions, partitions.on_topic),
+                (of_groups, spu_groups.on_topic),
+            ),
+            Partition: ((of_partitions, partitions.on_partition), (of_groups, spu_groups.on_partition)),
         }
-        self._concerned_by_connection: Mapping[type[Event], Handlers] = {
-            SpuConnected: (spus.on_connection, partitions.on_connected),
-            SpuLost: (spus.on_connection,),
-            StorageReported: (spus.on_connection,),
-            LiveReplicasReported: (partitions.on_report,),
-            LogEndsReported: (partitions.on_log_ends,),
-            LeaderSilent: (partitions.on_silence,),
-            LeaderFailed: (partitions.on_silence,),
-            LeasesUnknownOver: (lambda _: spus.reconcile(),),
+        self._concerned_by_event: Mapping[type[Event], Handlers] = {
+            SpuConnected: ((of_spus, spus.on_connection), (of_partitions, partitions.on_connected)),
+            SpuLost: ((of_spus, spus.on_connection),),
+            StorageReported: ((of_spus, spus.on_connection),),
+            LiveReplicasReported: ((of_partitions, partitions.on_report),),
+            LogEndsReported: ((of_partitions, partitions.on_log_ends),),
+            LeaderSilent: ((of_partitions, partitions.on_silence),),
+            LeaderFailed: ((of_partitions, partitions.on_silence),),
+            LeasesUnknownOver: ((of_spus, lambda _: spus.reconcile()),),
+            RebalanceDue: ((of_partitions, lambda _: partitions.rebalance()),),
+            ReconciliationDue: (
+                (of_spus, lambda _: spus.reconcile()),
+                (of_groups, lambda _: spu_groups.reconcile()),
+                (of_topics, lambda _: topics.reconcile()),
+                (of_partitions, lambda _: partitions.reconcile()),
+            ),
         }
-        self._rebalance = partitions.rebalance
-        self._reconcilers = (spus.reconcile, spu_groups.reconcile, topics.reconcile, partitions.reconcile)
 
     def on_event(self, event: Event) -> list[Action]:
         match event:
             case Stored() | Removed():
                 return self._on_store(event)
-            case RebalanceDue():
-                return list(self._rebalance())
-            case ReconciliationDue():
-                return [action for reconcile in self._reconcilers for action in reconcile()]
             case SpusAway():
                 self._observed.apply(event)
                 return []  # a reconciliation follows
+            case RebalanceDue() | ReconciliationDue():
+                pass  # nobody has said anything
             case _:
                 self._observed.apply(event)
-                handlers = self._concerned_by_connection[type(event)]
-                return [action for handler in handlers for action in handler(event)]
+        return _decide(self._concerned_by_event[type(event)], event)
 
     def _on_store(self, event: Stored | Removed) -> list[Action]:
         change = self._store.apply(event)
@@ -109,5 +143,8 @@ class MetadataDispatcher:
         self._mirror.on_change(change)
         found = change.current or change.previous
         assert found is not None
-        handlers = self._concerned_by_object.get(type(found), ())
-        return [action for handler in handlers for action in handler(change)]
+        return _decide(self._concerned_by_object.get(type(found), ()), change)
+
+
+def _decide(handlers: Handlers, what: object) -> list[Action]:
+    return [action for decisions, handler in handlers for action in decisions.of(handler(what))]

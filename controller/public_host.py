@@ -29,6 +29,7 @@ from tailrace.server.request_context import ClientIdentity, RequestContext
 from . import handlers
 from .administration import Administration
 from .connection_documents import ConnectionRow
+from .controller_documents import ControllerRow
 from .local_store import LocalStore
 from .object_administration import ObjectAdministration
 
@@ -50,6 +51,7 @@ class PublicHost:
         local: LocalStore,
         ask_spu: Callable[[SpuId, Any], Awaitable[Any]],
         connections: Callable[[], Sequence[ConnectionRow]],
+        controllers: Callable[[], Sequence[ControllerRow]],
     ) -> None:
         self.id: SpuId = NO_SPU
         self.cluster = cluster
@@ -59,6 +61,7 @@ class PublicHost:
         self.local = local
         self.ask_spu = ask_spu
         self.connections = connections
+        self.controllers = controllers
         self.apis = ADVERTISED
 
     # what clients' connections call

@@ -25,6 +25,7 @@ from .actions import Put
 from .administration import Administration
 from .changes import Changes
 from .connection_manager import LEASE_SECONDS, ConnectionManager
+from .controller_documents import controller_rows
 from .effects import Effects
 from .events import RebalanceDue, ReconciliationDue, SpusAway
 from .identities import new_cluster_id
@@ -183,6 +184,7 @@ class StreamingController:
             workflow.local,
             lambda spu, request: connections.ask_spu(spu, request),
             lambda: connections.connections(),
+            lambda: controller_rows(workflow.local, workflow.decisions),
         )
         connections = ConnectionManager(
             workflow.local,

@@ -81,6 +81,7 @@ class Workflow:
         self._dispatcher = MetadataDispatcher(
             self.local, self.observed, controllers_over(self.local, self.observed, broker_configs), self.mirror
         )
+        self.decisions = self._dispatcher.decisions
         self._broker_configs = broker_configs
         self._logger = logger
         self._stored_events = counts.reader.read_events

@@ -11,7 +11,7 @@ from running_workflow import RunningWorkflow, running_workflow
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
-from tailrace.cli import apply, connection, partition, segment, spu, spu_group, topic
+from tailrace.cli import apply, connection, controller, partition, segment, spu, spu_group, topic
 from tailrace.cli.main import parse
 from tailrace.controller.public_host import KNOWN, PublicHost
 from tailrace.protocol.ids import SpuId
@@ -33,6 +33,7 @@ _GROUPS = {
     "partition": partition,
     "segment": segment,
     "connection": connection,
+    "controller": controller,
 }
 
 
@@ -83,6 +84,7 @@ async def public_sc() -> AsyncIterator[PublicSc]:
                 running.workflow.local,
                 sc.ask_spu,
                 running.spus.connections,
+                running.host.controllers,
             )
             server = PublicServer(host, KNOWN, running.broker_configs, ServerMetrics(KNOWN), logger, clients_max=100)
             listener = await network.listen(ADDRESS)

@@ -16,6 +16,7 @@ from tailrace.controller.administration import Administration
 from tailrace.controller.changes import Changes
 from tailrace.controller.cluster_mirror import MirrorChange
 from tailrace.controller.connection_documents import ConnectionRow
+from tailrace.controller.controller_documents import controller_rows
 from tailrace.controller.effects import Effects
 from tailrace.controller.events import Event, SpuConnected, SpuLost
 from tailrace.controller.key_value import interface as key_value
@@ -184,7 +185,14 @@ async def running_workflow(
     objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, logger)
     spus = ObedientSpus()
     host = PublicHost(
-        workflow.cluster, broker_configs, administration, objects, workflow.local, spus.ask_spu, spus.connections
+        workflow.cluster,
+        broker_configs,
+        administration,
+        objects,
+        workflow.local,
+        spus.ask_spu,
+        spus.connections,
+        lambda: controller_rows(workflow.local, workflow.decisions),
     )
 
     async def report() -> None:

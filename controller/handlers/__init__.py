@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from tailrace.controller.connection_documents import ConnectionRow
+from tailrace.controller.controller_documents import ControllerRow
 from tailrace.controller.local_store import LocalStore
 from tailrace.controller.object_administration import ObjectAdministration
 from tailrace.protocol.apis import ApiKey
@@ -21,6 +22,9 @@ class ObjectHost(Protocol):
 
     @property
     def connections(self) -> Callable[[], Sequence[ConnectionRow]]: ...
+
+    @property
+    def controllers(self) -> Callable[[], Sequence[ControllerRow]]: ...
 
     @property
     def local(self) -> LocalStore: ...

@@ -1,0 +1,27 @@
+"""`tailrace controller …`: the controllers of the SC, and how much each of them has decided."""
+
+import argparse
+
+from .sc_client import Document, ScClient
+from .sc_commands import Command, show_documents
+from .tables import table
+
+
+def _list_options(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
+    documents = await client.list_objects("controller")
+    show_documents(arguments, documents, lambda: controller_table(documents))
+
+
+def controller_table(documents: list[Document]) -> str:
+    rows = []
+    for document in documents:
+        status = document.get("status") or {}
+        rows.append((document.get("name"), status.get("objects"), status.get("events"), status.get("actions")))
+    return table(("CONTROLLER", "OBJECTS", "EVENTS", "ACTIONS"), rows)
+
+
+COMMANDS = {"list": Command("controller list", _list_options, _list)}
