@@ -89,13 +89,11 @@ def run_server(
         given = given_settings(names, arguments)
         settings = read(given)
         log = log_settings(given)
-        send_buffer_bytes = BrokerConfigs(given.broker_settings()).value("socket.send.buffer.bytes")
+        seams = _seams_of(given)
     except SettingsError as error:
         return _refuse(command, error)
     logs.configure(log.level, json=None if log.format is None else log.format == "json")
     allow_many_files()
-    assert isinstance(send_buffer_bytes, int)
-    seams = real_seams(send_buffer_bytes=send_buffer_bytes)
     sentences: tuple[type[Exception], ...] = (CannotServeError, CannotListenError, SettingsError, *refusals)
     refused: BaseException | None = None
     try:
@@ -103,6 +101,13 @@ def run_server(
     except* sentences as errors:
         refused = first_error(errors)
     return 0 if refused is None else _refuse(command, refused)
+
+
+def _seams_of(given: GivenSettings) -> Seams:
+    configs = BrokerConfigs(given.broker_settings())
+    send_buffer_bytes = configs.value("socket.send.buffer.bytes")
+    assert isinstance(send_buffer_bytes, int)
+    return real_seams(send_buffer_bytes=send_buffer_bytes, waits_awake=configs.value("socket.wait.awake") is True)
 
 
 def announce(serving: str) -> None:

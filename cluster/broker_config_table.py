@@ -183,7 +183,14 @@ BROKER_CONFIGS = by_name(
             "The kernel's send buffer per connection; -1 leaves it to the kernel.",
             at_least(-1),
             read_only=True,
-            honoured=False,
+        ),
+        ConfigDefinition(
+            "socket.wait.awake",
+            BOOLEAN,
+            True,
+            "Whether a server that expects the next request at once waits for it awake, where it has several cores. "
+            "Tailrace's own.",
+            read_only=True,
         ),
         ConfigDefinition(
             "fetch.max.bytes",

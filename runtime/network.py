@@ -220,9 +220,9 @@ class TcpListener:
 
 
 class TcpNetwork:
-    def __init__(self, send_buffer_bytes: int = 0) -> None:
+    def __init__(self, send_buffer_bytes: int = 0, *, waits_awake: bool = True) -> None:
         self._send_buffer_bytes = send_buffer_bytes
-        self._readiness = Readiness()
+        self._readiness = Readiness(waits_awake=waits_awake)
 
     async def listen(self, address: Address) -> TcpListener:
         try:

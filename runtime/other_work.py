@@ -36,13 +36,13 @@ _FACTS = "/proc/self/fdinfo"
 class OtherWork(trio.abc.Instrument):
     """Than that of the task that makes it, once it was woken for `watched`: an epoll of its own."""
 
-    def __init__(self, watched: select.epoll) -> None:
+    def __init__(self, watched: select.epoll, *, waits_awake: bool = True) -> None:
         self._task = trio.lowlevel.current_task()
         self._trios = _epoll_that_watches(watched.fileno())
         self._everything: select.epoll | None = None
         """Watches what the task's own does, and Trio's, and with that whatever other tasks wait for."""
         self._others_can_go_on = True
-        self._awake_again_at = 0.0 if cores_for_us() > 1 else math.inf
+        self._awake_again_at = 0.0 if waits_awake and cores_for_us() > 1 else math.inf
         """On a single one, everybody who could do what is waited for would wait for us."""
         self._asleep_seconds = ASLEEP_SECONDS_MIN
         self._came_soon = False

@@ -32,7 +32,8 @@ class _Waiting:
 class Readiness:
     """Of the sockets of one network, for as long as Trio runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, waits_awake: bool = True) -> None:
+        self._waits_awake = waits_awake
         self._epoll: select.epoll | None = None
         self._other_work: OtherWork | None = None
         self._waiting: dict[int, _Waiting] = {}
@@ -75,7 +76,7 @@ class Readiness:
             while True:
                 await trio.lowlevel.wait_readable(epoll.fileno())
                 if other_work is None:
-                    other_work = self._other_work = OtherWork(epoll)
+                    other_work = self._other_work = OtherWork(epoll, waits_awake=self._waits_awake)
                     for descriptor in self._waiting:
                         other_work.register(descriptor)
                 leave_at = perf_counter() + STAY_SECONDS_MAX

@@ -16,5 +16,5 @@ class Seams:
     chance: Chance
 
 
-def real_seams(*, send_buffer_bytes: int) -> Seams:
-    return Seams(TcpNetwork(send_buffer_bytes), RealFiles(), SystemClock(), RandomChance())
+def real_seams(*, send_buffer_bytes: int, waits_awake: bool = True) -> Seams:
+    return Seams(TcpNetwork(send_buffer_bytes, waits_awake=waits_awake), RealFiles(), SystemClock(), RandomChance())

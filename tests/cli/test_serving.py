@@ -1,12 +1,14 @@
 import argparse
 import os
 import signal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 import structlog
 import trio
 
+from tailrace.cli import serving
 from tailrace.cli.given_settings import GivenSettings
 from tailrace.cli.serving import (
     COMMON_NAMES,
@@ -19,7 +21,7 @@ from tailrace.cli.serving import (
     stop_when_asked,
 )
 from tailrace.runtime.network import Address
-from tailrace.runtime.seams import Seams
+from tailrace.runtime.seams import Seams, real_seams
 from tailrace.runtime.settings import SettingsError
 
 
@@ -48,6 +50,28 @@ def test_the_log_level_counts(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = _arguments("--log-level", "error")
     assert run_server("serve", arguments, COMMON_NAMES, lambda given: "x", _serve) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ((), {"send_buffer_bytes": 256 << 10, "waits_awake": True}),
+        (("--set", "socket.send.buffer.bytes=-1"), {"send_buffer_bytes": -1, "waits_awake": True}),
+        (("--set", "socket.wait.awake=false"), {"send_buffer_bytes": 256 << 10, "waits_awake": False}),
+    ],
+)
+def test_the_network_is_as_the_configs_say(
+    words: Sequence[str], wanted: Mapping[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[Mapping[str, object]] = []
+
+    def noting(*, send_buffer_bytes: int, waits_awake: bool) -> Seams:
+        taken.append({"send_buffer_bytes": send_buffer_bytes, "waits_awake": waits_awake})
+        return real_seams(send_buffer_bytes=send_buffer_bytes, waits_awake=waits_awake)
+
+    monkeypatch.setattr(serving, "real_seams", noting)
+    assert run_server("serve", _arguments(*words), COMMON_NAMES, lambda given: "x", _serve) == 0
+    assert taken == [wanted]
 
 
 class OddError(Exception):

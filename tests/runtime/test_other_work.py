@@ -177,6 +177,13 @@ async def test_nobody_stays_awake_on_the_only_core(monkeypatch: pytest.MonkeyPat
         assert all(epoll.slept(waiting, SOON) for _ in range(3))
 
 
+async def test_nobody_stays_awake_who_is_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    epoll = _Epoll(monkeypatch)
+    with select.epoll() as unused:
+        waiting = OtherWork(unused, waits_awake=False)
+        assert all(epoll.slept(waiting, SOON) for _ in range(3))
+
+
 async def test_who_does_not_get_its_core_back_sleeps_ever_longer_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     epoll = _Epoll(monkeypatch)
 
