@@ -37,6 +37,7 @@ WORK_SECONDS_MAX = 180
 AT_REST_SECONDS_MAX = 20
 AT_REST_SHARE = 0.1
 """Of one core."""
+FILLS_MEMORY = {"produce-big", "consume-1", "consume-8", "produce-small", "copied-big"}
 MEMORY_AT_HAND = 2 << 30
 # These read what the case before them has written, and take over its topic.
 READS_THE_TOPIC_BEFORE = {"consume-1", "consume-8"}
@@ -160,7 +161,10 @@ def run_cases(bootstrap: str, processes: list[int], chain: list[str], figures: F
     watcher.create_topic(topic, copies=copies, configs=configs)
     try:
         for case in chain:
-            even_the_ground()
+            # What the work before has left to write would be charged to this one, and so would memory that is not free.
+            os.sync()
+            if case in FILLS_MEMORY:
+                have_memory_at_hand()
             cpu_before = cpu_seconds(processes)
             measured = run_work(bootstrap, case, topic)
             measured["cpu_seconds"] = cpu_seconds(processes) - cpu_before
@@ -172,13 +176,12 @@ def run_cases(bootstrap: str, processes: list[int], chain: list[str], figures: F
         watcher.delete_topic(topic)
 
 
-def even_the_ground() -> None:
-    """What the work before has left to write would be charged to this one, and so would memory that is not at hand.
+def have_memory_at_hand() -> None:
+    """A virtual machine that gives its free memory back to the host waits for each page when it wants it again, far
+    longer than the copying into that page takes. So it is made to want as much as a piece of work may fill.
 
-    A virtual machine that gives its free memory back to the host waits for each page when it wants it again, far longer
-    than the copying into that page takes. So the machine asks for as much as a piece of work may fill, and lets it go.
+    To give that back, two seconds later, takes it a moment: a short piece of work would lose more than it wins.
     """
-    os.sync()
     if sys.platform == "linux":
         size = min(MEMORY_AT_HAND, psutil.virtual_memory().available // 2)
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
