@@ -29,7 +29,7 @@ from .replica_counts import note_live_replicas
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replica_log import LogOfEntries
 from .replicas import Replica, Replicas
-from .replication.high_watermark import high_watermark_at_start
+from .replication.high_watermark import epoch_at_start, high_watermark_at_start
 from .topic_settings import TopicSettings, settings_of
 
 APPLIED_IN_A_ROW = 50
@@ -195,7 +195,7 @@ class SpecDispatcher:
             self._refuse_to_open(spec, str(error))
             await log.close(clean=False)
             return
-        epoch = saved.epoch if high_watermark <= saved.value else NO_EPOCH
+        epoch = epoch_at_start(high_watermark, saved.value, saved.epoch)
         self._high_watermarks.pop(key, None)
         replica = Replica(self._spu, spec, log, settings, high_watermark, epoch)
         replica.offline_watcher = self._report_offline

@@ -4,12 +4,8 @@ import argparse
 
 from .printing import duration_text
 from .sc_client import Document, ScClient
-from .sc_commands import Command, show_documents
+from .sc_commands import Command, no_options, show_documents
 from .tables import table
-
-
-def _list_options(parser: argparse.ArgumentParser) -> None:
-    pass
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -37,4 +33,4 @@ def connection_table(documents: list[Document]) -> str:
     return table(("SPU", "FROM", "VERSION", "SINCE", "LEASE", "PARTITIONS", "METADATA", "UP TO DATE"), rows)
 
 
-COMMANDS = {"list": Command("connection list", _list_options, _list)}
+COMMANDS = {"list": Command("connection list", no_options, _list)}

@@ -3,12 +3,8 @@
 import argparse
 
 from .sc_client import Document, ScClient
-from .sc_commands import Command, show_documents
+from .sc_commands import Command, no_options, show_documents
 from .tables import table
-
-
-def _list_options(parser: argparse.ArgumentParser) -> None:
-    pass
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -24,4 +20,4 @@ def controller_table(documents: list[Document]) -> str:
     return table(("CONTROLLER", "OBJECTS", "EVENTS", "ACTIONS"), rows)
 
 
-COMMANDS = {"list": Command("controller list", _list_options, _list)}
+COMMANDS = {"list": Command("controller list", no_options, _list)}

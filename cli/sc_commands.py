@@ -92,6 +92,10 @@ def _addresses(arguments: argparse.Namespace) -> list[Address]:
 # what commands print
 
 
+def no_options(parser: argparse.ArgumentParser) -> None:
+    """Of a command that has none but those of all."""
+
+
 def show_documents(arguments: argparse.Namespace, documents: object, as_table: Callable[[], str]) -> None:
     """As a table for people, or as they are."""
     match arguments.output:

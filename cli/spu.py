@@ -14,6 +14,7 @@ from .sc_commands import (
     UsageError,
     checked_document,
     documents_of_file,
+    no_options,
     objects_in,
     only_given,
     show_documents,
@@ -74,10 +75,6 @@ def _registration_text(spu: Spu) -> str:
         f"registered SPU {spu.spec.id}; start it with: tailrace serve spu --id {spu.spec.id} --data DIR "
         f"--sc HOST:9004 --public {public_of(spu)} --private {private_of(spu)}"
     )
-
-
-def _list_options(parser: argparse.ArgumentParser) -> None:
-    pass
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -193,7 +190,7 @@ def _spus(found: list[Object]) -> list[Spu]:
 
 COMMANDS = {
     "register": Command("spu register", _register_options, _register),
-    "list": Command("spu list", _list_options, _list),
+    "list": Command("spu list", no_options, _list),
     "describe": Command("spu describe", _describe_options, _describe),
     "unregister": Command("spu unregister", _unregister_options, _unregister),
 }

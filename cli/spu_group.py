@@ -12,6 +12,7 @@ from .sc_commands import (
     UsageError,
     checked_document,
     documents_of_file,
+    no_options,
     objects_in,
     only_given,
     show_documents,
@@ -55,10 +56,6 @@ def _created(arguments: argparse.Namespace) -> list[Document]:
 def _creation_text(group: SpuGroup) -> str:
     reason = f": {group.status.reason}" if group.status.reason else ""
     return f"created SPU group {group.name}, which is {group.status.resolution.value}{reason}"
-
-
-def _list_options(parser: argparse.ArgumentParser) -> None:
-    pass
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
@@ -170,7 +167,7 @@ def _groups(found: list[Object]) -> list[SpuGroup]:
 
 COMMANDS = {
     "create": Command("spu-group create", _create_options, _create),
-    "list": Command("spu-group list", _list_options, _list),
+    "list": Command("spu-group list", no_options, _list),
     "describe": Command("spu-group describe", _describe_options, _describe),
     "scale": Command("spu-group scale", _scale_options, _scale),
     "delete": Command("spu-group delete", _delete_options, _delete),

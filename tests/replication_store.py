@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
 from tailrace.broker.replication.follower import Follower
-from tailrace.broker.replication.high_watermark import HighWatermark, high_watermark_at_start
+from tailrace.broker.replication.high_watermark import HighWatermark, epoch_at_start, high_watermark_at_start
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.sealing import Promise
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -156,7 +156,7 @@ class Store:
         self.log.restart()
         self.promise = Promise(self.promised)
         value = high_watermark_at_start(self.log, self.checkpoint.value)
-        epoch = self.checkpoint.epoch if value <= self.checkpoint.value else NO_EPOCH
+        epoch = epoch_at_start(value, self.checkpoint.value, self.checkpoint.epoch)
         self.high_watermark = HighWatermark(value, self.promised if epoch == NO_EPOCH else epoch)
         self.checked_end = 0
 

@@ -32,6 +32,11 @@ class HighWatermark:
         self.value = min(self.value, end)
 
 
+def epoch_at_start(high_watermark: int, checkpoint: int, epoch: Epoch) -> Epoch:
+    """The one that was written down with the checkpoint; NO_EPOCH if the log tells of more, but not since when."""
+    return epoch if high_watermark <= checkpoint else NO_EPOCH
+
+
 def high_watermark_at_start(log: ReplicaLog, checkpoint: int) -> int:
     """What a store knows of it when it opens a log: the one it wrote down last, or more, if the log itself tells more.
 
