@@ -38,6 +38,23 @@ class ExternalService:
 
 SpawnedService = None
 """
+# Topics that kafka-python 3.0 is told of while it asks for metadata are forgotten when the answer comes, for five
+# minutes, whatever broker it is. A test that subscribes a new consumer does that when the machine is busy.
+NOTHING_FORGOTTEN = """\
+from kafka.cluster import ClusterMetadata
+
+refresh = ClusterMetadata._do_refresh_metadata
+
+
+async def refresh_and_notice_new_topics(self, node_id):
+    asked_for = set(self._topics)
+    await refresh(self, node_id)
+    if self._topics != asked_for:
+        self.request_update()
+
+
+ClusterMetadata._do_refresh_metadata = refresh_and_notice_new_topics
+"""
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,7 @@ class OwnSuite:
         # A package, or that of the standard library of this name would be found first.
         (self._root / "test" / "__init__.py").touch()
         (self._root / "test" / "service.py").write_text(SERVICE)
+        (self._root / "conftest.py").write_text(NOTHING_FORGOTTEN)
         self._bootstrap = bootstrap
 
     def collected(self) -> set[str]:
