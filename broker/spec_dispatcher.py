@@ -69,6 +69,7 @@ class SpecDispatcher:
         self._logger = logger
         limit = min(OPEN_FILES_MAX, files_of_logs(files.descriptors_max()))
         self._open_files = OpenFiles(files, limit, metrics.lookups)
+        self._open_files.on_index_rebuilt = self._report_rebuilt_index
         self._closed = closed
         """The replicas whose logs were closed cleanly and have not been opened since."""
         self._topics: dict[TopicId, HeldTopic] = {}
@@ -230,6 +231,10 @@ class SpecDispatcher:
             self._metrics.rebuilt_indexes += report.indexes_rebuilt
         for event in report.events:
             self._log(spec).warning("log_recovered", what=event)
+
+    def _report_rebuilt_index(self, path: str) -> None:
+        self._metrics.rebuilt_indexes += 1
+        self._logger.warning("index_rebuilt", path=path, reason="it was missing or damaged")
 
     # what should be here no more
 

@@ -94,7 +94,6 @@ class Log:
         self.is_overgrown = False
         """The open segment had to wait for that, and has grown too far."""
         self.recovery = RecoveryReport()
-        """What opening found, and how often an index had to be built again since."""
         self._maker = SegmentMaker(open_files, directory, config, self.recovery)
         opened = Opening(self._maker, directory, manifest_file, clean=clean)
         self._segments = Segments(opened.sealed, opened.open_segment)

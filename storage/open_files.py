@@ -5,6 +5,7 @@ is sent: a file closes with its last reference.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Protocol
 
 from tailrace.runtime.files import File, Files
@@ -25,11 +26,13 @@ class Holder(Protocol):
 class OpenFiles:
     """A second-chance queue of those who hold a file: a use, which is often, costs less than in a list by last use."""
 
-    __slots__ = ("_holders", "_limit", "files", "lookups")
+    __slots__ = ("_holders", "_limit", "files", "lookups", "on_index_rebuilt")
 
     def __init__(self, files: Files, limit: int = OPEN_FILES_MAX, lookups: LookupReads | None = None) -> None:
         self.files = files
         self.lookups = lookups or LookupReads()
+        self.on_index_rebuilt: Callable[[str], None] = _unheard
+        """Is told which file was missing or damaged, when it was needed, and is there again."""
         self._limit = limit
         self._holders: OrderedDict[Holder, None] = OrderedDict()
 
@@ -51,6 +54,10 @@ class OpenFiles:
     def close(self, holder: Holder) -> None:
         holder.release()
         self._holders.pop(holder, None)
+
+
+def _unheard(_: str) -> None:
+    pass
 
 
 class LazyFile:

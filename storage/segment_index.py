@@ -150,6 +150,7 @@ class SegmentIndex:
         )
         if not sound:
             self.replace(rebuild())
+            self._open_files.on_index_rebuilt(self._offsets_path)
         self._is_verified = True
         return sound
 

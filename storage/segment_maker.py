@@ -37,7 +37,7 @@ class SegmentMaker:
         log = LazyFile(self._open_files, self.path(base, Kind.LOG), create=create)
         interval_bytes = self.config.index_interval_bytes
         index = SegmentIndex(self._open_files, self._directory, base, interval_bytes=interval_bytes)
-        return SegmentReader(base, log, index, interval_bytes, self.report)
+        return SegmentReader(base, log, index, interval_bytes)
 
     def new_segment(self, base: int) -> OpenSegment:
         """Files of the same name, left by a former life of the log, are gone afterwards."""

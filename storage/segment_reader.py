@@ -11,23 +11,19 @@ from .batch_walk import FAR_BYTES, kind_at, walk
 from .index_entries import IndexEntries
 from .open_files import LazyFile
 from .segment_index import SegmentIndex
-from .segment_recovery import RecoveryReport
 from .time_index import NO_TIMESTAMP
 
 
 class SegmentReader:
     """`size` is always how much of the file may be looked at: an open segment grows meanwhile."""
 
-    __slots__ = ("_base", "_report", "index", "interval_bytes", "log")
+    __slots__ = ("_base", "index", "interval_bytes", "log")
 
-    def __init__(
-        self, base: int, log: LazyFile, index: SegmentIndex, interval_bytes: int, report: RecoveryReport
-    ) -> None:
+    def __init__(self, base: int, log: LazyFile, index: SegmentIndex, interval_bytes: int) -> None:
         self._base = base
         self.log = log
         self.index = index
         self.interval_bytes = interval_bytes
-        self._report = report
 
     def range(self, start: int, stop: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
         """The whole batches from `start` on that end by `stop` and fit in `bytes_max`; a large first one if need be.
@@ -111,9 +107,7 @@ class SegmentReader:
         return largest
 
     def _sound_index(self, size: int) -> SegmentIndex:
-        if not self.index.ensure_sound(lambda: self._scan(size)):
-            self._report.indexes_rebuilt += 1
-            self._report.events.append(f"{self.log.path}: its index was missing or damaged and was built again")
+        self.index.ensure_sound(lambda: self._scan(size))
         return self.index
 
     def _scan(self, size: int) -> IndexEntries:

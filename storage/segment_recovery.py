@@ -25,7 +25,7 @@ class RecoveryReport:
     scanned_bytes: int = 0
     cut_bytes: int = 0
     indexes_rebuilt: int = 0
-    """Goes on counting while the log is open: an index is looked at when it is first used."""
+    """Of the segments that were scanned; the others' are looked at when they are first used."""
     events: list[str] = field(default_factory=list)
     """Sentences: what was cut, dropped or finished, and why."""
 

@@ -241,6 +241,22 @@ async def test_after_an_unclean_stop_logs_are_examined_and_counted(spu: _Spu) ->
     assert again.metrics.truncated_bytes == 20
 
 
+async def test_an_index_that_is_lost_after_a_clean_stop_is_built_again_and_counted(spu: _Spu) -> None:
+    (replica,) = await spu.apply(_topic())
+    for _ in range(50):  # 4096 bytes of log have an index entry
+        _append(replica, bytes(200))
+    await replica.close()
+    again = spu.again(spu.files, clean=False)
+    again.closed.add((TOPIC, 0))
+    spu.files.remove(f"{replica.log.directory}/{0:020d}.index")
+    (reopened,) = await again.apply(_topic())
+    assert again.metrics.rebuilt_indexes == 0
+    found = reopened.log.read(30, 1, 50, at_least_one=True)
+    assert found is not None
+    assert read_header(found.read()).base_offset == 30
+    assert again.metrics.rebuilt_indexes == 1
+
+
 async def test_what_an_unclean_stop_left_in_the_page_cache_reaches_the_disk(spu: _Spu) -> None:
     (replica,) = await spu.apply(_topic())
     _append(replica, b"a")

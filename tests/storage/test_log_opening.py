@@ -8,6 +8,7 @@ from simulation.files import SimulatedFiles
 
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.replica_verification import ReplicaVerification
 from tailrace.storage.segment_recovery import LogDamagedError
 
@@ -21,8 +22,8 @@ def _path(base: int, suffix: str = "log") -> str:
     return f"{DIRECTORY}/{base:020}.{suffix}"
 
 
-def _open(files: SimulatedFiles, *, clean: bool = True) -> Log:
-    return Log.open(files, DIRECTORY, CONFIG, clean=clean)
+def _open(files: SimulatedFiles, *, clean: bool = True, open_files: OpenFiles | None = None) -> Log:
+    return Log.open(files, DIRECTORY, CONFIG, clean=clean, open_files=open_files)
 
 
 async def _closed_log(*, clean: bool = True) -> SimulatedFiles:
@@ -131,12 +132,15 @@ async def test_a_lost_index_is_built_again_when_it_is_used(suffix: str) -> None:
     files = await _closed_log()
     for base in (0, 10, 20):
         files.remove(_path(base, suffix))
-    log = _open(files)
+    open_files = OpenFiles(files)
+    rebuilt: list[str] = []
+    open_files.on_index_rebuilt = rebuilt.append
+    log = _open(files, open_files=open_files)
     for offset in range(25):
         found = log.read(offset, 1, 25, at_least_one=True)
         assert found is not None
         assert header_of(found.read()).base_offset == offset
-    assert log.recovery.indexes_rebuilt == 3
+    assert rebuilt == [_path(base, "index") for base in (0, 10, 20)]
     assert files.exists(_path(10, suffix))
 
 

@@ -10,7 +10,6 @@ from tailrace.storage.lookup_reads import LookupReads
 from tailrace.storage.open_files import LazyFile, OpenFiles
 from tailrace.storage.segment_index import SegmentIndex
 from tailrace.storage.segment_reader import SegmentReader
-from tailrace.storage.segment_recovery import RecoveryReport
 
 INTERVAL_BYTES, BATCH_BYTES = 4096, 500
 
@@ -22,7 +21,7 @@ def _reader(batches: int, reads: LookupReads) -> SegmentReader:
     for offset in range(batches):
         index.on_batch(offset, offset * BATCH_BYTES, -1)
         log.get().append(make_batch(offset, size=BATCH_BYTES))
-    return SegmentReader(0, log, index, INTERVAL_BYTES, RecoveryReport())
+    return SegmentReader(0, log, index, INTERVAL_BYTES)
 
 
 def test_a_batch_anywhere_is_found_with_few_bytes_however_large_the_log_is() -> None:

@@ -9,7 +9,6 @@ from tailrace.protocol.records import Record, build_batch
 from tailrace.storage.open_files import LazyFile, OpenFiles
 from tailrace.storage.segment_index import SegmentIndex
 from tailrace.storage.segment_reader import SegmentReader
-from tailrace.storage.segment_recovery import RecoveryReport
 
 BASE = 1000
 TIMES = [[5, 3], [4, 9, 2], [9], [1], [12, 12], [7], [30, 40, 35]]
@@ -21,7 +20,7 @@ def reader(request: pytest.FixtureRequest) -> SegmentReader:
     files = SimulatedFiles()
     open_files = OpenFiles(files)
     index = SegmentIndex(open_files, "", BASE, interval_bytes=request.param)
-    reader = SegmentReader(BASE, LazyFile(open_files, "/log", create=True), index, request.param, RecoveryReport())
+    reader = SegmentReader(BASE, LazyFile(open_files, "/log", create=True), index, request.param)
     offset, largest = BASE, -1
     for number, times in enumerate(TIMES):
         records = [Record(offset + index, time, b"key", b"value" * 5, []) for index, time in enumerate(times)]
