@@ -122,8 +122,15 @@ class LeaderController:
 
     def on_spec(self, spec: PartitionSpec, now: float) -> None:
         """Another one of this epoch: other replicas, or other live ones."""
+        live = self.core.live_replicas
+        members, reasons = live.stored.keys(), live.left
         self.core.on_copy_set(spec.replicas, now)
         self.core.on_live_replicas(spec.epoch, spec.version, spec.live_incarnations, now)
+        for spu in sorted(members - live.stored.keys()):
+            reason = reasons[spu].value if spu in reasons else "it is a replica no more"
+            self._logger.info("live_replica_left", follower=spu, reason=reason, log_end=self._replica.log.log_end)
+        for spu in sorted(live.stored.keys() - members):
+            self._logger.info("live_replica_entered", follower=spu, log_end=self._replica.log.log_end)
 
     def on_settings(self, now: float) -> None:
         self.core.syncs_before_acknowledging = self._replica.syncs_before_acknowledging

@@ -16,13 +16,16 @@ class FollowerLink:
     """Up to where it has the leader's log; None until it has answered the seal."""
     high_watermark: int = 0
     """As it confirmed it."""
+    high_watermark_lag: int = 0
+    """How far that is behind what it was told with the records that it confirmed. What the leader knows by now is no
+    measure: when a slow follower leaves the live replicas the high watermark jumps, and nobody can have heard of it."""
     log_start: int = 0
     """As it confirmed it; what it deleted of a log that the leader does not continue does not count."""
     told_high_watermark: int = 0
     told_log_start: int = 0
     sent_end: int = 0
-    in_flight: deque[int] = field(default_factory=deque)
-    """Ends of what was sent and has not been matched."""
+    in_flight: deque[tuple[int, int]] = field(default_factory=deque)
+    """Ends of what was sent and has not been matched, with the high watermark that is to be known by then."""
     sent_again_from: int | None = None
     """One gap makes many replies; it is closed once."""
     quiet_at: float = math.inf
@@ -30,6 +33,8 @@ class FollowerLink:
     asked_at: float = -math.inf
     log_end_when_asked: int = 0
     """How long the leader's log was at that time: who matches it later was caught up then."""
+    _due_high_watermark: int = 0
+    """What it was told with the records that it confirmed."""
 
     def begin(self, matched_end: int, now: float) -> None:
         """It is sealed. What it had matched before in this epoch, it still has."""
@@ -50,9 +55,11 @@ class FollowerLink:
         if reply.log_start > self.log_start:
             self.log_start = reply.log_start
         self.sent_end = max(self.sent_end, reply.matched_end)
-        in_flight = self.in_flight
-        while in_flight and in_flight[0] <= reply.matched_end:
-            in_flight.popleft()
+        in_flight, due = self.in_flight, self._due_high_watermark
+        while in_flight and in_flight[0][0] <= reply.matched_end:
+            _, due = in_flight.popleft()
+        self._due_high_watermark = due
+        self.high_watermark_lag = due - self.high_watermark
         if reply.missed and self.sent_again_from != reply.matched_end:
             self.sent_again_from = reply.matched_end
             self._rewind(reply.matched_end)
@@ -60,7 +67,7 @@ class FollowerLink:
     def on_sent(self, append: Append, end: int) -> None:
         if end > self.sent_end:
             self.sent_end = end
-            self.in_flight.append(end)
+            self.in_flight.append((end, min(append.high_watermark, end)))
         self.told_high_watermark = append.high_watermark
         self.told_log_start = append.log_start
 

@@ -31,6 +31,7 @@ class LagLimits:
 
 
 class LeaveReason(Enum):
+    AWAY = "it is away, or has failed"
     RECORDS = "its log end is too far behind"
     HIGH_WATERMARK = "its high watermark is too far behind"
     SILENCE = "it has not been at the leader's log end for too long"
@@ -46,7 +47,7 @@ class FollowerStanding(Protocol):
     def matched_end(self) -> int | None: ...
 
     @property
-    def high_watermark(self) -> int: ...
+    def high_watermark_lag(self) -> int: ...
 
     @property
     def log_start(self) -> int: ...
@@ -171,11 +172,11 @@ class LiveReplicas:
             self._proposed_at = now
             return self._proposal
         entry_end = max(high_watermark, entry_end)
-        may_change = has_taken_over or self._may_change(followers, log_end, high_watermark, entry_end, log_start, now)
+        may_change = has_taken_over or self._may_change(followers, log_end, entry_end, log_start, now)
         if not may_change:
             return None
-        stay = self._staying(followers, log_end, high_watermark, now)
-        enter = self._entering(followers, log_end, high_watermark, entry_end, log_start, now)
+        stay = self._staying(followers, log_end, now)
+        enter = self._entering(followers, log_end, entry_end, log_start, now)
         missing = self._members_min - len(stay | enter.keys())
         if missing > 0:
             stay |= set(sorted(self.left, key=lambda spu: self._caught_up_at.get(spu, -math.inf))[-missing:])
@@ -198,7 +199,6 @@ class LiveReplicas:
         self,
         followers: Mapping[SpuId, FollowerStanding],
         log_end: int,
-        high_watermark: int,
         entry_end: int,
         log_start: int,
         now: float,
@@ -207,13 +207,13 @@ class LiveReplicas:
         if not self._is_announced or now >= self._silence_at:
             return True
         for spu in self.left:
-            if self._lag(spu, followers.get(spu), log_end, high_watermark, now) is None:
+            if self._lag(spu, followers.get(spu), log_end, now) is None:
                 return True  # it had to stay, and is well again
         records_max = self._limits.records_max
         for spu, standing in followers.items():
             if (matched_end := standing.matched_end) is None:
                 continue
-            if log_end - matched_end > records_max or high_watermark - standing.high_watermark > records_max:
+            if log_end - matched_end > records_max or standing.high_watermark_lag > records_max:
                 return True
             if (
                 matched_end >= entry_end
@@ -223,13 +223,11 @@ class LiveReplicas:
                 return True
         return False
 
-    def _staying(
-        self, followers: Mapping[SpuId, FollowerStanding], log_end: int, high_watermark: int, now: float
-    ) -> set[SpuId]:
+    def _staying(self, followers: Mapping[SpuId, FollowerStanding], log_end: int, now: float) -> set[SpuId]:
         self.left = {}
         others = self.stored.keys() - {self._leader}
         for spu in others:
-            reason = self._lag(spu, followers.get(spu), log_end, high_watermark, now)
+            reason = self._lag(spu, followers.get(spu), log_end, now)
             if reason is not None:
                 self.left[spu] = reason
         caught_up_at = min((self._caught_up_at[spu] for spu in others - self.left.keys()), default=math.inf)
@@ -240,7 +238,6 @@ class LiveReplicas:
         self,
         followers: Mapping[SpuId, FollowerStanding],
         log_end: int,
-        high_watermark: int,
         entry_end: int,
         log_start: int,
         now: float,
@@ -252,22 +249,21 @@ class LiveReplicas:
             and standing.matched_end is not None
             and standing.matched_end >= entry_end
             and standing.log_start >= log_start
-            and self._lag(spu, standing, log_end, high_watermark, now) is None
+            and self._lag(spu, standing, log_end, now) is None
         }
         if self.stored.get(self._leader) != self._incarnation:
             enter[self._leader] = self._incarnation  # nobody has more than what its epoch began with
         return enter
 
-    def _lag(
-        self, spu: SpuId, standing: FollowerStanding | None, log_end: int, high_watermark: int, now: float
-    ) -> LeaveReason | None:
-        if now >= self._caught_up_at.get(spu, -math.inf) + self._limits.seconds_max:
-            return LeaveReason.SILENCE
+    def _lag(self, spu: SpuId, standing: FollowerStanding | None, log_end: int, now: float) -> LeaveReason | None:
+        caught_up_at = self._caught_up_at.get(spu, -math.inf)
+        if now >= caught_up_at + self._limits.seconds_max:
+            return LeaveReason.AWAY if caught_up_at == -math.inf else LeaveReason.SILENCE
         if standing is None or standing.matched_end is None:
             return None
         if log_end - standing.matched_end > self._limits.records_max:
             return LeaveReason.RECORDS
-        if high_watermark - standing.high_watermark > self._limits.records_max:
+        if standing.high_watermark_lag > self._limits.records_max:
             return LeaveReason.HIGH_WATERMARK
         return None
 

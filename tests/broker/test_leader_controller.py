@@ -3,6 +3,7 @@ from contextlib import suppress
 import pytest
 import trio
 from replicating import Store, code_of, logs, produce, wire_of
+from structlog.testing import capture_logs
 
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -37,6 +38,36 @@ async def test_a_deposed_leader_acknowledges_nothing(autojump_clock: object) -> 
         await trio.sleep(1)
         assert code_of(waiter.answer) == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert wire.stores[2].values() == []
+
+
+async def test_a_follower_that_lags_leaves_the_live_replicas_and_enters_again_and_the_log_says_why(
+    autojump_clock: object,
+) -> None:
+    with capture_logs() as logged:
+        async with wire_of(3, lrs_max_lag_records="5", lrs_max_lag_ms="60000") as wire:
+            leader = wire.stores[1]
+            produce(leader, b"0")
+            await trio.sleep(1)
+            wire.cut.add(wire.stores[3].spu)  # its link is there, and nothing gets through
+            for number in range(6):
+                waiter = produce(leader, b"%d" % number)
+                await wire.settle()
+                assert (waiter.answer, len(wire.spec.live_replicas)) == ((None, 3) if number < 5 else (True, 2))
+            wire.part(3)
+            wire.join(3)
+            await wire.settle()
+            assert set(wire.spec.live_replicas) == {1, 2, 3}
+            wire.kill(2)
+            wire.offline(2)
+            await wire.settle()
+    events = [
+        (each["event"], each["follower"], each.get("reason")) for each in logged if "live_replica_" in each["event"]
+    ]
+    assert events == [
+        ("live_replica_left", 3, "its log end is too far behind"),
+        ("live_replica_entered", 3, None),
+        ("live_replica_left", 2, "it is away, or has failed"),
+    ]
 
 
 @pytest.mark.parametrize("policy", ["majority", "nrw:3,2,2"])

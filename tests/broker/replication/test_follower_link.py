@@ -11,12 +11,12 @@ def _begun(matched_end: int) -> FollowerLink:
     return link
 
 
-def _send(link: FollowerLink, end: int) -> None:
-    link.on_sent(Append(Epoch(2), link.sent_end, (), 0, 100, 0, frozenset()), end)
+def _send(link: FollowerLink, end: int, high_watermark: int = 0) -> None:
+    link.on_sent(Append(Epoch(2), link.sent_end, (), high_watermark, 100, 0, frozenset()), end)
 
 
-def _reply(link: FollowerLink, matched_end: int, *, missed: bool = False) -> None:
-    link.on_reply(AppendReply(Epoch(2), SpuId(2), "2.1", matched_end, matched_end, 0, missed))
+def _reply(link: FollowerLink, matched_end: int, high_watermark: int = 0, *, missed: bool = False) -> None:
+    link.on_reply(AppendReply(Epoch(2), SpuId(2), "2.1", matched_end, matched_end, high_watermark, missed))
 
 
 def test_what_is_matched_is_no_longer_in_flight() -> None:
@@ -25,13 +25,24 @@ def test_what_is_matched_is_no_longer_in_flight() -> None:
         _send(link, end)
     _reply(link, 8)
     assert link.matched_end == 8
-    assert list(link.in_flight) == [9]
+    assert [end for end, _ in link.in_flight] == [9]
 
 
 def test_a_sign_of_life_is_not_in_flight() -> None:
     link = _begun(3)
     _send(link, 3)
     assert not link.in_flight
+
+
+def test_a_high_watermark_lags_behind_what_was_told_with_the_records_that_are_confirmed() -> None:
+    link = _begun(3)
+    for end, told in ((5, 1), (8, 4), (9, 100)):
+        _send(link, end, told)
+    lags = []
+    for matched_end, known in ((5, 1), (8, 1), (8, 4), (9, 4), (9, 9)):
+        _reply(link, matched_end, known)
+        lags.append(link.high_watermark_lag)
+    assert lags == [0, 3, 0, 5, 0]
 
 
 def test_a_gap_is_closed_from_what_was_answered_once() -> None:

@@ -22,7 +22,7 @@ def _live(stored: Mapping[SpuId, str] = STORED) -> LiveReplicas:
 def _propose(
     live: LiveReplicas, matched: Mapping[SpuId, int], *, now: float, high_watermark: int = 10, entry_end: int = 0
 ) -> ProposeLiveReplicas | None:
-    followers = {spu: FollowerLink(STORED[spu], end, min(end, high_watermark)) for spu, end in matched.items()}
+    followers = {spu: FollowerLink(STORED[spu], end) for spu, end in matched.items()}
     return live.propose(followers, log_end=12, high_watermark=high_watermark, entry_end=entry_end, log_start=0, now=now)
 
 
@@ -46,7 +46,7 @@ def test_too_many_records_behind_leaves() -> None:
 
 def test_a_high_watermark_too_far_behind_leaves() -> None:
     live = _live()
-    followers = {B: FollowerLink("b", 12, 10), C: FollowerLink("c", 12, 5)}
+    followers = {B: FollowerLink("b", 12), C: FollowerLink("c", 12, high_watermark_lag=5)}
     assert live.propose(followers, log_end=12, high_watermark=10, entry_end=0, log_start=0, now=1.0) is not None
     assert live.left == {C: LeaveReason.HIGH_WATERMARK}
 
@@ -161,14 +161,14 @@ def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> 
     live.on_stored(8, stored)
     live.on_caught_up(B, math.inf)
 
-    def well_count(high_watermark_heard: int) -> int:
-        followers = {B: FollowerLink("b", 12, high_watermark_heard)}
+    def well_count(high_watermark_lag: int) -> int:
+        followers = {B: FollowerLink("b", 12, high_watermark_lag=high_watermark_lag)}
         assert live.propose(followers, log_end=12, high_watermark=12, entry_end=0, log_start=0, now=1.0) is None
         return live.well_count
 
-    assert well_count(12) == 2
-    assert well_count(7) == 1
-    assert well_count(12) == 2
+    assert well_count(0) == 2
+    assert well_count(5) == 1
+    assert well_count(0) == 2
 
 
 def test_who_enters_lets_who_lags_go() -> None:
@@ -215,7 +215,7 @@ def test_who_has_not_deleted_what_is_said_to_be_deleted_does_not_enter() -> None
     live = _live({A: "a", B: "b"})
     for now, log_start in ((1.0, 4), (2.0, 5)):
         live.on_caught_up(C, math.inf)
-        followers = {C: FollowerLink("c", 12, 10, log_start)}
+        followers = {C: FollowerLink("c", 12, log_start=log_start)}
         proposal = live.propose(followers, log_end=12, high_watermark=10, entry_end=0, log_start=5, now=now)
         assert (proposal is not None) is (log_start == 5)
 
