@@ -123,10 +123,10 @@ class ClusterOfSpus:
         (found,) = (await self.metadata(spu, topic)).topics
         return {each.partition_index: (each.leader_id, each.leader_epoch) for each in found.partitions}
 
-    async def produce(self, spu: int, topic: str, partition: int, value: bytes) -> int:
+    async def produce(self, spu: int, topic: str, partition: int, value: bytes, *, acks: int = -1) -> int:
         """The error code."""
         data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch(value))])]
-        request = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=data)
+        request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=data)
         response = await (await self.client_of(spu)).request(ApiKey.PRODUCE, PRODUCE_VERSION, request)
         code: int = response.responses[0].partition_responses[0].error_code
         return code

@@ -91,8 +91,19 @@ async def test_what_a_new_leader_cannot_commit_is_recovering_until_it_can(
         assert [(each["end"], each["state"], each["sealedBy"]) for each in partition["segments"]] == [
             (3, "recovering", "bridge")
         ]
+        # It takes what comes meanwhile, behind that, and acknowledges nothing to who asks for all copies.
+        assert await cluster.produce(third, "t", 0, b"c", acks=1) == ErrorCode.NONE
+        assert await cluster.produce(third, "t", 0, b"d") == ErrorCode.NOT_ENOUGH_REPLICAS
+        partition = await listed(cluster, capsys)
+        assert [(each["base"], each["end"], each["state"]) for each in partition["segments"]] == [
+            (0, 3, "recovering"),
+            (3, 4, "open"),
+        ]
+        assert partition["highWatermark"] == 1
         await cluster.start_spu(second)
         await trio.sleep(5)
-        (recovered,) = (await listed(cluster, capsys))["segments"]
-        assert recovered["state"] == "sealed"
-        assert copies(recovered) == {first: "not compared", second: "same", third: "same"}
+        partition = await listed(cluster, capsys)
+        assert [(each["end"], each["state"]) for each in partition["segments"]] == [(3, "sealed"), (4, "open")]
+        assert partition["highWatermark"] == 4
+        for each in partition["segments"]:
+            assert copies(each) == {first: "not compared", second: "same", third: "same"}
