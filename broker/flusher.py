@@ -35,6 +35,12 @@ class Flusher:
         ):
             self.flush(replica)
 
+    def on_settings(self, replica: Replica) -> None:
+        """What has been waiting by another policy."""
+        if replica.unsynced_since is not None:
+            self._begin_waiting(replica, replica.unsynced_since)
+            self.on_appended(replica)
+
     def flush(self, replica: Replica) -> None:
         if not replica.flush_running and replica.offline_reason is None:
             replica.flush_running = True

@@ -5,6 +5,7 @@ One that has the partition to itself leads as soon as it is told to, and commits
 several, a controller takes part in replication, and says when this one leads and how far all is committed.
 """
 
+import errno
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -299,26 +300,26 @@ class Replica:
 
     def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
         """What consumers may have, from the offset on. Like the next two it raises KafkaError when the disk refuses;
-        the replica is offline then."""
+        the replica is offline then, if it is the disk."""
         try:
             # librdkafka takes an answer without any record for a sign that it asks for too few bytes, and complains.
             return self.log.read(offset, bytes_max, self.readable_end, at_least_one=at_least_one, passes_empty=True)
         except OSError as error:
-            raise self._failed("read", error) from error
+            raise self._not_read(error) from error
 
     def find_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first committed record that is not older."""
         try:
             return self.log.find_timestamp(timestamp_ms, self.high_watermark)
         except OSError as error:
-            raise self._failed("read", error) from error
+            raise self._not_read(error) from error
 
     def max_timestamp(self) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first of the newest committed records."""
         try:
             return self.log.max_timestamp(self.high_watermark)
         except OSError as error:
-            raise self._failed("read", error) from error
+            raise self._not_read(error) from error
 
     def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
         """The waiter hears when all below the offset is committed, or that this replica will not say so any more."""
@@ -394,6 +395,12 @@ class Replica:
         self.deletions.unpark_all()
         for fetch in list(self.waiting_fetches):
             fetch.on_advanced()
+
+    def _not_read(self, error: OSError) -> KafkaError:
+        """Nothing is wrong with the disk where all files that may be open are: the client tries again."""
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no more files can be opened now: {error}")
+        return self._failed("read", error)
 
     def _failed(self, what: str, error: OSError) -> KafkaError:
         self.go_offline(f"{what} failed: {error}")

@@ -19,7 +19,7 @@ from tailrace.runtime.files import Files
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
 from tailrace.storage.log import Log
-from tailrace.storage.open_files import OPEN_FILES_MAX, OpenFiles
+from tailrace.storage.open_files import FILES_A_HOLDER_MAX, OPEN_FILES_MAX, OpenFiles
 
 from .flusher import Flusher
 from .held_specs import HeldSpecs, HeldTopic
@@ -67,7 +67,7 @@ class SpecDispatcher:
         self._metrics = metrics
         self._replication = replication
         self._logger = logger
-        limit = min(OPEN_FILES_MAX, files_of_logs(files.descriptors_max()))
+        limit = min(OPEN_FILES_MAX, max(1, files_of_logs(files.descriptors_max()) // FILES_A_HOLDER_MAX))
         self._open_files = OpenFiles(files, limit, metrics.lookups)
         self._open_files.on_index_rebuilt = self._report_rebuilt_index
         self._closed = closed
@@ -150,7 +150,9 @@ class SpecDispatcher:
         for spec in concerned:
             replica = self._replicas.find(spec.topic_id, spec.partition)
             if replica is not None:
-                replica.use_settings(settings)
+                if settings != replica.settings:
+                    replica.use_settings(settings)
+                    self._flusher.on_settings(replica)
                 await self._use_spec(replica, spec)
             elif self._is_worth_opening(spec):
                 await self._open(spec, settings)
@@ -252,7 +254,9 @@ class SpecDispatcher:
         """The replica may be given back."""
         self._high_watermarks[replica.key] = replica.saved_high_watermark
         if len(self._high_watermarks) > HIGH_WATERMARKS_KEPT_MAX:
-            del self._high_watermarks[next(iter(self._high_watermarks))]
+            oldest = next(iter(self._high_watermarks))
+            del self._high_watermarks[oldest]
+            self._closed.discard(oldest)
 
     async def _remove(self, gone: list[PartitionSpec]) -> None:
         """The replicas stop, and the storage of topics of which nothing is left here is parked."""
@@ -267,6 +271,8 @@ class SpecDispatcher:
                 await replica.close()
             except OSError as error:
                 self._log(replica.spec).error("log_not_closed", reason=str(error))
+            else:
+                self._closed.add(replica.key)
         keys = {(spec.topic_id, spec.partition) for spec in gone}
         for topic_id in dict.fromkeys(spec.topic_id for spec in gone):
             topic = self._topics.pop(topic_id)

@@ -105,10 +105,14 @@ class OwnWrites:
         return entry.version if entry is not None and entry.value == change.value else None
 
     def has_seen(self, change: key_value.Change, version: int | None) -> bool:
-        if version is not None:
-            return self._revision >= version
         known = self._local.objects.get(change.key)
-        return (key_value.NO_VERSION if known is None else known.version) != change.version
+        known_version = key_value.NO_VERSION if known is None else known.version
+        if version is None:
+            return known_version != change.version
+        if self._revision != version:
+            return self._revision > version
+        # Others that were written with it have the same version, and may have come before it.
+        return known is None if isinstance(change, key_value.Delete) else known_version == version
 
     def _check_open(self) -> None:
         if self._closing is not None:

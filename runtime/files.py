@@ -273,6 +273,9 @@ def _replace_durably(path: str, data: bytes) -> None:
         while rest:
             rest = rest[os.write(descriptor, rest) :]
         os.fsync(descriptor)
+    except OSError:
+        os.unlink(temporary)  # on a full disk it has the last of the room
+        raise
     finally:
         os.close(descriptor)
     os.rename(temporary, path)

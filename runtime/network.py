@@ -20,6 +20,9 @@ from .system_calls import send_file
 BACKLOG = 1024
 PARTS_MAX = 512  # of one vectored send; Linux takes 1024
 
+_Host = tuple[object, ...]
+"""A resolved address, as sockets take it."""
+
 
 class CannotListenError(Exception):
     """The address is taken, or is none of this machine's; the message is for the person who chose it."""
@@ -226,7 +229,7 @@ class TcpNetwork:
 
     async def listen(self, address: Address) -> TcpListener:
         try:
-            family, host = await _resolve(address)
+            family, host = (await _resolve(address))[0]
             listening = socket.socket(family, socket.SOCK_STREAM)
             try:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -240,7 +243,17 @@ class TcpNetwork:
         return TcpListener(listening, self._readiness, self._send_buffer_bytes)
 
     async def connect(self, address: Address) -> TcpConnection:
-        family, host = await _resolve(address)
+        """To the first of the host's addresses that answers: a name may stand for one of IPv6 and one of IPv4."""
+        first_error: OSError | None = None
+        for family, host in await _resolve(address):
+            try:
+                return await self._connect(family, host, address)
+            except OSError as error:
+                first_error = first_error or error
+        assert first_error is not None
+        raise first_error
+
+    async def _connect(self, family: int, host: _Host, address: Address) -> TcpConnection:
         connecting = socket.socket(family, socket.SOCK_STREAM)
         try:
             connecting.setblocking(False)
@@ -256,13 +269,13 @@ class TcpNetwork:
             raise
 
 
-async def _resolve(address: Address) -> tuple[int, tuple[object, ...]]:
+async def _resolve(address: Address) -> list[tuple[int, _Host]]:
+    """All that the name stands for, in the order in which they are to be tried; at least one."""
     try:
         found = await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
         raise OSError(errno.EINVAL, "no host can have that name") from error
-    family, _, _, _, host = found[0]
-    return family, host
+    return [(family, host) for family, _, _, _, host in found]
 
 
 def _address(name: tuple[str, int]) -> Address:

@@ -5,6 +5,7 @@ polls), while the next requests go on. Only handlers of rare work are coroutines
 before it reads on, as Apache Kafka does for every request.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
 from types import CoroutineType
@@ -127,6 +128,8 @@ class ClientConnection:
         self._looked_in_vain = False
         """In this turn."""
         self._vain_looks = 0
+        self._reads = False
+        """There is nothing to do but to wait for what the client sends."""
         self._at_end = False
         """The client will send no more."""
         self._draining = False
@@ -166,8 +169,16 @@ class ClientConnection:
                 if isinstance(answer, RequestContext) and answer.abandon is not None:
                     answer.abandon()
 
+    @property
+    def is_closing(self) -> bool:
+        return self._closing is not None
+
+    @property
+    def stalled_since(self) -> float:
+        return self.last_active if self._reads else math.inf
+
     def close(self, reason: str) -> None:
-        """Ends `run` at once. Safe to call from anywhere."""
+        """Ends `run` at once, or when a change that has begun is carried out. Safe to call from anywhere."""
         if self._closing is None:
             self._closing = reason
             self._logger.info("connection_closed", reason=reason, software=self._client.software_name)
@@ -197,7 +208,9 @@ class ClientConnection:
                 self._take_turn()
             else:
                 await self._memory.reserve(self, self._inbox.incomplete_bytes)
+                self._reads = True
                 await self._connection.call_when_readable(self._on_readable)
+                self._reads = False
             if self._rare is not None:
                 (context, answer), self._rare = self._rare, None
                 with trio.CancelScope(shield=True):  # a change that has begun is carried out, client or no client

@@ -127,6 +127,8 @@ class PublicServer:
             now = trio.current_time()
             oldest = now
             for client in list(self._connections):
+                if client.is_closing:
+                    continue
                 if now - client.last_active >= idle_seconds_max:
                     self._metrics.idle_closed_connections += 1
                     client.close("idle")

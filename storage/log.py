@@ -286,6 +286,8 @@ class Log:
         """Returns once everything that was appended before the call is on the disk."""
         async with self._lock:
             await self._disk.sync(self._segments, self._epochs.noted_in)
+            if self._disk.wants_new_manifest:
+                await self._disk.shorten_manifest(self._manifest_content())
 
     async def close(self, *, clean: bool = True) -> None:
         """Afterwards the log refuses everything. After a clean close it opens without a scan."""

@@ -134,6 +134,13 @@ class LogDisk:
     async def rewrite_manifest(self, content: Manifest) -> None:
         await self._manifest.replace(content)
 
+    async def shorten_manifest(self, content: Manifest) -> None:
+        try:
+            await self._manifest.shorten(content)
+        except OSError as error:
+            self._fail_sync(error)
+            raise
+
     async def replace_manifest(self, content: Manifest, open_segment: OpenSegment) -> None:
         """Before anything is changed of which it speaks: it says what will be true then, and not how the log was
         closed once."""

@@ -7,6 +7,7 @@ from tailrace.runtime.files import File, Files
 from . import manifest
 from .layout import MANIFEST
 from .manifest import Manifest
+from .shortening import shorten
 
 _LINES_MAX = 1000
 """After so many appended lines the file is worth being written anew."""
@@ -61,5 +62,13 @@ class ManifestFile:
 
     async def replace(self, content: Manifest) -> None:
         await self._files.replace(self._path, manifest.encode(content))
+        self._begin_again()
+
+    async def shorten(self, content: Manifest) -> None:
+        """As far as there is room for it: see `shortening`."""
+        if await shorten(self._files, self._path, manifest.encode(content)):
+            self._begin_again()
+
+    def _begin_again(self) -> None:
         self._appended_lines = 0
         self._is_damaged = False

@@ -13,6 +13,8 @@ from tailrace.runtime.files import File, Files
 from .lookup_reads import CountedFile, LookupReads
 
 OPEN_FILES_MAX = 4096
+FILES_A_HOLDER_MAX = 2
+"""A log holds one, an index the two that are mapped."""
 
 
 class Holder(Protocol):
@@ -41,6 +43,7 @@ class OpenFiles:
 
     def opened(self, holder: Holder) -> None:
         """The holder has just opened its file; another may have to close one. What is used once only goes first."""
+        self._holders.pop(holder, None)  # an index that has grown is opened anew, and must not be the one that goes
         while len(self._holders) >= self._limit:
             candidate, _ = self._holders.popitem(last=False)
             if candidate.used:

@@ -18,6 +18,7 @@ from tailrace.runtime.files import File, Files
 
 from .checkpoints import ReplicaKey
 from .layout import promises_path
+from .shortening import shorten
 
 PROMISES_MAGIC = b"TRPR\x00\x01"
 _RECORD = Struct("<B16siq")
@@ -79,7 +80,7 @@ class Promises:
         nobody, but whoever finds it would. It is written anew, as a sync that failed once would not be tried again."""
         if self._records:
             async with self._lock:
-                await self._write_anew([])
+                await self._write_anew()
 
     async def promise(self, key: ReplicaKey, epoch: Epoch, *, in_doubt: bool = False) -> None:
         """Durable when this returns. Raises OSError; after a failed sync nothing is promised any more.
@@ -115,7 +116,7 @@ class Promises:
         if self.has_disk_failed:
             self.has_disk_failed = False
             async with self._lock:
-                await self._write_anew([])
+                await self._write_anew()
 
     def forget(self, topic_id: UUID) -> None:
         """The topic's storage is gone. The file forgets it when it is written anew."""
@@ -180,21 +181,30 @@ class Promises:
                     await self._files.sync_directory(self._directory)
                 self._records += len(unwritten)
                 if self._records > len(self._epochs) * 2 + _STALE_RECORDS_MAX:
-                    await self._write_anew(unwritten)
+                    # Those who wait for what is unwritten have not noted it yet.
+                    records = [*self._all_records(), *unwritten]
+                    if await shorten(self._files, self._path, PROMISES_MAGIC + b"".join(records)):
+                        self._use_anew(len(records))
         except OSError as error:
             self._failure = f"{self._path}: {error}"
             raise
         self._durable = number
 
-    async def _write_anew(self, newest: list[bytes]) -> None:
+    async def _write_anew(self) -> None:
+        records = self._all_records()
+        await self._files.replace(self._path, PROMISES_MAGIC + b"".join(records))
+        self._use_anew(len(records))
+
+    def _all_records(self) -> list[bytes]:
         records = [_record(Said.PROMISED, key, epoch) for key, epoch in self._epochs.items()]
         records += [_record(Said.IN_DOUBT, key) for key in self._in_doubt]
         if self.has_disk_failed:
             records.append(_record(Said.DISK_FAILED, _NOBODY))
-        records += newest  # those who wait for them have not noted them yet
-        await self._files.replace(self._path, PROMISES_MAGIC + b"".join(records))
+        return records
+
+    def _use_anew(self, records: int) -> None:
         self._file = self._files.open(self._path)
-        self._records = len(records)
+        self._records = records
 
 
 def read_promises(data: bytes) -> Iterator[tuple[Said, ReplicaKey, int]]:

@@ -2,7 +2,8 @@
 
 - Offset -1 is the high watermark; beyond that nothing can be deleted. An offset below the log's start deletes nothing.
 - Answered when whoever leads next knows that they are deleted: each live replica, or as many as it asks. If that takes
-  longer than the request allows it is REQUEST_TIMED_OUT, and done all the same as soon as those are there again.
+  longer than the request allows, or two minutes, it is REQUEST_TIMED_OUT, and done all the same as soon as those are
+  there again.
 - The low watermark in the answer is the offset up to which all of them had deleted: as Kafka has it, also then.
 - A topic without the delete policy keeps its records: POLICY_VIOLATION. The broker's own: INVALID_TOPIC_EXCEPTION.
 """
@@ -25,12 +26,14 @@ from tailrace.server.request_context import RequestContext
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
 
+TIMEOUT_MS_MAX = 120_000
+"""The connection serves nothing else meanwhile, nor does it end when its client goes."""
 TO_HIGH_WATERMARK = -1
 UNKNOWN = -1
 
 
 async def handle(spu: "Spu", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    deadline = trio.current_time() + max(request.timeout_ms, 0) / 1000
+    deadline = trio.current_time() + min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX) / 1000
     offsets = {
         topic.name: {partition.partition_index: partition.offset for partition in topic.partitions}
         for topic in request.topics

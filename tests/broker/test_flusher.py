@@ -215,3 +215,21 @@ async def test_a_few_logs_are_flushed_at_once_and_not_all(autojump_clock: trio.t
         await trio.sleep(100)
         assert all(replica.log.synced_end == 1 for replica in replicas)
         assert on.files.syncs_at_once_max == FLUSHES_AT_ONCE
+
+
+async def test_another_policy_counts_for_what_waits_already(autojump_clock: trio.testing.MockClock) -> None:
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms=NEVER, flush_bytes=NEVER)
+        on.append(replica, b"a")
+        await trio.sleep(10_000)
+        replica.use_settings(settings_of({"flush.ms": "1000"}, BrokerConfigs({})))
+        on.flusher.on_settings(replica)
+        await trio.sleep(0.1)
+        assert replica.log.synced_end == 1, "it has waited for longer than that"
+        on.append(replica, b"b")
+        replica.use_settings(settings_of({"flush.ms": NEVER, "flush.bytes": NEVER}, BrokerConfigs({})))
+        on.flusher.on_settings(replica)
+        replica.use_settings(settings_of({"flush.ms": NEVER, "flush.messages": "1"}, BrokerConfigs({})))
+        on.flusher.on_settings(replica)
+        await trio.sleep(0.1)
+        assert replica.log.synced_end == 2

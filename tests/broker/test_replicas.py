@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
@@ -230,6 +231,31 @@ def test_a_full_disk_takes_the_replica_offline_and_tells_all_who_wait() -> None:
     assert world.refusal("t") == ErrorCode.KAFKA_STORAGE_ERROR
     replica.go_offline("something later")
     assert replica.offline_reason.startswith("append failed: "), "the first reason is the reason"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_nothing_is_wrong_with_a_disk_where_no_more_files_can_be_opened(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    world = _World()
+    (replica,) = world.add(_topic())
+    _append(replica, b"a")
+    with monkeypatch.context() as now:
+        now.setattr(Log, "read", _raising(OSError(number, "too many open files")))
+        now.setattr(Log, "find_timestamp", _raising(OSError(number, "too many open files")))
+        for ask in (lambda: replica.read(0, 100, at_least_one=True), lambda: replica.find_timestamp(0)):
+            with pytest.raises(KafkaError) as refused:
+                ask()
+            assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert replica.offline_reason is None
+    assert replica.read(0, 100, at_least_one=True) is not None
+
+
+def _raising(error: OSError) -> Callable[..., object]:
+    def fail(*_: object, **__: object) -> object:
+        raise error
+
+    return fail
 
 
 def test_the_high_watermark_never_falls() -> None:

@@ -265,6 +265,16 @@ async def test_what_an_unclean_stop_left_in_the_page_cache_reaches_the_disk(spu:
     assert recovered.log.synced_end == 1
 
 
+async def test_a_replica_that_is_given_back_is_not_looked_through(spu: _Spu) -> None:
+    """It was closed when it went. To read a whole segment would keep everybody waiting."""
+    (replica,) = await spu.apply(_topic())
+    _append(replica, b"a")
+    await spu.apply()
+    (given_back,) = await spu.apply(_topic())
+    assert given_back is not replica
+    assert (given_back.log.recovery.was_clean, given_back.log.recovery.scanned_bytes) == (True, 0)
+
+
 async def test_a_replica_made_after_the_start_has_no_past_to_examine(nursery: trio.Nursery) -> None:
     spu = _Spu(nursery, clean=False)
     await spu.apply()

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -8,9 +9,13 @@ from running_workflow import put, running_workflow
 from trio.testing import wait_all_tasks_blocked
 
 from tailrace.controller.actions import Delete, Put
+from tailrace.controller.events import Removed, Stored
 from tailrace.controller.key_value.interface import Change, Entry, StoreUnavailable
+from tailrace.controller.key_value.interface import Delete as StoreDelete
+from tailrace.controller.key_value.interface import Put as StorePut
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.local_store import LocalStore
+from tailrace.controller.object_codec import key_of
 from tailrace.controller.objects import ConfigOverrides, Topic, TopicSpec
 from tailrace.controller.own_writes import OwnWrites
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -83,6 +88,33 @@ async def test_nothing_is_written_once_somebody_else_leads() -> None:
         await writes.write([Put(overrides())])
     assert refused.value.code is ErrorCode.NOT_CONTROLLER
     assert await store.get("configs/default") is None
+
+
+def test_what_was_written_together_has_one_version_and_is_known_one_by_one() -> None:
+    """etcd gives all changes of a transaction the same revision."""
+    local = LocalStore()
+    writes = OwnWrites(MemoryStore(), local, structlog.get_logger())
+    one, other = (ConfigOverrides(broker, {}, version=7) for broker in ("1", "2"))
+    put_one, put_other = (StorePut(key_of(each), b"", 0) for each in (one, other))
+    gone = StoreDelete(key_of(ConfigOverrides("3", {})), 2)
+    local.apply(Stored(replace(one, spu="3", version=2)))
+    asked = (put_one, put_other, gone)
+
+    def seen() -> list[bool]:
+        return [writes.has_seen(change, 7) for change in asked]
+
+    assert seen() == [False, False, False]
+    for event, known in (
+        (Stored(one), [True, False, False]),
+        (Removed(gone.key, 7), [True, False, True]),
+        (Stored(other), [True, True, True]),
+    ):
+        local.apply(event)
+        writes.on_applied(7)
+        assert seen() == known
+    local.apply(Removed(put_one.key, 8))
+    writes.on_applied(8)
+    assert seen() == [True, True, True]
 
 
 async def test_who_waits_is_woken_by_what_is_applied_and_by_the_end(nursery: trio.Nursery) -> None:

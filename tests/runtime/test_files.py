@@ -165,6 +165,23 @@ async def test_an_interrupted_replacement_is_no_obstacle(files: Files, directory
     assert files.read(f"{directory}/state") == b"whole"
 
 
+async def test_a_replacement_that_fails_leaves_the_old_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What there was room for of the new one would be the last room that there is."""
+    files, directory = RealFiles(), str(tmp_path)
+    await files.replace(f"{directory}/state", b"old")
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="no space"):
+        await files.replace(f"{directory}/state", b"new")
+    assert files.list(directory) == ["state"]
+    assert files.read(f"{directory}/state") == b"old"
+
+
 async def test_reaching_the_disk(files: Files, directory: str) -> None:
     file = files.open(f"{directory}/log", create=True)
     file.append(b"x")

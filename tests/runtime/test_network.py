@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -288,3 +289,21 @@ async def test_everything_is_sent_though_it_does_not_fit_at_once_and_received_to
         while count := await receive_some(server, buffer):
             received += buffer[:count]
         assert received == data
+
+
+async def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a server that listens on IPv4 alone, and a name that stands for IPv6 first."""
+    network = TcpNetwork()
+    listener = await network.listen(Address("127.0.0.1", 0))
+    nobody = await network.listen(Address("127.0.0.1", 0))
+    refusing = nobody.address
+    nobody.close()
+
+    async def found(*_: object, **options: object) -> list[object]:
+        return [(socket.AF_INET, 0, 0, "", (each.host, each.port)) for each in (refusing, listener.address)]
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", found)
+    connection = await network.connect(Address("both.example", listener.address.port))
+    assert connection.remote == listener.address
+    connection.close()
+    listener.close()

@@ -1,12 +1,14 @@
+import math
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import pytest
 import trio
 import trio.testing
 
-from tailrace.server.request_memory import SMALL_BYTES, RequestMemory
+from tailrace.server.request_memory import SMALL_BYTES, STALLED_SECONDS_MAX, RequestMemory
 
 pytestmark = pytest.mark.trio
 
@@ -14,8 +16,24 @@ LARGE = SMALL_BYTES + 1
 LIMIT = 10 * LARGE
 
 
+@dataclass(eq=False)
+class _Client:
+    memory: RequestMemory
+    stalled_since: float = math.inf
+    reason: str = ""
+
+    def close(self, reason: str) -> None:
+        self.reason = reason
+        self.memory.release(self)
+
+
+def _memory() -> tuple[RequestMemory, dict[str, _Client]]:
+    memory = RequestMemory(LIMIT)
+    return memory, {name: _Client(memory) for name in ("first", "second", "third", "large", "small", "nobody")}
+
+
 @asynccontextmanager
-async def _waiting_for(memory: RequestMemory, owner: str, count: int) -> AsyncIterator[trio.Event]:
+async def _waiting_for(memory: RequestMemory, owner: _Client, count: int) -> AsyncIterator[trio.Event]:
     """The event is set once the reservation has been made."""
     reserved = trio.Event()
 
@@ -31,19 +49,19 @@ async def _waiting_for(memory: RequestMemory, owner: str, count: int) -> AsyncIt
 
 
 async def test_small_requests_never_wait() -> None:
-    memory = RequestMemory(LIMIT)
-    await memory.reserve("large", LIMIT)
+    memory, clients = _memory()
+    await memory.reserve(clients["large"], LIMIT)
     with trio.fail_after(0):
-        await memory.reserve("small", SMALL_BYTES)
+        await memory.reserve(clients["small"], SMALL_BYTES)
     assert memory.reserved_bytes == LIMIT
 
 
 async def test_a_large_request_waits_for_others_to_be_done() -> None:
-    memory = RequestMemory(LIMIT)
-    await memory.reserve("first", LIMIT)
-    async with _waiting_for(memory, "second", LARGE) as reserved:
+    memory, clients = _memory()
+    await memory.reserve(clients["first"], LIMIT)
+    async with _waiting_for(memory, clients["second"], LARGE) as reserved:
         assert not reserved.is_set()
-        memory.release("first")
+        memory.release(clients["first"])
         await trio.testing.wait_all_tasks_blocked()
         assert reserved.is_set()
     assert memory.reserved_bytes == LARGE
@@ -51,42 +69,42 @@ async def test_a_large_request_waits_for_others_to_be_done() -> None:
 
 async def test_the_last_one_in_may_go_past_the_limit_by_itself() -> None:
     """Otherwise a request of the largest size allowed could wait for ever."""
-    memory = RequestMemory(LIMIT)
-    await memory.reserve("first", LIMIT - 1)
-    await memory.reserve("second", 3 * LIMIT)
+    memory, clients = _memory()
+    await memory.reserve(clients["first"], LIMIT - 1)
+    await memory.reserve(clients["second"], 3 * LIMIT)
     assert memory.reserved_bytes == 4 * LIMIT - 1
 
 
 async def test_the_same_request_is_reserved_once() -> None:
-    memory = RequestMemory(LIMIT)
-    await memory.reserve("first", LIMIT)
-    await memory.reserve("first", LIMIT)
+    memory, clients = _memory()
+    await memory.reserve(clients["first"], LIMIT)
+    await memory.reserve(clients["first"], LIMIT)
     assert memory.reserved_bytes == LIMIT
 
 
 async def test_a_small_request_gives_back_what_the_large_one_before_it_held() -> None:
-    memory = RequestMemory(LIMIT)
-    await memory.reserve("first", LIMIT)
-    await memory.reserve("first", 4)
+    memory, clients = _memory()
+    await memory.reserve(clients["first"], LIMIT)
+    await memory.reserve(clients["first"], 4)
     assert memory.reserved_bytes == 0
 
 
 async def test_a_smaller_request_gives_back_the_difference_without_waiting() -> None:
-    memory = RequestMemory(LIMIT)
-    await memory.reserve("first", LIMIT - 1)
-    await memory.reserve("second", LIMIT)
-    async with _waiting_for(memory, "third", LARGE) as reserved:
-        await memory.reserve("second", LARGE)
+    memory, clients = _memory()
+    await memory.reserve(clients["first"], LIMIT - 1)
+    await memory.reserve(clients["second"], LIMIT)
+    async with _waiting_for(memory, clients["third"], LARGE) as reserved:
+        await memory.reserve(clients["second"], LARGE)
         assert memory.reserved_bytes == LIMIT - 1 + LARGE
         assert not reserved.is_set()
-        await memory.reserve("first", LARGE)
+        await memory.reserve(clients["first"], LARGE)
         await trio.testing.wait_all_tasks_blocked()
         assert reserved.is_set()
 
 
 async def test_releasing_nothing_is_no_error() -> None:
-    memory = RequestMemory(LIMIT)
-    memory.release("nobody")
+    memory, clients = _memory()
+    memory.release(clients["nobody"])
     assert memory.reserved_bytes == 0
 
 
@@ -97,17 +115,40 @@ async def test_whoever_begins_a_request_can_finish_it(seed: int, autojump_clock:
     chance = random.Random(seed)
     over = 0
 
-    async def connection(name: int) -> None:
+    async def connection(client: _Client) -> None:
         nonlocal over
         for _ in range(20):
-            await memory.reserve(name, chance.choice((10, LARGE, 2 * LARGE, LIMIT // 2, LIMIT, 2 * LIMIT)))
+            await memory.reserve(client, chance.choice((10, LARGE, 2 * LARGE, LIMIT // 2, LIMIT, 2 * LIMIT)))
             over = max(over, memory.reserved_bytes)
             await trio.sleep(chance.random())
-        memory.release(name)
+        memory.release(client)
 
     with trio.fail_after(10_000):
         async with trio.open_nursery() as nursery:
-            for name in range(8):
-                nursery.start_soon(connection, name)
+            for _ in range(8):
+                nursery.start_soon(connection, _Client(memory))
     assert memory.reserved_bytes == 0
     assert LIMIT < over < LIMIT + 2 * LIMIT
+
+
+async def test_whose_client_has_vanished_goes_when_others_wait(autojump_clock: trio.testing.MockClock) -> None:
+    memory, clients = _memory()
+    await memory.reserve(clients["first"], LIMIT)
+    clients["first"].stalled_since = trio.current_time()
+    await trio.sleep(3600)
+    assert not clients["first"].reason, "nobody waits"
+    await memory.reserve(clients["second"], LIMIT)
+    assert "did not come" in clients["first"].reason
+    assert memory.reserved_bytes == LIMIT
+
+
+async def test_who_sends_slowly_or_waits_for_us_stays(autojump_clock: trio.testing.MockClock) -> None:
+    memory, clients = _memory()
+    await memory.reserve(clients["first"], LIMIT - 1)
+    await memory.reserve(clients["second"], LIMIT)
+    async with _waiting_for(memory, clients["third"], LARGE) as reserved:
+        for _ in range(20):
+            clients["first"].stalled_since = trio.current_time()
+            await trio.sleep(STALLED_SECONDS_MAX / 2)
+        assert not reserved.is_set()
+    assert not clients["first"].reason and not clients["second"].reason

@@ -209,8 +209,12 @@ class SimulatedFiles:
     async def replace(self, path: str, data: bytes) -> None:
         self.remove(path + ".new")
         new = self.open(path + ".new", create=True)
-        new.append(data)
-        await new.sync()
+        try:
+            new.append(data)
+            await new.sync()
+        except OSError:
+            self.remove(path + ".new")
+            raise
         self.rename(path + ".new", path)
         await self.sync_directory(_parent(path))
 

@@ -612,3 +612,17 @@ async def test_no_power_failure_takes_the_batch_in_which_a_log_starts(files: Sim
     await log.advance_log_start(2)
     after = _open(files.crash("synced"))
     assert (after.log_start, after.log_end) == (2, 4)
+
+
+async def test_the_manifest_of_a_log_that_stays_open_does_not_grow_for_ever(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tailrace.storage.manifest_file._LINES_MAX", 20)
+    log = _open(files)
+    for _ in range(100):
+        _append(log, 10)
+        await log.advance_log_start(log.log_end - 10)
+        await log.sync()
+    assert len(files.read(f"{DIRECTORY}/manifest").splitlines()) < 30
+    again = _open(files.crash("none"))
+    assert (again.log_start, again.log_end) == (log.log_start, log.log_end)

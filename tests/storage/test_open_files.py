@@ -53,3 +53,24 @@ def test_a_reader_keeps_its_file_when_the_pool_lets_go(tmp_path: Path) -> None:
     other.get()
     assert one.get() is not reading
     assert reading.read_at(0, 3) == b"abc"
+
+
+class _Used:
+    """A holder that was used since the pool looked last."""
+
+    def __init__(self) -> None:
+        self.used, self.is_open = True, True
+
+    def release(self) -> None:
+        self.is_open = False
+
+
+def test_who_opens_anew_is_not_the_one_that_goes() -> None:
+    """As an index that has grown: it is in the pool already, and may be the next to go."""
+    open_files, holders = OpenFiles(SimulatedFiles(), 3), [_Used() for _ in range(3)]
+    for holder in holders:
+        open_files.opened(holder)
+        holder.used = True
+    open_files.opened(holders[0])
+    assert [holder.is_open for holder in holders] == [True, True, True]
+    assert len(open_files) == 3

@@ -111,6 +111,25 @@ async def test_a_file_full_of_old_promises_is_written_anew(monkeypatch: pytest.M
         assert [found.is_in_doubt(key) for key in (A, B, OTHER)] == [True, False, False]
 
 
+async def test_a_disk_too_full_for_a_second_file_goes_on_with_the_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailrace.storage.promises._STALE_RECORDS_MAX", 10)
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    for epoch in range(1, 12):
+        await promises.promise(A, Epoch(epoch))
+    long = disk.size(f"{DATA}/promises")
+    for epoch in range(12, 16):
+        disk.room_bytes = 33
+        await promises.promise(A, Epoch(epoch))
+    assert disk.size(f"{DATA}/promises") > long
+    assert reopened(disk).epoch(A) == 15
+    disk.room_bytes = None
+    await promises.promise(A, Epoch(16))
+    assert disk.size(f"{DATA}/promises") < long
+    assert reopened(disk).epoch(A) == 16
+
+
 async def test_what_is_gone_for_good_is_forgotten() -> None:
     promises = Promises(files(), DATA)
     await promises.promise(A, Epoch(1))
