@@ -63,8 +63,9 @@ class Housekeeping:
         except OSError as error:
             self._logger.error("parked_storage_not_removed", reason=str(error))  # tried again the next time
             return
-        for topic, topic_id in expired:
-            self._logger.info("parked_storage_removed", topic=topic, topic_id=str(topic_id))
+        for topic, topic_id, partition in expired:
+            logger = self._logger if partition is None else self._logger.bind(partition=partition)
+            logger.info("parked_storage_removed", topic=topic, topic_id=str(topic_id))
 
     async def compact(self) -> None:
         """Runs until cancelled: drops records that later ones with the same key supersede."""

@@ -1,11 +1,13 @@
-"""Parked storage: the files of deleted topics, kept for a while so that a topic can come back, then removed.
+"""Parked storage: the files of deleted topics, and of partitions that were moved to other SPUs: kept for a while, so
+that they can come back, then removed.
 
-A topic's directory that no spec names is parked from the moment its marker says; one that lacks a marker, because the
-process ended between the deletion and the parking, gets it at the next start.
+What no spec names is parked from the moment its marker says; what lacks a marker, because the process ended between the
+deletion and the parking, gets it at the next start.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 import trio
 
@@ -15,62 +17,99 @@ from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage import layout
 
 
+class Storage(NamedTuple):
+    """Of a topic, or of one of its partitions."""
+
+    topic: str
+    topic_id: TopicId
+    partition: int | None = None
+
+
+def _unheard(_: Storage) -> None:
+    pass
+
+
 class Parking:
     def __init__(self, data_directory: str, files: Files, wall_clock: WallClock) -> None:
         self._data_directory = data_directory
         self._files = files
         self._wall_clock = wall_clock
-        self._removals: dict[TopicId, trio.Event] = {}
+        self._removals: dict[Storage, trio.Event] = {}
         """Each with its end: nobody is given back what is being removed."""
+        self.on_removed: Callable[[Storage], None] = _unheard
+        """Is told before anybody can have it anew."""
 
-    async def park(self, topic: str, topic_id: TopicId) -> None:
-        """From now on the topic's storage here is only kept for its retention."""
-        if self._files.list(layout.topic_directory(self._data_directory, topic, topic_id)):
-            marker = layout.parked_path(self._data_directory, topic, topic_id)
-            await self._files.replace(marker, str(self._wall_clock.now_ms()).encode())
+    async def park(self, storage: Storage) -> None:
+        """From now on it is only kept for its retention."""
+        if self._files.list(self._directory(storage)):
+            await self._files.replace(self._marker(storage), str(self._wall_clock.now_ms()).encode())
 
-    async def unpark(self, topic: str, topic_id: TopicId) -> None:
-        marker = layout.parked_path(self._data_directory, topic, topic_id)
-        if topic_id in self._removals:
-            await self._removals[topic_id].wait()
-        self._files.remove(marker)
+    async def unpark(self, storage: Storage) -> None:
+        if storage in self._removals:
+            await self._removals[storage].wait()
+        self._files.remove(self._marker(storage))
 
-    async def park_orphans(self, known: Container[TopicId]) -> None:
-        """Parks what belongs to no topic that is `known` and is not parked yet."""
-        for topic, topic_id in self._stored():
-            marker = layout.parked_path(self._data_directory, topic, topic_id)
-            if topic_id not in known and not self._files.exists(marker):
-                await self.park(topic, topic_id)
+    async def park_orphans(self, held: Mapping[TopicId, Collection[int]]) -> None:
+        """Parks what belongs to none of these partitions and is not parked yet."""
+        for topic in list(self._topics()):
+            orphans = [topic]
+            if topic.topic_id in held:
+                partitions = held[topic.topic_id]
+                orphans = [each for each in self._partitions(topic) if each.partition not in partitions]
+            for orphan in orphans:
+                if not self._files.exists(self._marker(orphan)):
+                    await self.park(orphan)
 
-    async def remove_expired(self, retention_ms: int) -> list[tuple[str, TopicId]]:
+    async def remove_expired(self, retention_ms: int) -> list[Storage]:
         """Removes what has been parked for longer than the retention; says what went."""
         newest_ms = self._wall_clock.now_ms() - retention_ms
         removed = []
-        for topic, topic_id in list(self._stored()):
-            if self._is_expired(topic, topic_id, newest_ms):
-                await self._remove(topic, topic_id)
-                removed.append((topic, topic_id))
+        for topic in list(self._topics()):
+            for storage in (topic, *self._parked_partitions(topic)):
+                if self._is_expired(storage, newest_ms):
+                    await self._remove(storage)
+                    removed.append(storage)
         return removed
 
-    async def _remove(self, topic: str, topic_id: TopicId) -> None:
-        removal = self._removals[topic_id] = trio.Event()
+    async def _remove(self, storage: Storage) -> None:
+        removal = self._removals[storage] = trio.Event()
         try:
-            await self._files.discard_tree(layout.topic_directory(self._data_directory, topic, topic_id))
+            await self._files.discard_tree(self._directory(storage))
+            self._files.remove(self._marker(storage))
+            self.on_removed(storage)
         finally:
-            del self._removals[topic_id]
+            del self._removals[storage]
             removal.set()
 
-    def _is_expired(self, topic: str, topic_id: TopicId, newest_ms: int) -> bool:
-        marker = layout.parked_path(self._data_directory, topic, topic_id)
+    def _is_expired(self, storage: Storage, newest_ms: int) -> bool:
+        marker = self._marker(storage)
         if not self._files.exists(marker):
             return False
         since = self._files.read(marker)
         return not since.isdigit() or int(since) <= newest_ms
 
-    def _stored(self) -> Iterator[tuple[str, TopicId]]:
+    def _topics(self) -> Iterator[Storage]:
         """Every topic that has storage here, parked or not."""
         topics = layout.topics_directory(self._data_directory)
         for topic in self._files.list(topics):
             for name in self._files.list(f"{topics}/{topic}"):
                 with suppress(ValueError):  # a name that is no id is nothing of ours
-                    yield topic, TopicId(name)
+                    yield Storage(topic, TopicId(name))
+
+    def _partitions(self, topic: Storage) -> list[Storage]:
+        names = self._files.list(self._directory(topic))
+        return [topic._replace(partition=int(name)) for name in names if name.isdecimal()]
+
+    def _parked_partitions(self, topic: Storage) -> list[Storage]:
+        names = [name.partition(".") for name in self._files.list(self._directory(topic))]
+        numbers = [number for number, _, kind in names if kind == layout.PARKED and number.isdecimal()]
+        return [topic._replace(partition=int(number)) for number in numbers]
+
+    def _directory(self, storage: Storage) -> str:
+        topic, topic_id, partition = storage
+        if partition is None:
+            return layout.topic_directory(self._data_directory, topic, topic_id)
+        return layout.replica_directory(self._data_directory, topic, topic_id, partition)
+
+    def _marker(self, storage: Storage) -> str:
+        return layout.parked_path(self._data_directory, *storage)

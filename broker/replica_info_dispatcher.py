@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import trio
 
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_messages import PeerMessage, ReceivedBatches
@@ -45,6 +45,10 @@ class ReplicaInfoDispatcher:
         if controller is not None:
             await controller.end()
             replica.replication = None
+
+    def forget(self, topic_id: TopicId, partition: int | None) -> None:
+        """The storage of these is gone: with it goes what it promised, and a new one is in doubt like any other."""
+        self._context.promises.forget(topic_id, partition)
 
     def on_failed(self, replica: Replica) -> None:
         """Its disk has failed. Where there are no other replicas, nobody else tells the Streaming Controller."""

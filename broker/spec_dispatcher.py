@@ -24,7 +24,7 @@ from tailrace.storage.open_files import FILES_A_HOLDER_MAX, OPEN_FILES_MAX, Open
 from .flusher import Flusher
 from .held_specs import HeldSpecs, HeldTopic
 from .metrics import BrokerMetrics
-from .parking import Parking
+from .parking import Parking, Storage
 from .replica_counts import note_live_replicas
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replica_log import LogOfEntries
@@ -62,6 +62,7 @@ class SpecDispatcher:
         self._files = files
         self._replicas = replicas
         self._parking = parking
+        parking.on_removed = self._forget
         self._broker_configs = broker_configs
         self._flusher = flusher
         self._metrics = metrics
@@ -96,7 +97,8 @@ class SpecDispatcher:
                     await self._apply_topic(topic, refused)
                 if specs.is_full and not self.has_applied_all:
                     self._closed.clear()  # storage that is attached from now on has no mark that speaks for it
-                    await self._parking.park_orphans(self._topics)
+                    held = {topic.id: {spec.partition for spec in topic.partitions} for topic in self._topics.values()}
+                    await self._parking.park_orphans(held)
                     self.has_applied_all = True
         if refused:
             raise refused[0]
@@ -139,7 +141,7 @@ class SpecDispatcher:
             refused.append(error)
             return
         if before is None:
-            await self._parking.unpark(named.name, named.id)
+            await self._parking.unpark(Storage(named.name, named.id))
         topic = named if before is None else _merged(before, named)
         self._topics[topic.id] = topic
         concerned = topic.partitions
@@ -174,6 +176,7 @@ class SpecDispatcher:
         return damage is None or damage.epoch != spec.epoch
 
     async def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
+        await self._parking.unpark(Storage(spec.topic, spec.topic_id, spec.partition))
         directory = layout.replica_directory(self._data_directory, spec.topic, spec.topic_id, spec.partition)
         is_new = not self._files.list(directory)
         key = spec.topic_id, spec.partition
@@ -259,7 +262,7 @@ class SpecDispatcher:
             self._closed.discard(oldest)
 
     async def _remove(self, gone: list[PartitionSpec]) -> None:
-        """The replicas stop, and the storage of topics of which nothing is left here is parked."""
+        """The replicas stop, and their storage is parked: by topics, where nothing of a topic is left here."""
         replicas = [replica for spec in gone if (replica := self._replicas.remove(spec)) is not None]
         for replica in replicas:
             reason = f"{replica.topic}-{replica.partition} was deleted, or moved to other SPUs"
@@ -280,20 +283,38 @@ class SpecDispatcher:
             left = tuple(spec for spec in topic.partitions if (topic_id, spec.partition) not in keys)
             if left:
                 self._topics[topic_id] = replace(topic, partitions=left)
-                continue
-            await self._park(topic)
+                for spec in topic.partitions:
+                    if spec not in left and await self._park(Storage(topic.name, topic_id, spec.partition)):
+                        self._log(spec).info("replica_parked")
+            elif await self._park(Storage(topic.name, topic_id)):
+                logger = self._logger.bind(topic=topic.name, topic_id=str(topic_id))
+                logger.info("topic_parked", partitions=len(topic.partitions))
 
-    async def _park(self, topic: HeldTopic) -> None:
-        logger = self._logger.bind(topic=topic.name, topic_id=str(topic.id))
+    async def _park(self, storage: Storage) -> bool:
         try:
-            await self._parking.park(topic.name, topic.id)
-        except OSError as error:
-            logger.error("topic_not_parked", reason=str(error))  # the next start finds that it belongs to nothing
-        else:
-            logger.info("topic_parked", partitions=len(topic.partitions))
+            await self._parking.park(storage)
+        except OSError as error:  # the next start finds that it belongs to nothing
+            self._logger.error(
+                "storage_not_parked", topic=storage.topic, partition=storage.partition, reason=str(error)
+            )
+            return False
+        return True
+
+    def _forget(self, removed: Storage) -> None:
+        """Whoever is given such a replica again begins with nothing."""
+        keys = [key for key in self._high_watermarks if _is_of(key, removed)]
+        for key in keys:
+            del self._high_watermarks[key]
+        self._closed -= {key for key in self._closed if _is_of(key, removed)}
+        self._replication.forget(removed.topic_id, removed.partition)
 
     def _log(self, spec: PartitionSpec) -> FilteringBoundLogger:
         return self._logger.bind(topic=spec.topic, partition=spec.partition)
+
+
+def _is_of(key: ReplicaKey, storage: Storage) -> bool:
+    topic_id, partition = key
+    return topic_id == storage.topic_id and storage.partition in (None, partition)
 
 
 def _merged(before: HeldTopic, named: HeldTopic) -> HeldTopic:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from uuid import UUID
 
 MANIFEST = "manifest"
+PARKED = "parked"
 CLEANED_SUFFIX = ".cleaned"
 """A compacted `.log` that has not taken its place yet."""
 
@@ -40,9 +41,11 @@ def topic_directory(data_directory: str, topic: str, topic_id: UUID) -> str:
     return f"{data_directory}/topics/{topic}/{topic_id}"
 
 
-def parked_path(data_directory: str, topic: str, topic_id: UUID) -> str:
-    """Marks a topic's storage as kept only for a while; its content is the time, in milliseconds, since when."""
-    return f"{topic_directory(data_directory, topic, topic_id)}/parked"
+def parked_path(data_directory: str, topic: str, topic_id: UUID, partition: int | None = None) -> str:
+    """Marks the storage of a topic, or of a partition, as kept only for a while; its content is the time, in
+    milliseconds, since when."""
+    name = PARKED if partition is None else f"{partition}.{PARKED}"
+    return f"{topic_directory(data_directory, topic, topic_id)}/{name}"
 
 
 def replica_directory(data_directory: str, topic: str, topic_id: UUID, partition: int) -> str:

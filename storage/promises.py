@@ -118,9 +118,9 @@ class Promises:
             async with self._lock:
                 await self._write_anew()
 
-    def forget(self, topic_id: UUID) -> None:
-        """The topic's storage is gone. The file forgets it when it is written anew."""
-        for key in [key for key in self._epochs if key[0] == topic_id]:
+    def forget(self, topic_id: UUID, partition: int | None = None) -> None:
+        """The storage of the topic, or of that partition, is gone. The file forgets it when it is written anew."""
+        for key in [key for key in self._epochs if key[0] == topic_id and partition in (None, key[1])]:
             del self._epochs[key]
             self._in_doubt.discard(key)
 

@@ -357,7 +357,7 @@ async def no_checkpoint() -> None:
 
 
 def replication_on(
-    spu: SpuId, files: SimulatedFiles, replicas: Replicas, nursery: trio.Nursery
+    spu: SpuId, files: SimulatedFiles, replicas: Replicas, nursery: trio.Nursery, promises: Promises | None = None
 ) -> ReplicaInfoDispatcher:
     """Of an SPU that reaches no other."""
     cluster, logger = Cluster(), structlog.get_logger()
@@ -368,7 +368,7 @@ def replication_on(
             spu,
             identity.process,
             identity.incarnation,
-            Promises(files, "/data"),
+            promises or Promises(files, "/data"),
             PeerLinks(identity, cluster, MemoryNetwork(), RandomChance(1), logger),
             LiveReplicasUpdater(replicas, BrokerMetrics(), logger),
             cluster,

@@ -2,10 +2,11 @@ from uuid import UUID
 
 import pytest
 import trio
+import trio.testing
 from simulation.files import SimulatedFiles
 from spus import SteadyClock
 
-from tailrace.broker.parking import Parking
+from tailrace.broker.parking import Parking, Storage
 from tailrace.protocol.ids import TopicId
 from tailrace.storage import layout
 
@@ -19,13 +20,13 @@ class _World:
         self.clock = SteadyClock()
         self.parking = Parking("/data", self.files, self.clock)
 
-    def store(self, topic: str, topic_id: UUID) -> None:
-        directory = layout.replica_directory("/data", topic, topic_id, 0)
+    def store(self, topic: str, topic_id: UUID, partition: int = 0) -> None:
+        directory = layout.replica_directory("/data", topic, topic_id, partition)
         self.files.make_directories(directory)
         self.files.open(f"{directory}/00000000000000000000.log", create=True).append(b"records")
 
-    def has(self, topic: str, topic_id: UUID) -> bool:
-        return self.files.exists(layout.replica_directory("/data", topic, topic_id, 0))
+    def has(self, topic: str, topic_id: UUID, partition: int = 0) -> bool:
+        return self.files.exists(layout.replica_directory("/data", topic, topic_id, partition))
 
 
 @pytest.fixture
@@ -35,29 +36,29 @@ def world() -> _World:
 
 async def test_parked_storage_goes_when_its_time_is_over(world: _World) -> None:
     world.store("t", FIRST)
-    await world.parking.park("t", FIRST)
+    await world.parking.park(Storage("t", FIRST))
     world.clock.time_ms += HOUR_MS - 1
     assert await world.parking.remove_expired(HOUR_MS) == []
     assert world.has("t", FIRST)
     world.clock.time_ms += 1
-    assert await world.parking.remove_expired(HOUR_MS) == [("t", FIRST)]
+    assert await world.parking.remove_expired(HOUR_MS) == [Storage("t", FIRST)]
     assert not world.has("t", FIRST)
     assert await world.parking.remove_expired(HOUR_MS) == []
 
 
 async def test_a_topic_of_the_same_name_is_another_topic(world: _World) -> None:
     world.store("t", FIRST)
-    await world.parking.park("t", FIRST)
+    await world.parking.park(Storage("t", FIRST))
     world.store("t", SECOND)
-    assert await world.parking.remove_expired(0) == [("t", FIRST)]
+    assert await world.parking.remove_expired(0) == [Storage("t", FIRST)]
     assert world.has("t", SECOND)
 
 
 async def test_a_topic_that_came_back_is_kept(world: _World) -> None:
     world.store("t", FIRST)
-    await world.parking.park("t", FIRST)
-    await world.parking.unpark("t", FIRST)
-    await world.parking.unpark("t", FIRST)
+    await world.parking.park(Storage("t", FIRST))
+    await world.parking.unpark(Storage("t", FIRST))
+    await world.parking.unpark(Storage("t", FIRST))
     world.clock.time_ms += HOUR_MS
     assert await world.parking.remove_expired(0) == []
     assert world.has("t", FIRST)
@@ -67,22 +68,22 @@ async def test_storage_of_no_topic_is_parked_at_the_start(world: _World) -> None
     """The process ended between a deletion and the parking."""
     world.store("known", FIRST)
     world.store("orphan", SECOND)
-    await world.parking.park_orphans({FIRST})
+    await world.parking.park_orphans({FIRST: {0}})
     world.clock.time_ms += HOUR_MS
-    assert await world.parking.remove_expired(HOUR_MS) == [("orphan", SECOND)]
+    assert await world.parking.remove_expired(HOUR_MS) == [Storage("orphan", SECOND)]
     assert world.has("known", FIRST)
 
 
 async def test_parking_again_does_not_give_more_time(world: _World) -> None:
     world.store("orphan", SECOND)
-    await world.parking.park_orphans(())
+    await world.parking.park_orphans({})
     world.clock.time_ms += HOUR_MS
-    await world.parking.park_orphans(())
-    assert await world.parking.remove_expired(HOUR_MS) == [("orphan", SECOND)]
+    await world.parking.park_orphans({})
+    assert await world.parking.remove_expired(HOUR_MS) == [Storage("orphan", SECOND)]
 
 
 async def test_a_topic_without_storage_leaves_no_trace(world: _World) -> None:
-    await world.parking.park("t", FIRST)
+    await world.parking.park(Storage("t", FIRST))
     assert world.files.list("/data/topics") == []
 
 
@@ -91,13 +92,13 @@ async def test_a_marker_that_cannot_be_read_counts_as_old(world: _World) -> None
     world.store("t", FIRST)
     marker = world.files.open(layout.parked_path("/data", "t", FIRST), create=True)
     marker.append(b"yesterday")
-    assert await world.parking.remove_expired(HOUR_MS) == [("t", FIRST)]
+    assert await world.parking.remove_expired(HOUR_MS) == [Storage("t", FIRST)]
 
 
 async def test_what_is_not_ours_is_left_alone(world: _World) -> None:
     world.files.make_directories("/data/topics/t/not-an-id")
     world.files.open("/data/topics/.DS_Store", create=True)
-    await world.parking.park_orphans(())
+    await world.parking.park_orphans({})
     assert await world.parking.remove_expired(0) == []
     assert world.files.exists("/data/topics/t/not-an-id")
 
@@ -107,19 +108,77 @@ async def test_parking_survives_a_power_failure(world: _World) -> None:
     for directory in layout.directories_up_to_data(layout.replica_directory("/data", "t", FIRST, 0)):
         await world.files.sync_directory(directory)
     await world.files.sync_directory("")
-    await world.parking.park("t", FIRST)
+    await world.parking.park(Storage("t", FIRST))
     after = Parking("/data", world.files.crash("synced"), world.clock)
-    assert await after.remove_expired(0) == [("t", FIRST)]
+    assert await after.remove_expired(0) == [Storage("t", FIRST)]
 
 
 async def test_what_is_being_removed_is_given_back_to_nobody(world: _World, autojump_clock: object) -> None:
     world.store("t", FIRST)
     world.store("u", SECOND)
-    await world.parking.park("t", FIRST)
-    await world.parking.park("u", SECOND)
+    await world.parking.park(Storage("t", FIRST))
+    await world.parking.park(Storage("u", SECOND))
     world.files.removal_seconds = 9.0
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.parking.remove_expired, 0)
         await trio.testing.wait_all_tasks_blocked()
-        await world.parking.unpark("t", FIRST)
+        await world.parking.unpark(Storage("t", FIRST))
     assert not world.has("t", FIRST)
+
+
+async def test_a_partition_that_was_moved_goes_while_others_of_its_topic_stay(world: _World) -> None:
+    world.store("t", FIRST)
+    world.store("t", FIRST, 12)
+    removed: list[Storage] = []
+    world.parking.on_removed = removed.append
+    await world.parking.park(Storage("t", FIRST, 12))
+    assert await world.parking.remove_expired(HOUR_MS) == []
+    world.clock.time_ms += HOUR_MS
+    assert await world.parking.remove_expired(HOUR_MS) == [Storage("t", FIRST, 12)]
+    assert (world.has("t", FIRST), world.has("t", FIRST, 12)) == (True, False)
+    assert removed == [Storage("t", FIRST, 12)]
+    assert world.files.list(layout.topic_directory("/data", "t", FIRST)) == ["0"]
+
+
+async def test_a_partition_that_came_back_is_kept(world: _World) -> None:
+    world.store("t", FIRST, 1)
+    await world.parking.park(Storage("t", FIRST, 1))
+    await world.parking.unpark(Storage("t", FIRST, 1))
+    assert await world.parking.remove_expired(0) == []
+    assert world.has("t", FIRST, 1)
+
+
+async def test_at_the_start_partitions_that_belong_elsewhere_are_parked(world: _World) -> None:
+    for partition in range(3):
+        world.store("t", FIRST, partition)
+    await world.parking.park_orphans({FIRST: {0, 2}})
+    assert await world.parking.remove_expired(0) == [Storage("t", FIRST, 1)]
+    assert [world.has("t", FIRST, partition) for partition in range(3)] == [True, False, True]
+
+
+async def test_nobody_is_given_back_what_is_being_removed(world: _World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.store("t", FIRST, 1)
+    await world.parking.park(Storage("t", FIRST, 1))
+    goes_on = trio.Event()
+    discard_tree = world.files.discard_tree
+
+    async def discard_slowly(directory: str) -> None:
+        await goes_on.wait()
+        await discard_tree(directory)
+
+    monkeypatch.setattr(world.files, "discard_tree", discard_slowly)
+    happened: list[str] = []
+    world.parking.on_removed = lambda _: happened.append("removed")
+
+    async def give_back() -> None:
+        await world.parking.unpark(Storage("t", FIRST, 1))
+        happened.append("given back")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.parking.remove_expired, 0)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(give_back)
+        await trio.testing.wait_all_tasks_blocked()
+        goes_on.set()
+    assert happened == ["removed", "given back"]
+    assert not world.has("t", FIRST, 1)

@@ -13,7 +13,7 @@ from tailrace.broker import spec_dispatcher
 from tailrace.broker.flusher import Flusher
 from tailrace.broker.held_specs import HeldSpecs, HeldTopic
 from tailrace.broker.metrics import BrokerMetrics
-from tailrace.broker.parking import Parking
+from tailrace.broker.parking import Parking, Storage
 from tailrace.broker.replicas import Replica, Replicas
 from tailrace.broker.spec_dispatcher import SpecDispatcher
 from tailrace.broker.waiting import Deadlines
@@ -25,6 +25,7 @@ from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import read_header, stamp
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import SavedHighWatermark, load_high_watermarks, save_high_watermarks
+from tailrace.storage.promises import Promises
 
 HERE, ELSEWHERE = SpuId(1), SpuId(2)
 TOPIC, OTHER = TopicId(int=1), TopicId(int=2)
@@ -64,16 +65,19 @@ class _Spu:
         self.replicas = Replicas(HERE, Cluster())
         self.metrics = BrokerMetrics()
         self.broker_configs = BrokerConfigs({})
+        self.files.make_directories("/data")
+        self.promises = Promises(self.files, "/data")
+        self.parking = Parking("/data", self.files, SteadyClock())
         self.dispatcher = SpecDispatcher(
             HERE,
             "/data",
             self.files,
             self.replicas,
-            Parking("/data", self.files, SteadyClock()),
+            self.parking,
             self.broker_configs,
             Flusher(self.nursery, Deadlines(), self.metrics),
             self.metrics,
-            replication_on(HERE, self.files, self.replicas, self.nursery),
+            replication_on(HERE, self.files, self.replicas, self.nursery, self.promises),
             logger,
             closed=self.closed,
             high_watermarks=load_high_watermarks(self.files, "/data"),
@@ -169,11 +173,32 @@ async def test_partitions_are_added_to_a_topic_that_runs(spu: _Spu) -> None:
 
 
 async def test_what_is_not_in_the_whole_stops_and_is_parked(spu: _Spu) -> None:
-    await spu.apply(_topic(partitions=(0, 1)), _topic(OTHER, "other"))
+    for replica in await spu.apply(_topic(partitions=(0, 1)), _topic(OTHER, "other")):
+        _append(replica, b"a")
     replicas = await spu.apply(_topic(partitions=(1,)))
     assert [(replica.topic, replica.partition) for replica in replicas] == [("t", 1)]
     assert spu.files.exists(layout.parked_path("/data", "other", OTHER))
     assert not spu.files.exists(layout.parked_path("/data", "t", TOPIC)), "a part of it is here"
+    assert spu.files.exists(layout.parked_path("/data", "t", TOPIC, 0))
+    await spu.apply(_topic(partitions=(0, 1)))
+    assert not spu.files.exists(layout.parked_path("/data", "t", TOPIC, 0))
+
+
+async def test_what_was_moved_and_is_gone_begins_with_nothing_when_it_is_given_back(spu: _Spu) -> None:
+    both = (HERE, ELSEWHERE)
+    before, _ = await spu.apply(_topic(partitions=(0, 1), leader=ELSEWHERE, live=both))
+    await trio.testing.wait_all_tasks_blocked()
+    _append(before, b"a")
+    promises = spu.promises
+    assert promises.epoch((TOPIC, 0)) == 0
+    await spu.apply(_topic(partitions=(1,), leader=ELSEWHERE, live=both))
+    assert await spu.parking.remove_expired(-1) == [Storage("t", TOPIC, 0)]
+    assert promises.epoch((TOPIC, 0)) == NO_EPOCH
+    assert promises.epoch((TOPIC, 1)) == 0
+    after, _ = await spu.apply(_topic(partitions=(0, 1), leader=ELSEWHERE, live=both))
+    await trio.testing.wait_all_tasks_blocked()
+    assert (after.log.log_end, after.high_watermark) == (0, 0)
+    assert promises.is_in_doubt((TOPIC, 0))
 
 
 async def test_a_removed_topic_stops_tells_who_waits_and_parks_its_files(spu: _Spu) -> None:
