@@ -1,8 +1,9 @@
 """Incremental fetch sessions (KIP-227): a consumer names its partitions once and then only what changes.
 
 A session remembers what the consumer reads and what it was last told, so that a response lists only partitions with
-news. The cache is bounded, in sessions and in the partitions that all of them remember: the least recently used session
-makes room, and its consumer simply starts another.
+news. The cache is bounded, in sessions and in the partitions that all of them remember: a session that has not been
+used for a while makes room, and its consumer simply starts another. Where none has, new consumers are served without a
+session: to take one from a consumer that is there would cost more than it saves, and it would take that of the next.
 """
 
 from collections import OrderedDict
@@ -15,6 +16,8 @@ from tailrace.runtime.chance import Chance
 NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
+UNUSED_SECONDS_MIN = 120.0
+"""Nobody takes its place before."""
 _ID_LIMIT = 2**31 - 1
 
 PartitionKey = tuple[str | UUID, int]
@@ -69,23 +72,24 @@ class FetchedPartition:
 
 
 class FetchSession:
-    __slots__ = ("epoch", "id", "partitions", "uses_topic_ids")
+    __slots__ = ("epoch", "id", "partitions", "used_at", "uses_topic_ids")
 
-    def __init__(self, session_id: int, uses_topic_ids: bool) -> None:
+    def __init__(self, session_id: int, uses_topic_ids: bool, now: float) -> None:
         self.id = session_id
+        self.used_at = now
         self.uses_topic_ids = uses_topic_ids
         self.epoch = INITIAL_EPOCH
         self.partitions: dict[PartitionKey, FetchedPartition] = {}
 
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[PartitionKey]) -> None:
-        for key in forgotten:
-            self.partitions.pop(key, None)
         for partition in wanted:
             known = self.partitions.get(partition.key)
             if known is None:
                 self.partitions[partition.key] = partition
             else:
                 known.wants(partition)
+        for key in forgotten:
+            self.partitions.pop(key, None)
 
     def served(self, keys: Iterable[PartitionKey]) -> None:
         """Moves partitions that were given data to the end, so that the others come first next time."""
@@ -113,16 +117,27 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, wanted: list[FetchedPartition], uses_topic_ids: bool) -> FetchSession | None:
-        """A new session; None where a session does not pay or is not allowed, and the fetch goes on without."""
+    def create(self, wanted: list[FetchedPartition], uses_topic_ids: bool, now: float) -> FetchSession | None:
+        """A new session; None where a session does not pay or has no room, and the fetch goes on without."""
         if not wanted or self._sessions_max == 0 or len(wanted) > self._partitions_max:
             return None
-        session = FetchSession(self._new_id(), uses_topic_ids)
+        while len(self._sessions) >= self._sessions_max or self.held_partitions + len(wanted) > self._partitions_max:
+            if not self._close_unused(now):
+                return None
+        session = FetchSession(self._new_id(), uses_topic_ids, now)
         self._sessions[session.id] = session
         self.update(session, wanted, ())
         return session
 
-    def resume(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession:
+    def _close_unused(self, now: float) -> bool:
+        """Whether there was one: if any, it is the one used the longest time ago."""
+        oldest = next(iter(self._sessions.values()))
+        if oldest.used_at > now - UNUSED_SECONDS_MIN:
+            return False
+        self.close(oldest.id)
+        return True
+
+    def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now: float) -> FetchSession:
         """The session that a request continues, moved on by one epoch."""
         session = self._sessions.get(session_id)
         if session is None:
@@ -137,6 +152,7 @@ class FetchSessions:
                 ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, f"fetch session {session_id} mixes topic names and ids"
             )
         session.epoch = epoch
+        session.used_at = now
         self._sessions.move_to_end(session_id)
         return session
 
@@ -147,12 +163,11 @@ class FetchSessions:
         before = len(session.partitions)
         session.update(wanted, forgotten)
         self.held_partitions += len(session.partitions) - before
-        while len(self._sessions) > self._sessions_max or self.held_partitions > self._partitions_max:
-            oldest = next(iter(self._sessions))
-            self.close(oldest)
-            if oldest == session.id:
-                # It names more than all sessions may. The consumer starts again, and is served without a session.
-                raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {oldest} has grown too large")
+        while self.held_partitions > self._partitions_max:
+            if not self._close_unused(session.used_at):
+                # The consumer starts again, and is served without a session.
+                self.close(session.id)
+                raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {session.id} has no room")
 
     def close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)

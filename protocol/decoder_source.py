@@ -165,7 +165,7 @@ class _Reader:
         length = self._length("h" if field.kind == "string" else "i")
         target, stop = self._source.fresh("v"), self._source.fresh("stop")
         content = {
-            "string": f"view[p:{stop}].tobytes().decode()",
+            "string": f"view[p:{stop}].tobytes().decode('utf-8', 'replace')",
             "bytes": f"view[p:{stop}].tobytes()",
             "records": f"view[p:{stop}]",
         }[str(field.kind)]

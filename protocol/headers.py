@@ -63,7 +63,7 @@ def read_request_header(
             stop = position + length
             if stop > len(view):
                 raise RemoteProtocolError(TOO_SHORT)
-            client_id = view[position:stop].tobytes().decode()
+            client_id = view[position:stop].tobytes().decode("utf-8", "replace")
             position = stop
         if api.flexible_from <= api_version <= api.max_version:
             count = view[position]

@@ -420,6 +420,8 @@ class ClassicGroup:
         size_max = self._settings().members_max
         if len(self.members) > size_max:
             self.prepare(f"the group has {len(self.members)} members, and group.max.size is {size_max} now", moment)
+        elif self.members and self.members.leader_id is None:
+            self.prepare("the last member that spoke the protocol of KIP-848 has gone", moment)
 
     def on_deadline(self, moment: Moment) -> None:
         for member_id in self._sessions.take_ended(moment.now):

@@ -51,6 +51,5 @@ def members_in(value: GroupMetadataValue) -> ClassicMembers:
                 stored.assignment,
             )
         )
-    if value.leader is not None and value.leader in members:
-        members.leader_id = value.leader
+    members.leader_id = value.leader if value.leader is not None and value.leader in members else None
     return members

@@ -85,7 +85,6 @@ class ClassicRequests:
         self._coordinator.ready.append(group.record())
         self._coordinator.on_group_replaced(group)
         group.on_loaded(moment)
-        group.prepare("the last member that spoke the protocol of KIP-848 has gone", moment)
         self._coordinator.touched(group)
 
     def _make(self, group_id: str) -> ClassicGroup:

@@ -2,7 +2,7 @@
 
 The first member that sends ConsumerGroupHeartbeat takes the whole group along: the others go on with the classic
 protocol, and the coordinator assigns to them too. When the last such member has gone, the others are a classic group
-again. Either way the group goes on at the epoch, or generation, that it had: no member has seen a later one.
+again. Either way the group goes on at the epoch, or generation, that its members work at.
 """
 
 from tailrace.cluster.cluster import Cluster
@@ -77,16 +77,16 @@ def downgrade(group: ConsumerGroup, cluster: Cluster, now_ms: int) -> GroupMetad
     """The classic group of the same members, until they have joined again with what they have now.
 
     Not with what they were to have: should the group become one of KIP-848 before that, nobody else may get what a
-    member still has. The generation is one that no member has: all of them join again, also if another coordinator
-    takes over before, which does not know that they have to.
+    member still has. The generation is the one that they work at, so that they may commit until they join; and nobody
+    leads: all of them join again, also if another coordinator takes over before.
     """
     protocol = _protocols_of_all(group)[0]
     members = list(group.members.values())
     return GroupMetadataValue(
         CONSUMER,
-        group.epoch + 1,
+        max(member.current.epoch for member in members),
         protocol,
-        members[0].member_id,
+        None,
         now_ms,
         [_stored(member, protocol, cluster) for member in members],
     )

@@ -34,10 +34,9 @@ UNKNOWN = -1
 
 async def handle(spu: "Spu", context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
     deadline = trio.current_time() + min(max(request.timeout_ms, 0), TIMEOUT_MS_MAX) / 1000
-    offsets = {
-        topic.name: {partition.partition_index: partition.offset for partition in topic.partitions}
-        for topic in request.topics
-    }
+    offsets: dict[str, dict[int, int]] = {}
+    for asked in request.topics:
+        offsets.setdefault(asked.name, {}).update({each.partition_index: each.offset for each in asked.partitions})
     topics = [
         DeleteRecordsTopicResult(topic, [DeleteRecordsPartitionResult(number, UNKNOWN) for number in partitions])
         for topic, partitions in offsets.items()

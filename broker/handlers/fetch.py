@@ -58,7 +58,7 @@ def handle(spu: "Spu", context: RequestContext, request: FetchRequest) -> FetchR
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     reading = fetch.read()
-    if reading.bytes >= request.min_bytes or reading.answers_at_once or request.max_wait_ms <= 0:
+    if fetch.is_enough(reading) or request.max_wait_ms <= 0:
         return fetch.response(reading)
     fetch.park(trio.current_time() + request.max_wait_ms / 1000)
     return None
@@ -72,10 +72,14 @@ def _begin(spu: "Spu", context: RequestContext, request: FetchRequest) -> "Fetch
         if request.session_id != NO_SESSION:
             sessions.close(request.session_id)
         wanted = list(_wanted(request, uses_topic_ids))
-        session = sessions.create(wanted, uses_topic_ids) if request.session_epoch == INITIAL_EPOCH else None
+        is_to_last = request.session_epoch == INITIAL_EPOCH
+        session = sessions.create(wanted, uses_topic_ids, trio.current_time()) if is_to_last else None
         return Fetch(spu, context, request, wanted, session, incremental=False)
-    session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids)
+    session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids, trio.current_time())
     sessions.update(session, _wanted(request, uses_topic_ids), _forgotten(request, uses_topic_ids))
+    if not session.partitions:
+        sessions.close(session.id)
+        return Fetch(spu, context, request, [], None, incremental=False)
     return Fetch(spu, context, request, list(session), session, incremental=True)
 
 
@@ -115,6 +119,7 @@ class Fetch:
     """One fetch request; parked on its partitions while it waits for more bytes."""
 
     __slots__ = (
+        "_bytes_max",
         "_context",
         "_find",
         "_incremental",
@@ -145,12 +150,23 @@ class Fetch:
         self._incremental = incremental
         self._find = spu.replicas.reading if context.api_version >= FOLLOWERS_FROM else spu.replicas.leading
         self._rack = request.rack_id if spu.broker_configs.settings.reads_from_near_replicas else ""
+        self._bytes_max = min(request.max_bytes, spu.broker_configs.settings.fetch_bytes_max)
         self._parked_on: list[Replica] = []
         self.done = False
 
+    def is_enough(self, reading: Reading) -> bool:
+        """Whether there is nothing to wait for: more than the answer may hold will not come, and of no partition
+        nothing at all."""
+        return (
+            reading.bytes >= self._request.min_bytes
+            or reading.answers_at_once
+            or reading.bytes >= self._bytes_max
+            or not self._partitions
+        )
+
     def read(self) -> Reading:
         reading = Reading()
-        bytes_left = min(self._request.max_bytes, self._spu.broker_configs.settings.fetch_bytes_max)
+        bytes_left = self._bytes_max
         for wanted in self._partitions:
             name, number = wanted.key
             try:
@@ -282,7 +298,7 @@ class Fetch:
         """One of the partitions has new records to read, or is gone."""
         if not self.done:
             reading = self.read()
-            if reading.bytes >= self._request.min_bytes or reading.answers_at_once:
+            if self.is_enough(reading):
                 self._answer(reading)
 
     def on_deadline(self) -> None:

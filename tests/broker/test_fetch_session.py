@@ -2,7 +2,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from tailrace.broker.fetch_session import FetchedPartition, FetchSession, FetchSessions, PartitionKey
+from tailrace.broker.fetch_session import (
+    UNUSED_SECONDS_MIN,
+    FetchedPartition,
+    FetchSession,
+    FetchSessions,
+    PartitionKey,
+)
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.chance import RandomChance
 
@@ -15,8 +21,8 @@ def _sessions(sessions_max: int = 10, partitions_max: int = 100) -> FetchSession
     return FetchSessions(RandomChance(1), sessions_max, partitions_max)
 
 
-def _create(sessions: FetchSessions, numbers: Iterable[int] = (0,)) -> FetchSession:
-    session = sessions.create([_partition(number) for number in numbers], uses_topic_ids=False)
+def _create(sessions: FetchSessions, numbers: Iterable[int] = (0,), now: float = 0.0) -> FetchSession:
+    session = sessions.create([_partition(number) for number in numbers], uses_topic_ids=False, now=now)
     assert session is not None
     return session
 
@@ -29,38 +35,35 @@ def test_a_session_remembers_what_was_asked_for() -> None:
     sessions = _sessions()
     session = _create(sessions, (0, 1))
     assert session.id > 0
-    resumed = sessions.resume(session.id, 1, uses_topic_ids=False)
+    resumed = sessions.resume(session.id, 1, uses_topic_ids=False, now=0.0)
     resumed.update([_partition(1, offset=50), _partition(2)], [("t", 0)])
     assert _keys(resumed) == [("t", 1), ("t", 2)]
     assert [partition.fetch_offset for partition in resumed] == [50, 0]
 
 
-def test_forgetting_and_asking_for_it_anew_in_one_request_starts_it_anew() -> None:
+def test_what_is_asked_for_and_forgotten_in_one_request_is_forgotten() -> None:
     session = _create(_sessions(), (0, 1))
-    (first, _) = session
-    first.tell(5, 0, 0)
-    session.update([_partition(0, offset=7)], [("t", 0)])
-    assert _keys(session) == [("t", 1), ("t", 0)]
-    assert session.partitions["t", 0].tell(5, 0, 0), "nothing was told of it in its new life"
+    session.update([_partition(0, offset=7), _partition(2)], [("t", 0), ("t", 2)])
+    assert _keys(session) == [("t", 1)]
 
 
 def test_each_request_moves_the_session_on_by_one() -> None:
     sessions = _sessions()
     session = _create(sessions)
     for epoch in (1, 2, 3):
-        assert sessions.resume(session.id, epoch, uses_topic_ids=False) is session
+        assert sessions.resume(session.id, epoch, uses_topic_ids=False, now=0.0) is session
     for wrong in (3, 5, 0, -1):
         with pytest.raises(KafkaError) as refused:
-            sessions.resume(session.id, wrong, uses_topic_ids=False)
+            sessions.resume(session.id, wrong, uses_topic_ids=False, now=0.0)
         assert refused.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
-    assert sessions.resume(session.id, 4, uses_topic_ids=False) is session, "a refused request changes nothing"
+    assert sessions.resume(session.id, 4, uses_topic_ids=False, now=0.0) is session, "a refused request changes nothing"
 
 
 def test_epochs_wrap_to_one_since_zero_asks_for_a_new_session() -> None:
     sessions = _sessions()
     session = _create(sessions)
     session.epoch = 2**31 - 1
-    assert sessions.resume(session.id, 1, uses_topic_ids=False).epoch == 1
+    assert sessions.resume(session.id, 1, uses_topic_ids=False, now=0.0).epoch == 1
 
 
 def test_an_unknown_session_is_said_to_be_unknown() -> None:
@@ -69,7 +72,7 @@ def test_an_unknown_session_is_said_to_be_unknown() -> None:
     sessions.close(session.id)
     sessions.close(session.id)
     with pytest.raises(KafkaError) as refused:
-        sessions.resume(session.id, 1, uses_topic_ids=False)
+        sessions.resume(session.id, 1, uses_topic_ids=False, now=0.0)
     assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
@@ -77,7 +80,7 @@ def test_a_session_keeps_to_names_or_to_ids() -> None:
     sessions = _sessions()
     session = _create(sessions)
     with pytest.raises(KafkaError) as refused:
-        sessions.resume(session.id, 1, uses_topic_ids=True)
+        sessions.resume(session.id, 1, uses_topic_ids=True, now=0.0)
     assert refused.value.code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
@@ -105,35 +108,40 @@ def test_partitions_that_were_served_come_last_next_time() -> None:
     assert _keys(session) == [("t", 1), ("t", 3), ("t", 0), ("t", 2)]
 
 
-def test_the_session_used_longest_ago_makes_room() -> None:
+def test_the_session_used_longest_ago_makes_room_once_it_has_not_been_used_for_a_while() -> None:
     sessions = _sessions(sessions_max=2)
-    old, used = _create(sessions), _create(sessions)
-    sessions.resume(old.id, 1, uses_topic_ids=False)
-    _create(sessions)
+    old, used = _create(sessions), _create(sessions, now=1.0)
+    sessions.resume(old.id, 1, uses_topic_ids=False, now=2.0)
+    later = 1.0 + UNUSED_SECONDS_MIN
+    assert sessions.create([_partition(0)], uses_topic_ids=False, now=later - 0.1) is None
+    _create(sessions, now=later)
+    assert sessions.create([_partition(0)], uses_topic_ids=False, now=later) is None, "the other was used after that"
     assert len(sessions) == 2
-    assert sessions.resume(old.id, 2, uses_topic_ids=False) is old
+    assert sessions.resume(old.id, 2, uses_topic_ids=False, now=later) is old
     with pytest.raises(KafkaError):
-        sessions.resume(used.id, 1, uses_topic_ids=False)
+        sessions.resume(used.id, 1, uses_topic_ids=False, now=later)
 
 
 def test_where_a_session_does_not_pay_there_is_none() -> None:
-    assert _sessions().create([], uses_topic_ids=False) is None
-    assert _sessions(sessions_max=0).create([_partition(0)], uses_topic_ids=False) is None
+    assert _sessions().create([], uses_topic_ids=False, now=0.0) is None
+    assert _sessions(sessions_max=0).create([_partition(0)], uses_topic_ids=False, now=0.0) is None
     too_many = [_partition(number) for number in range(4)]
-    assert _sessions(partitions_max=3).create(too_many, uses_topic_ids=False) is None
+    assert _sessions(partitions_max=3).create(too_many, uses_topic_ids=False, now=0.0) is None
 
 
 def test_all_sessions_together_remember_a_bounded_number_of_partitions() -> None:
     sessions = _sessions(partitions_max=10)
-    first, second = _create(sessions, range(4)), _create(sessions, range(4))
-    third = _create(sessions, range(4))
-    assert (len(sessions), sessions.held_partitions) == (2, 8)
-    sessions.update(sessions.resume(third.id, 1, uses_topic_ids=False), [_partition(9)], [("t", 0), ("t", 1)])
+    first, second = _create(sessions, range(4)), _create(sessions, range(4), now=1.0)
+    assert sessions.create([_partition(number) for number in range(4)], uses_topic_ids=False, now=1.0) is None
+    third = _create(sessions, range(4), now=UNUSED_SECONDS_MIN)
+    assert (len(sessions), sessions.held_partitions) == (2, 8), "the first has made room"
+    now = UNUSED_SECONDS_MIN + 1.0
+    sessions.update(sessions.resume(third.id, 1, uses_topic_ids=False, now=now), map(_partition, range(10, 14)), ())
+    assert (len(sessions), sessions.held_partitions) == (1, 8), "and now the second"
+    sessions.update(sessions.resume(third.id, 2, uses_topic_ids=False, now=now), [_partition(9)], [("t", 0), ("t", 1)])
     assert sessions.held_partitions == 7
-    sessions.update(sessions.resume(second.id, 1, uses_topic_ids=False), map(_partition, range(10, 14)), ())
-    assert (len(sessions), sessions.held_partitions) == (1, 8), "the one used last stays"
-    sessions.close(first.id)
-    sessions.close(second.id)
+    for session in (first, second, third):
+        sessions.close(session.id)
     assert (len(sessions), sessions.held_partitions) == (0, 0)
 
 
@@ -143,9 +151,9 @@ def test_a_session_that_grows_without_end_is_ended() -> None:
     other, session = _create(sessions), _create(sessions)
     with pytest.raises(KafkaError) as refused:
         for epoch in range(1, 100):
-            sessions.update(sessions.resume(session.id, epoch, uses_topic_ids=False), [_partition(epoch)], ())
+            sessions.update(sessions.resume(session.id, epoch, uses_topic_ids=False, now=0.0), [_partition(epoch)], ())
     assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-    assert (len(sessions), sessions.held_partitions) == (0, 0)
+    assert (len(sessions), sessions.held_partitions) == (1, 1), "the other one is still used"
     assert other.id != session.id
 
 

@@ -5,7 +5,7 @@ from consumer_stories import GROUP, ClassicConsumer, Consumer, describe, group_i
 from grouping import GroupWorld
 
 from tailrace.broker.groups.classic_group import ClassicGroup
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.sync_group import SyncGroupRequestAssignment
 
 
@@ -226,9 +226,32 @@ def test_when_an_instance_goes_back_to_the_classic_protocol_all_join_again(world
     assert kind_of(world) == "classic"
     world.restart()
     asked = old.ask_beat()
-    assert asked.error is not None
-    assert asked.error.code == ErrorCode.ILLEGAL_GENERATION
+    assert asked.reply is not None
+    assert asked.reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     settle_all([old, back])
+
+
+@pytest.mark.parametrize("has_moved", [False, True], ids=["same coordinator", "another coordinator"])
+def test_until_they_have_joined_again_the_members_of_a_classic_group_may_commit(
+    world: GroupWorld, has_moved: bool
+) -> None:
+    """What they have read since would be read again otherwise; and they need not give up what they have."""
+    (old,) = classic_group(world)
+    new = Consumer(world, "new")
+    new.join()
+    settle_all([old, new])
+    new.leave()
+    assert kind_of(world) == "classic"
+    if has_moved:
+        world.restart()
+    group = world.coordinator.groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    group.check_commit(old.member_id, None, old.generation, 8)
+    with pytest.raises(KafkaError):
+        group.check_commit(old.member_id, None, old.generation - 1, 8)
+    generation = old.generation
+    settle_all([old])
+    assert old.generation == generation + 1
 
 
 def test_a_partition_that_a_leader_gave_to_two_members_is_had_by_one(world: GroupWorld) -> None:

@@ -78,6 +78,14 @@ async def test_an_offset_beyond_the_high_watermark_deletes_nothing(autojump_cloc
         assert await delete(client, (0, 0)) == [(0, 0, 0)]
 
 
+async def test_a_topic_named_twice_is_answered_once_with_all_its_partitions(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        topics = [DeleteRecordsTopic("t", [DeleteRecordsPartition(number, 2)]) for number in (0, 7)]
+        (answer,) = (await client.request(ApiKey.DELETE_RECORDS, 2, DeleteRecordsRequest(topics, 1000))).topics
+        assert [(each.partition_index, each.low_watermark) for each in answer.partitions] == [(0, 2), (7, -1)]
+
+
 async def test_partitions_that_are_not_there(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await with_records(running)

@@ -144,6 +144,50 @@ async def test_a_fetch_that_waited_in_vain_comes_back_empty_at_its_deadline(auto
         assert trio.current_time() - started == pytest.approx(0.5)
 
 
+async def test_a_fetch_of_nothing_has_nothing_to_wait_for(autojump_clock: trio.testing.MockClock) -> None:
+    """As of a consumer that closes its session, and all of whose partitions were paused."""
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        opened = await client.request(ApiKey.FETCH, BY_NAME, fetch(wanted(), session_id=0, session_epoch=0))
+        began = trio.current_time()
+        ended = await client.request(
+            ApiKey.FETCH, BY_NAME, fetch(wait_ms=5000, session_id=opened.session_id, session_epoch=-1)
+        )
+        assert (trio.current_time(), ended.session_id, ended.responses) == (began, 0, [])
+
+
+async def test_forgetting_all_partitions_ends_a_session(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        opened = await client.request(ApiKey.FETCH, BY_NAME, fetch(wanted(), session_id=0, session_epoch=0))
+        began = trio.current_time()
+        forgetting = fetch(
+            wait_ms=5000,
+            session_id=opened.session_id,
+            session_epoch=1,
+            forgotten_topics_data=[ForgottenTopic("t", partitions=[0])],
+        )
+        assert (await client.request(ApiKey.FETCH, BY_NAME, forgetting)).session_id == 0
+        assert trio.current_time() == began
+        more = fetch(wanted(), session_id=opened.session_id, session_epoch=2)
+        assert (await client.request(ApiKey.FETCH, BY_NAME, more)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+async def test_more_bytes_than_an_answer_may_hold_are_not_waited_for(autojump_clock: trio.testing.MockClock) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        client = await running.client()
+        for number in range(3):
+            await produce(client, batch(b"%d" % number * 500))
+        began = trio.current_time()
+        found = await client.request(
+            ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=5000, min_bytes=2000, max_bytes=500)
+        )
+        assert (offsets(found), trio.current_time()) == ([0], began)
+
+
 async def test_requests_behind_a_waiting_fetch_are_handled_but_answered_after_it(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
