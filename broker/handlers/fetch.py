@@ -155,14 +155,9 @@ class Fetch:
         self.done = False
 
     def is_enough(self, reading: Reading) -> bool:
-        """Whether there is nothing to wait for: more than the answer may hold will not come, and of no partition
-        nothing at all."""
-        return (
-            reading.bytes >= self._request.min_bytes
-            or reading.answers_at_once
-            or reading.bytes >= self._bytes_max
-            or not self._partitions
-        )
+        """Whether there is nothing to wait for. Who asks for more bytes than the answer may hold gets what there is."""
+        bytes_min = self._request.min_bytes if self._request.min_bytes <= self._bytes_max else 1
+        return reading.bytes >= bytes_min or reading.answers_at_once or not self._partitions
 
     def read(self) -> Reading:
         reading = Reading()

@@ -183,7 +183,7 @@ async def test_more_bytes_than_an_answer_may_hold_are_not_waited_for(autojump_cl
             await produce(client, batch(b"%d" % number * 500))
         began = trio.current_time()
         found = await client.request(
-            ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=5000, min_bytes=2000, max_bytes=500)
+            ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=5000, min_bytes=2000, max_bytes=1000)
         )
         assert (offsets(found), trio.current_time()) == ([0], began)
 
