@@ -1,5 +1,6 @@
 """Whole clusters that lose the leader of a partition: what was acknowledged is there, and others go on."""
 
+import pytest
 import trio
 from clusters import ClusterOfSpus, cluster_of
 
@@ -87,3 +88,24 @@ async def test_where_the_only_copy_lies_on_a_failed_disk_nobody_leads(autojump_c
         assert await produced(cluster, first, b"c") == first
         kept = await values(cluster, first)
         assert (kept[0], kept[-1]) == (b"a", b"c")
+
+
+@pytest.mark.parametrize("consistency", ["committed", "uncommitted"])
+async def test_only_who_asked_for_uncommitted_reads_sees_what_may_be_lost(
+    autojump_clock: trio.testing.MockClock, consistency: str
+) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        await cluster.create(1, "t", 1, 3, min_insync_replicas="2", consumer_consistency=consistency)
+        leader = await produced(cluster, 1, b"a")
+        others = {1, 2, 3} - {leader}
+        await trio.sleep(1)
+        for other in others:
+            await cluster.kill_spu(other)
+        assert await cluster.produce(leader, "t", 0, b"lost", acks=1) == ErrorCode.NONE
+        seen = await values(cluster, leader)
+        assert seen == ([b"a", b"lost"] if consistency == "uncommitted" else [b"a"])
+        await cluster.kill_spu(leader)
+        for other in others:
+            await cluster.start_spu(other)
+        after = await produced(cluster, min(others), b"b")
+        assert await values(cluster, after) == [b"a", b"b"]
