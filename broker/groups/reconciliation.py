@@ -5,8 +5,10 @@ it, and gets from the target only what nobody else has any more. So at no time d
 """
 
 from collections.abc import Callable, Set
+from dataclasses import replace
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import TopicId
 
 from .assignments import Partitions, TopicPartition
 from .consumer_member import CurrentAssignment, MemberState
@@ -19,6 +21,7 @@ def reconcile(
     target_epoch: int,
     owned: Partitions | None,
     is_free: Callable[[TopicPartition], bool],
+    is_subscribed: Callable[[TopicId], bool],
 ) -> CurrentAssignment:
     """What the member has from now on.
 
@@ -27,7 +30,10 @@ def reconcile(
     """
     match current.state:
         case MemberState.UNREVOKED_PARTITIONS if _may_own(owned, current.revoking.keys()):
-            return current
+            # What it has is not what it shall have, and yet nothing of a topic that it does not want any more.
+            left = {each: since for each, since in current.assigned.items() if not is_subscribed(each.topic_id)}
+            kept = {each: since for each, since in current.assigned.items() if each not in left}
+            return replace(current, assigned=kept, revoking={**current.revoking, **left})
         case MemberState.UNKNOWN if owned is None or owned:
             raise KafkaError(
                 ErrorCode.FENCED_MEMBER_EPOCH, "nobody here knows the state of the member: it has to join again"

@@ -29,9 +29,16 @@ def step(
     *,
     epoch: int = 6,
     busy: Partitions = NONE,
+    unsubscribed: Partitions = NONE,
 ) -> CurrentAssignment:
+    left = {partition.topic_id for partition in unsubscribed}
     return reconcile(
-        current, target=target, target_epoch=epoch, owned=owned, is_free=lambda partition: partition not in busy
+        current,
+        target=target,
+        target_epoch=epoch,
+        owned=owned,
+        is_free=lambda partition: partition not in busy,
+        is_subscribed=lambda topic_id: topic_id not in left,
     )
 
 
@@ -39,6 +46,17 @@ def test_who_has_all_it_shall_have_gets_the_epoch() -> None:
     after = step(has("a0"), partitions("a0"))
     assert (after.epoch, after.previous_epoch, after.state) == (6, 5, STABLE)
     assert after.assigned == dict.fromkeys(partitions("a0"), 5), "since the epoch that gave it"
+
+
+def test_who_leaves_a_topic_while_it_gives_up_others_gives_that_up_too() -> None:
+    had = has("a0", "b0", state=UNREVOKED, revoking=partitions("a1"))
+    after = step(had, partitions("a0"), partitions("a0", "a1", "b0"), unsubscribed=partitions("b0"))
+    assert (after.epoch, after.state, after.assigned.keys()) == (5, UNREVOKED, partitions("a0"))
+    assert after.revoking.keys() == partitions("a1", "b0")
+    still = step(after, partitions("a0"), partitions("a0", "b0"), unsubscribed=partitions("b0"))
+    assert still == after
+    done = step(after, partitions("a0"), partitions("a0"), unsubscribed=partitions("b0"))
+    assert (done.epoch, done.state, done.assigned.keys()) == (6, STABLE, partitions("a0"))
 
 
 def test_what_is_new_is_had_since_the_new_epoch() -> None:
