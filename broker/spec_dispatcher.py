@@ -97,7 +97,8 @@ class SpecDispatcher:
                     await self._apply_topic(topic, refused)
                 if specs.is_full and not self.has_applied_all:
                     self._closed.clear()  # storage that is attached from now on has no mark that speaks for it
-                    held = {topic.id: {spec.partition for spec in topic.partitions} for topic in self._topics.values()}
+                    # Also what could not be applied: it may be understood another time.
+                    held = {topic.id: {spec.partition for spec in topic.partitions} for topic in specs.topics}
                     await self._parking.park_orphans(held)
                     self.has_applied_all = True
         if refused:
@@ -134,14 +135,14 @@ class SpecDispatcher:
 
     async def _apply_topic(self, named: HeldTopic, refused: list[KafkaError]) -> None:
         before = self._topics.get(named.id)
+        if before is None:
+            await self._parking.unpark(Storage(named.name, named.id))
         try:
             settings = self._settings_of(named)
         except KafkaError as error:
             self._logger.error("topic_not_applied", topic=named.name, reason=str(error))
             refused.append(error)
             return
-        if before is None:
-            await self._parking.unpark(Storage(named.name, named.id))
         topic = named if before is None else _merged(before, named)
         self._topics[topic.id] = topic
         concerned = topic.partitions
@@ -176,7 +177,11 @@ class SpecDispatcher:
         return damage is None or damage.epoch != spec.epoch
 
     async def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
-        await self._parking.unpark(Storage(spec.topic, spec.topic_id, spec.partition))
+        try:
+            await self._parking.unpark(Storage(spec.topic, spec.topic_id, spec.partition))
+        except OSError as error:  # it would be removed under whoever uses it
+            self._refuse_to_open(spec, str(error))
+            return
         directory = layout.replica_directory(self._data_directory, spec.topic, spec.topic_id, spec.partition)
         is_new = not self._files.list(directory)
         key = spec.topic_id, spec.partition

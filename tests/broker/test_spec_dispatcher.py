@@ -221,6 +221,44 @@ async def test_a_removed_topic_stops_tells_who_waits_and_parks_its_files(spu: _S
     assert spu.files.exists(layout.parked_path("/data", "t", TOPIC))
 
 
+async def test_what_belongs_here_and_cannot_be_applied_is_not_parked(spu: _Spu) -> None:
+    """Another version may have written its configs; its records are not to go with time."""
+    (replica,) = await spu.apply(_topic())
+    _append(replica, b"a")
+    await replica.close()
+    again = spu.again()
+    nonsense = _topic(configs={"retention.ms": "soon"})
+    for was_parked in (False, True):
+        if was_parked:
+            await again.parking.park(Storage("t", TOPIC))
+        with pytest.raises(KafkaError):
+            await again.apply(nonsense)
+        assert await again.parking.remove_expired(-1) == []
+    (found,) = await again.apply(_topic())
+    assert found.log.log_end == 1
+
+
+async def test_a_marker_that_cannot_be_removed_keeps_the_replica_away(
+    spu: _Spu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files would be removed under whoever uses them."""
+    (replica,) = await spu.apply(_topic())
+    _append(replica, b"a")
+    await spu.apply(_topic(partitions=(1,)))
+    remove = spu.files.remove
+
+    def refuse(path: str) -> None:
+        if path.endswith("0.parked"):
+            raise OSError("read-only")
+        remove(path)
+
+    with monkeypatch.context() as now:
+        now.setattr(spu.files, "remove", refuse)
+        assert [each.partition for each in await spu.apply(_topic(partitions=(0, 1)))] == [1]
+    assert spu.replicas.damaged[TOPIC, 0].reason == "read-only"
+    assert [each.partition for each in await spu.apply(_topic(partitions=(0, 1), epoch=1))] == [1, 0]
+
+
 async def test_a_log_that_does_not_close_holds_up_nothing(spu: _Spu) -> None:
     (replica,) = await spu.apply(_topic())
     _append(replica, b"a")
