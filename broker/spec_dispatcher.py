@@ -280,7 +280,8 @@ class SpecDispatcher:
             except OSError as error:
                 self._log(replica.spec).error("log_not_closed", reason=str(error))
             else:
-                self._closed.add(replica.key)
+                if replica.offline_reason is None:
+                    self._closed.add(replica.key)
         keys = {(spec.topic_id, spec.partition) for spec in gone}
         for topic_id in dict.fromkeys(spec.topic_id for spec in gone):
             topic = self._topics.pop(topic_id)
