@@ -1,4 +1,5 @@
-"""Reports to the Streaming Controller which replicas are live, of the partitions that this SPU leads.
+"""Reports to the Streaming Controller which replicas are live, of the partitions that this SPU leads, and which of its
+own have failed.
 
 The controller counts a partition as online once its leader has spoken. Where there are followers, the leader proposes
 the set that is to be stored, and repeats itself until the controller's specs answer; where there are none, nothing can
@@ -41,8 +42,8 @@ class LiveReplicasUpdater:
         self._unsaid: dict[ReplicaKey, None] = {}
         """Those of them that are to be sent."""
         self._announced: dict[ReplicaKey, Epoch] = {}
-        self._given_up: dict[ReplicaKey, Epoch] = {}
-        """What cannot be led any more at that epoch, until another is told."""
+        self._given_up: set[ReplicaKey] = set()
+        """What can neither be led nor followed here any more, as long as it is here."""
         self._are_specs_new = False
         self._changed_keys: dict[ReplicaKey, None] = {}
         """Those with new specs, which are to be looked at: there may be thousands of others."""
@@ -56,9 +57,9 @@ class LiveReplicasUpdater:
         self._unsaid[key] = None
         self._changed.set()
 
-    def give_up(self, key: ReplicaKey, epoch: Epoch) -> None:
-        """The storage of what is led here has failed: another is to lead."""
-        self._given_up[key] = epoch
+    def give_up(self, key: ReplicaKey) -> None:
+        """Its storage has failed: another is to lead, and some day another to have it."""
+        self._given_up.add(key)
         self._proposed.pop(key, None)
         self._unsaid[key] = None
         self._changed.set()
@@ -87,27 +88,26 @@ class LiveReplicasUpdater:
         if self._are_specs_new:
             self._forget_answered()
         due = {key: self._proposed[key] for key in self._unsaid if key in self._proposed}
-        failed = {key: self._given_up[key] for key in self._unsaid if key in self._given_up}
+        failed = [replica for key in self._unsaid if (replica := self._given_up_here(key)) is not None]
         self._unsaid.clear()
         if self._are_specs_new:
             self._are_specs_new = False
             self._announce(due)
         return [
             *(reported_partition(key, proposal) for key, proposal in due.items()),
-            *(ReportedPartition(*key, epoch, has_failed=True) for key, epoch in failed.items()),
+            *(ReportedPartition(*replica.key, replica.spec.epoch, has_failed=True) for replica in failed),
         ]
 
     def _forget_answered(self) -> None:
         for key in [key for key, proposal in self._proposed.items() if self._is_answered(key, proposal)]:
             del self._proposed[key]
             self._unsaid.pop(key, None)
-        for key in [key for key, epoch in self._given_up.items() if self._is_of_another_epoch(key, epoch)]:
-            del self._given_up[key]
-            self._unsaid.pop(key, None)
+        self._given_up = {key for key in self._given_up if self._given_up_here(key) is not None}
 
-    def _is_of_another_epoch(self, key: ReplicaKey, epoch: Epoch) -> bool:
-        replica = self._replicas.find(*key)
-        return replica is None or replica.spec.epoch != epoch
+    def _given_up_here(self, key: ReplicaKey) -> Replica | None:
+        """None where it is not, or not the one that failed."""
+        replica = self._replicas.find(*key) if key in self._given_up else None
+        return None if replica is None or replica.offline_reason is None else replica
 
     def _announce(self, due: dict[ReplicaKey, ProposeLiveReplicas]) -> None:
         changed, self._changed_keys = self._changed_keys, {}

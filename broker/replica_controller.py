@@ -146,8 +146,6 @@ class ReplicaController:
 
     def on_offline(self) -> None:
         """The replica's disk has failed: whoever waits was told, and nothing more comes from here but that."""
-        if isinstance(self._role, LeaderController):
-            self._context.live_replicas.give_up(self._replica.key, self._replica.spec.epoch)
         if self._replica.log.has_failed:
             self._context.nursery.start_soon(self._note_failed_disk)
         if not self._is_busy:

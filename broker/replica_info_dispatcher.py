@@ -51,9 +51,8 @@ class ReplicaInfoDispatcher:
         self._context.promises.forget(topic_id, partition)
 
     def on_failed(self, replica: Replica) -> None:
-        """Its disk has failed. Where there are no other replicas, nobody else tells the Streaming Controller."""
-        if replica.is_alone and replica.spec.leader == self._context.spu:
-            self._context.live_replicas.give_up(replica.key, replica.spec.epoch)
+        """Its disk has failed: the Streaming Controller is to know, whoever leads."""
+        self._context.live_replicas.give_up(replica.key)
 
     # what other SPUs say
 

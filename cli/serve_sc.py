@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--replace-after",
         metavar="SECONDS",
-        help="how long an SPU may be away before others get what it holds (default: for ever)",
+        help="how long an SPU may be away, or a disk be broken, before others get what it holds (default: for ever)",
     )
 
 

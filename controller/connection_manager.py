@@ -115,6 +115,8 @@ class ConnectionManager:
         """The SPUs of which the controllers were told that their storage is full, each with its incarnation then."""
         self._began_at = trio.current_time()
         self._lost_at: dict[SpuId, float] = {}
+        self._failed: dict[tuple[TopicId, int, SpuId], tuple[str, float]] = {}
+        """The incarnation that said so, and when."""
         self._waiting_events: deque[Event] = deque()
         self._events_changed = trio.Event()
 
@@ -185,6 +187,17 @@ class ConnectionManager:
             for spu in self._cache.spus
             if not self._leases.is_held(spu) and self._lost_at.get(spu, self._began_at) <= since
         )
+
+    def failed(self, seconds: float) -> frozenset[tuple[TopicId, int, SpuId]]:
+        """The replicas whose disks have failed for so long, in the processes that are connected."""
+        self._failed = {replica: noted for replica, noted in self._failed.items() if self._is_failed(replica, noted[0])}
+        since = trio.current_time() - seconds
+        return frozenset(replica for replica, (_, failed_at) in self._failed.items() if failed_at <= since)
+
+    def _is_failed(self, replica: tuple[TopicId, int, SpuId], incarnation: str) -> bool:
+        topic_id, number, spu = replica
+        partition = self._cache.partitions.get((topic_id, number))
+        return partition is not None and spu in partition.spec.replicas and self.is_connected(spu, incarnation)
 
     def connections(self) -> list[ConnectionRow]:
         now = trio.current_time()
@@ -371,12 +384,10 @@ class ConnectionManager:
         refused = 0
         for reported in partitions:
             await self._room_for_events()
-            if not self._is_leader(registered.spu, reported):
+            if reported.has_failed:
+                self._take_failure(registered, reported)
+            elif not self._is_leader(registered.spu, reported):
                 refused += 1
-            elif reported.has_failed:
-                key = (reported.topic_id, reported.partition)
-                self._logger.warning("leader_failed", spu=registered.spu, topic_id=str(key[0]), partition=key[1])
-                self._report(LeaderFailed(registered.spu, registered.incarnation, *key, Epoch(reported.epoch)))
             else:
                 self._report(
                     LiveReplicasReported(
@@ -393,6 +404,15 @@ class ConnectionManager:
         self._metrics.live_replica_reports += len(partitions) - refused
         self._metrics.refused_live_replica_reports += refused
         return ReportLiveReplicasResponse(ErrorCode.FENCED_LEADER_EPOCH if refused else ErrorCode.NONE)
+
+    def _take_failure(self, registered: Registered, reported: ReportedPartition) -> None:
+        spu, incarnation = registered.spu, registered.incarnation
+        replica = (reported.topic_id, reported.partition, spu)
+        if self._failed.get(replica, ("", 0.0))[0] != incarnation:
+            self._failed[replica] = incarnation, trio.current_time()
+            self._logger.warning("replica_failed", spu=spu, topic_id=str(replica[0]), partition=replica[1])
+        if self._is_leader(spu, reported):
+            self._report(LeaderFailed(spu, incarnation, *replica[:2], Epoch(reported.epoch)))
 
     def _take_storage(self, registered: Registered, message: RenewLeaseRequest) -> None:
         """Only a change is news. The renewal waits for nothing: without room for events the next one says it again."""

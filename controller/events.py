@@ -119,6 +119,8 @@ class SpusAway:
     """Those that have been offline for so long that others are to have what they hold."""
 
     spus: frozenset[SpuId]
+    failed: frozenset[tuple[TopicId, int, SpuId]] = frozenset()
+    """And replicas of others, the disks of which failed as long ago."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 from .events import (
     LeaderFailed,
@@ -69,6 +69,8 @@ class Observed:
         self._leases_unknown_over = False
         self.away: frozenset[SpuId] = frozenset()
         """Those that have been offline for long."""
+        self.failed: frozenset[tuple[TopicId, int, SpuId]] = frozenset()
+        """Replicas whose disks failed long ago."""
         self.connected: Mapping[SpuId, SpuConnected] = MappingProxyType(self._connected)
         self.lost: Mapping[SpuId, str] = MappingProxyType(self._lost)
         """Why each SPU that was here is here no more."""
@@ -106,8 +108,8 @@ class Observed:
                 self._keep_log_ends(event)
             case LeaderSilent():
                 self._of((event.topic_id, event.number)).silent[event.spu] = event.incarnation
-            case SpusAway(spus):
-                self.away = spus
+            case SpusAway():
+                self.away, self.failed = event.spus, event.failed
             case LeaderFailed():
                 if self._runs(event.spu, event.incarnation):
                     self._of((event.topic_id, event.number)).failed[event.spu] = event.incarnation

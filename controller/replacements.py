@@ -4,7 +4,7 @@ A replica moves only where somebody else can take it; what cannot be moved stays
 than nowhere.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tailrace.cluster.replica_assignment import Load, SpuOnRack
 from tailrace.protocol.ids import SpuId
@@ -15,15 +15,20 @@ Row = tuple[SpuId, ...]
 
 
 def replaced(
-    rows: ReplicaMap, numbers: Collection[int], unwanted: Collection[SpuId], taking: Sequence[SpuOnRack], load: Load
+    rows: ReplicaMap,
+    numbers: Collection[int],
+    is_unwanted: Callable[[int, SpuId], bool],
+    taking: Sequence[SpuOnRack],
+    load: Load,
 ) -> ReplicaMap:
-    """`numbers`: the partitions that may be moved; `load`: what the SPUs hold beside these rows."""
+    """`numbers`: the partitions that may be moved; `is_unwanted`: in which of them, and on which SPU, a replica is not
+    to stay; `load`: what the SPUs hold beside these rows."""
     load.add(rows.values())
     result = dict(rows)
     for number in sorted(numbers):
         row = result[number]
         for spu in row:
-            if spu in unwanted:
+            if is_unwanted(number, spu):
                 row = _with_another(row, spu, taking, load)
         result[number] = row
     return result

@@ -217,7 +217,8 @@ class StreamingController:
     async def _reconcile(self, term: "_Term") -> None:
         """Looks at everything again from time to time, and tells SPUs again what they are to hold."""
         while True:
-            await term.workflow.events.send(SpusAway(term.connections.away(self._settings.replace_after_seconds)))
+            seconds, connections = self._settings.replace_after_seconds, term.connections
+            await term.workflow.events.send(SpusAway(connections.away(seconds), connections.failed(seconds)))
             await term.workflow.events.send(ReconciliationDue())
             term.connections.reconcile()
             await term.administration.forget_deleted_topics()

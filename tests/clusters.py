@@ -48,8 +48,8 @@ class ClusterOfSpus:
 
     # processes
 
-    async def start_sc(self) -> None:
-        settings = sc_settings(metrics=None, reconciliation_seconds=10)
+    async def start_sc(self, **more: Any) -> None:
+        settings = sc_settings(metrics=None, reconciliation_seconds=10, **more)
         sc = StreamingController(settings, self.world.seams(), self.world.store, structlog.get_logger())
         self.sc = await self._start(sc)
 

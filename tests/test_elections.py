@@ -160,3 +160,26 @@ async def test_a_leader_whose_disk_fails_is_followed_by_another(autojump_clock: 
         await until(cluster, lambda now: now.live == [2])
         await produce(cluster, b"b")
         assert await committed(cluster) >= 2
+
+
+@pytest.mark.parametrize("failing", [1, 2], ids=["leader", "follower"])
+async def test_a_replica_whose_disk_fails_is_replaced_after_a_while(autojump_clock: MockClock, failing: int) -> None:
+    async with cluster_of(1, 2, 3, WATCHER) as cluster:
+        await cluster.kill_sc()
+        await cluster.start_sc(replace_after_seconds=60)
+        await create(cluster, 1, 2)
+        await produce(cluster, b"a")
+        holder = cluster.spus[failing].server
+        assert isinstance(holder, Spu)
+        (replica,) = holder.replicas
+        replica.go_offline("the disk is gone")
+        other = 3 - failing
+        await until(cluster, lambda now: (now.leader, now.live) == (other, [other]))
+        await trio.sleep(40)
+        assert set((await seen(cluster)).replicas) == {1, 2}
+        await trio.sleep(40)
+        moved = await until(cluster, lambda now: len(now.live) == 2)
+        assert failing not in moved.replicas
+        assert set(moved.live) == set(moved.replicas) >= {other}
+        await produce(cluster, b"b")
+        assert list(holder.replicas) == []

@@ -211,12 +211,12 @@ async def test_a_refusal_is_logged() -> None:
     assert refused == ["NOT_LEADER_OR_FOLLOWER"]
 
 
-async def test_what_cannot_be_led_any_more_is_given_up_until_another_leads() -> None:
+async def test_a_replica_whose_disk_failed_is_given_up_as_long_as_it_is_here() -> None:
     spu = _Spu()
     replica = spu.add(_spec(0))
     spu.updater.propose((TOPIC, 0), _proposal(8, 2))
     replica.go_offline("the disk is gone")
-    spu.updater.give_up((TOPIC, 0), Epoch(0))
+    spu.updater.give_up((TOPIC, 0))
     for _ in range(2):
         async with spu.connected():
             pass
@@ -224,4 +224,9 @@ async def test_what_cannot_be_led_any_more_is_given_up_until_another_leads() -> 
     replica.use_spec(_spec(0, leader=ELSEWHERE, epoch=1))
     async with spu.connected():
         pass
-    assert len(spu.heard) == 2
+    assert spu.failed == [[0], [0], [0]], "whoever leads"
+    spu.replicas.remove(replica.spec)
+    spu.add(_spec(0, leader=ELSEWHERE, epoch=1))
+    async with spu.connected():
+        pass
+    assert len(spu.heard) == 3, "that it was given again works"

@@ -654,6 +654,24 @@ async def test_live_replicas_reach_the_controllers(autojump_clock: trio.testing.
         assert world.metrics.live_replica_reports == 2
 
 
+async def test_a_replica_that_failed_is_known_for_as_long_as_its_process_is_there(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _world(spu(1), spu(2), partition(0, 1, 2), partition(1, 1)) as world:
+        two = await world.registered(2)
+        happened = len(world.happened)
+        assert await two.report(ReportedPartition(TOPIC, 0, 3, has_failed=True)) == 0
+        await trio.sleep(0.5)
+        again = [ReportedPartition(TOPIC, number, 3, has_failed=True) for number in (0, 1)]
+        assert await two.report(*again) == 0
+        assert world.manager.failed(0.5) == {(TOPIC, 0, SpuId(2))}, "it does not hold the other one"
+        assert world.manager.failed(0.6) == frozenset()
+        assert len(world.happened) == happened, "another SPU leads"
+        two.link.close("a test wants it")
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.manager.failed(0) == frozenset()
+
+
 async def test_a_leader_that_gives_up_is_heard(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1), partition(0, 1, 2)) as world:
         one = await world.registered(1)

@@ -16,9 +16,13 @@ def on_racks(**racks: str | None) -> list[SpuOnRack]:
     return [SpuOnRack(SpuId(int(name[1:])), rack) for name, rack in racks.items()]
 
 
+def is_one(_: int, spu: SpuId) -> bool:
+    return spu == ONE
+
+
 def test_another_takes_the_place() -> None:
     rows = {0: (ONE, TWO), 1: (TWO, ONE), 2: (TWO, THREE)}
-    assert replaced(rows, rows, {ONE}, on_racks(s2=None, s3=None), Load()) == {
+    assert replaced(rows, rows, is_one, on_racks(s2=None, s3=None), Load()) == {
         0: (THREE, TWO),
         1: (TWO, THREE),
         2: (TWO, THREE),
@@ -27,23 +31,23 @@ def test_another_takes_the_place() -> None:
 
 def test_what_nobody_else_can_take_and_what_may_not_be_moved_stays() -> None:
     rows = {0: (ONE, TWO), 1: (ONE, TWO)}
-    assert replaced(rows, rows, {ONE}, on_racks(s2=None), Load()) == rows
-    assert replaced(rows, (1,), {ONE}, on_racks(s2=None, s3=None), Load()) == {0: (ONE, TWO), 1: (THREE, TWO)}
+    assert replaced(rows, rows, is_one, on_racks(s2=None), Load()) == rows
+    assert replaced(rows, (1,), is_one, on_racks(s2=None, s3=None), Load()) == {0: (ONE, TWO), 1: (THREE, TWO)}
 
 
 def test_another_rack_goes_before_a_smaller_load() -> None:
     rows = {0: (ONE, TWO)}
     load = Load(Counter({THREE: 5}))
     taking = on_racks(s2="a", s3="b", s4="a")
-    assert replaced(rows, rows, {ONE}, taking, load) == {0: (THREE, TWO)}
-    assert replaced(rows, rows, {ONE}, on_racks(s2=None, s3=None, s4=None), Load(Counter({THREE: 5}))) == {
+    assert replaced(rows, rows, is_one, taking, load) == {0: (THREE, TWO)}
+    assert replaced(rows, rows, is_one, on_racks(s2=None, s3=None, s4=None), Load(Counter({THREE: 5}))) == {
         0: (FOUR, TWO)
     }
 
 
 def test_leaders_are_spread() -> None:
     rows = dict.fromkeys(range(4), (ONE, TWO))
-    moved = replaced(rows, rows, {ONE}, on_racks(s2=None, s3=None, s4=None), Load())
+    moved = replaced(rows, rows, is_one, on_racks(s2=None, s3=None, s4=None), Load())
     assert Counter(row[0] for row in moved.values()) == {THREE: 2, FOUR: 2}
 
 
@@ -51,7 +55,7 @@ def test_leaders_are_spread() -> None:
 def test_rows_keep_their_length_and_name_nobody_twice(drawn: dict[int, list[int]]) -> None:
     rows = {number: tuple(map(SpuId, row)) for number, row in drawn.items()}
     taking = on_racks(s3="a", s4="a", s5="b", s6=None)
-    moved = replaced(rows, rows, {ONE, TWO}, taking, Load())
+    moved = replaced(rows, rows, lambda _, spu: spu in (ONE, TWO), taking, Load())
     assert moved.keys() == rows.keys()
     for number, row in moved.items():
         assert len(set(row)) == len(row) == len(rows[number])

@@ -245,6 +245,17 @@ def test_what_lies_on_an_spu_that_stays_away_gets_replicas_elsewhere_while_it_is
     assert sc.partition(1, 1).spec == PartitionSpec(SpuId(2), (SpuId(2), SpuId(3)))
 
 
+def test_a_replica_whose_disk_failed_gets_another_place_and_what_else_its_spu_has_stays() -> None:
+    sc = with_topic(topic("t", 2, 2, {0: (1, 2), 1: (2, 1)}), 1, 2, 3)
+    for number in (0, 1):
+        sc.report(sc.partition(1, number), (SpuId(1), SpuId(2)))
+    sc.settle()
+    sc.deliver(SpusAway(frozenset(), frozenset({(topic_id(1), 0, SpuId(1))})))
+    sc.reconcile()
+    sc.settle()
+    assert sc.status_of("t").replica_map == {0: (3, 2), 1: (2, 1)}
+
+
 def test_where_a_majority_commits_its_place_is_taken_as_well() -> None:
     wanted = topic("t", 1, 3, {0: (1, 2, 3)})
     sc = with_topic(replace(wanted, spec=replace(wanted.spec, configs={"replication.policy": "majority"})), 1, 2, 3, 4)
