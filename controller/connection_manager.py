@@ -408,7 +408,8 @@ class ConnectionManager:
     def _take_failure(self, registered: Registered, reported: ReportedPartition) -> None:
         spu, incarnation = registered.spu, registered.incarnation
         replica = (reported.topic_id, reported.partition, spu)
-        if self._failed.get(replica, ("", 0.0))[0] != incarnation:
+        noted = self._failed.get(replica)
+        if (noted is None or noted[0] != incarnation) and self._is_failed(replica, incarnation):
             self._failed[replica] = incarnation, trio.current_time()
             self._logger.warning("replica_failed", spu=spu, topic_id=str(replica[0]), partition=replica[1])
         if self._is_leader(spu, reported):
