@@ -189,15 +189,15 @@ class ConnectionManager:
         )
 
     def failed(self, seconds: float) -> frozenset[tuple[TopicId, int, SpuId]]:
-        """The replicas whose disks have failed for so long, in the processes that are connected."""
-        self._failed = {replica: noted for replica, noted in self._failed.items() if self._is_failed(replica, noted[0])}
+        """The replicas whose disks have failed for so long, in the processes that are connected; also those that have
+        moved since, for the disk is the same."""
+        self._failed = {
+            replica: noted
+            for replica, noted in self._failed.items()
+            if replica[:2] in self._cache.partitions and self.is_connected(replica[2], noted[0])
+        }
         since = trio.current_time() - seconds
         return frozenset(replica for replica, (_, failed_at) in self._failed.items() if failed_at <= since)
-
-    def _is_failed(self, replica: tuple[TopicId, int, SpuId], incarnation: str) -> bool:
-        topic_id, number, spu = replica
-        partition = self._cache.partitions.get((topic_id, number))
-        return partition is not None and spu in partition.spec.replicas and self.is_connected(spu, incarnation)
 
     def connections(self) -> list[ConnectionRow]:
         now = trio.current_time()
@@ -408,8 +408,9 @@ class ConnectionManager:
     def _take_failure(self, registered: Registered, reported: ReportedPartition) -> None:
         spu, incarnation = registered.spu, registered.incarnation
         replica = (reported.topic_id, reported.partition, spu)
-        noted = self._failed.get(replica)
-        if (noted is None or noted[0] != incarnation) and self._is_failed(replica, incarnation):
+        partition, noted = self._cache.partitions.get(replica[:2]), self._failed.get(replica)
+        is_here = partition is not None and spu in partition.spec.replicas
+        if is_here and (noted is None or noted[0] != incarnation):
             self._failed[replica] = incarnation, trio.current_time()
             self._logger.warning("replica_failed", spu=spu, topic_id=str(replica[0]), partition=replica[1])
         if self._is_leader(spu, reported):

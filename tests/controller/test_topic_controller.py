@@ -254,6 +254,10 @@ def test_a_replica_whose_disk_failed_gets_another_place_and_what_else_its_spu_ha
     sc.reconcile()
     sc.settle()
     assert sc.status_of("t").replica_map == {0: (3, 2), 1: (2, 1)}
+    sc.write(topic("later", 3, 2, number=2))
+    sc.settle()
+    holders = {spu for row in sc.status_of("later").replica_map.values() for spu in row}
+    assert holders == {2, 3}, "the disk would fail for that, too"
 
 
 def test_where_a_majority_commits_its_place_is_taken_as_well() -> None:
