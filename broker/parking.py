@@ -40,9 +40,11 @@ class Parking:
         """Is told before anybody can have it anew."""
 
     async def park(self, storage: Storage) -> None:
-        """From now on it is only kept for its retention."""
+        """From now on it is only kept for its retention, if there is anything to keep."""
         if self._files.list(self._directory(storage)):
             await self._files.replace(self._marker(storage), str(self._wall_clock.now_ms()).encode())
+        else:
+            await self._files.discard_tree(self._directory(storage))
 
     async def unpark(self, storage: Storage) -> None:
         if storage in self._removals:

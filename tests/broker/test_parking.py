@@ -140,6 +140,14 @@ async def test_a_partition_that_was_moved_goes_while_others_of_its_topic_stay(wo
     assert world.files.list(layout.topic_directory("/data", "t", FIRST)) == ["0"]
 
 
+async def test_nothing_is_left_of_what_holds_nothing(world: _World) -> None:
+    world.store("t", FIRST)
+    world.files.make_directories(layout.replica_directory("/data", "t", FIRST, 1))
+    await world.parking.park(Storage("t", FIRST, 1))
+    await world.parking.park(Storage("t", FIRST, 2))
+    assert world.files.list(layout.topic_directory("/data", "t", FIRST)) == ["0"]
+
+
 async def test_a_partition_that_came_back_is_kept(world: _World) -> None:
     world.store("t", FIRST, 1)
     await world.parking.park(Storage("t", FIRST, 1))
