@@ -61,8 +61,10 @@ def test_a_group_is_upgraded_member_by_member_and_back(classic, topic, places, s
 
 
 def test_a_group_whose_assignor_keeps_data_of_its_own_is_not_upgraded_at_work(topic, places, start_member, kind):
-    """librdkafka's cooperative assignor does: nobody else would understand it."""
-    members = [start_member(COOPERATIVE, topic) for _ in range(2)]
+    """librdkafka's cooperative one does, for who had something before: nobody else would understand it."""
+    members = [start_member(COOPERATIVE, topic)]
+    wait_until_shared(members, places)
+    members.append(start_member(COOPERATIVE, topic))
     wait_until_shared(members, places)
     refused = start_member(CONSUMER_PROTOCOL, topic)
     wait_until(lambda: refused.errors, PATIENCE_SECONDS, "it is refused")
