@@ -197,13 +197,15 @@ class Replica:
 
     # what happened
 
-    def use_settings(self, settings: TopicSettings) -> None:
+    def use_settings(self, settings: TopicSettings) -> bool:
+        """Whether they are others than before."""
         if settings == self.settings:
-            return
+            return False
         self._take(self.spec, settings)
         self.log.use_config(settings.log)
         if self.replication is not None:
             self.replication.on_settings()
+        return True
 
     def use_spec(self, spec: PartitionSpec) -> None:
         """An election, or another live replica set. Who waits for what cannot come any more is told so."""

@@ -153,8 +153,7 @@ class SpecDispatcher:
         for spec in concerned:
             replica = self._replicas.find(spec.topic_id, spec.partition)
             if replica is not None:
-                if settings != replica.settings:
-                    replica.use_settings(settings)
+                if replica.use_settings(settings):
                     self._flusher.on_settings(replica)
                 await self._use_spec(replica, spec)
             elif self._is_worth_opening(spec):
@@ -290,7 +289,8 @@ class SpecDispatcher:
             if left:
                 self._topics[topic_id] = replace(topic, partitions=left)
                 for spec in topic.partitions:
-                    if spec not in left and await self._park(Storage(topic.name, topic_id, spec.partition)):
+                    is_gone = (topic_id, spec.partition) in keys
+                    if is_gone and await self._park(Storage(topic.name, topic_id, spec.partition)):
                         self._log(spec).info("replica_parked")
             elif await self._park(Storage(topic.name, topic_id)):
                 logger = self._logger.bind(topic=topic.name, topic_id=str(topic_id))

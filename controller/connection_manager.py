@@ -37,7 +37,16 @@ from .actions import AddPartition, AddSpu, ConnectionAction, DeletePartition, De
 from .cluster_mirror import MirrorChange
 from .connection_documents import ConnectionRow
 from .ends_of_processes import until_nobody_listens
-from .events import Event, LeaderFailed, LeasesUnknownOver, LiveReplicasReported, SpuConnected, SpuLost, StorageReported
+from .events import (
+    Event,
+    FailedReplica,
+    LeaderFailed,
+    LeasesUnknownOver,
+    LiveReplicasReported,
+    SpuConnected,
+    SpuLost,
+    StorageReported,
+)
 from .leases import Leases
 from .local_store import LocalStore, PartitionKey
 from .metrics import ScMetrics
@@ -115,7 +124,7 @@ class ConnectionManager:
         """The SPUs of which the controllers were told that their storage is full, each with its incarnation then."""
         self._began_at = trio.current_time()
         self._lost_at: dict[SpuId, float] = {}
-        self._failed: dict[tuple[TopicId, int, SpuId], tuple[str, float]] = {}
+        self._failed: dict[FailedReplica, tuple[str, float]] = {}
         """The incarnation that said so, and when."""
         self._waiting_events: deque[Event] = deque()
         self._events_changed = trio.Event()
@@ -188,7 +197,7 @@ class ConnectionManager:
             if not self._leases.is_held(spu) and self._lost_at.get(spu, self._began_at) <= since
         )
 
-    def failed(self, seconds: float) -> frozenset[tuple[TopicId, int, SpuId]]:
+    def failed(self, seconds: float) -> frozenset[FailedReplica]:
         """The replicas whose disks have failed for so long, in the processes that are connected; also those that have
         moved since, for the disk is the same."""
         self._failed = {

@@ -114,12 +114,16 @@ class LeasesUnknownOver:
     """One lease has passed since this SC became the active one: who has not been heard of by now is offline."""
 
 
+FailedReplica = tuple[TopicId, int, SpuId]
+"""The partition, and the SPU that has or had it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpusAway:
     """Those that have been offline for so long that others are to have what they hold."""
 
     spus: frozenset[SpuId]
-    failed: frozenset[tuple[TopicId, int, SpuId]] = frozenset()
+    failed: frozenset[FailedReplica] = frozenset()
     """And replicas of others, the disks of which failed as long ago."""
 
 

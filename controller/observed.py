@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.ids import Epoch, SpuId
 
 from .events import (
+    FailedReplica,
     LeaderFailed,
     LeaderSilent,
     LeasesUnknownOver,
@@ -69,8 +70,10 @@ class Observed:
         self._leases_unknown_over = False
         self.away: frozenset[SpuId] = frozenset()
         """Those that have been offline for long."""
-        self.failed: frozenset[tuple[TopicId, int, SpuId]] = frozenset()
+        self.failed: frozenset[FailedReplica] = frozenset()
         """Replicas whose disks failed long ago."""
+        self.with_failed_disks: frozenset[SpuId] = frozenset()
+        """The SPUs that have, or had, these replicas."""
         self.connected: Mapping[SpuId, SpuConnected] = MappingProxyType(self._connected)
         self.lost: Mapping[SpuId, str] = MappingProxyType(self._lost)
         """Why each SPU that was here is here no more."""
@@ -110,6 +113,7 @@ class Observed:
                 self._of((event.topic_id, event.number)).silent[event.spu] = event.incarnation
             case SpusAway():
                 self.away, self.failed = event.spus, event.failed
+                self.with_failed_disks = frozenset(spu for _, _, spu in event.failed)
             case LeaderFailed():
                 if self._runs(event.spu, event.incarnation):
                     self._of((event.topic_id, event.number)).failed[event.spu] = event.incarnation

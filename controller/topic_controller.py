@@ -115,15 +115,15 @@ class TopicController:
         get what it holds."""
         rows = topic.status.replica_map
         unwanted = set(filter(self._is_unwanted, {spu for row in rows.values() for spu in row}))
-        failed = {(number, spu) for topic_id, number, spu in self._observed.failed if topic_id == topic.id}
-        if not unwanted and not failed:
+        failed = self._observed.failed
+
+        def is_unwanted(number: int, spu: SpuId) -> bool:
+            return spu in unwanted or (topic.id, number, spu) in failed
+
+        if not unwanted and not (failed and any(is_unwanted(number, spu) for number in rows for spu in rows[number])):
             return rows
         there = self._store.partitions_of(topic.id)
         led = [number for number in rows if number in there and _is_led(there[number])]
-
-        def is_unwanted(number: int, spu: SpuId) -> bool:
-            return spu in unwanted or (number, spu) in failed
-
         return replaced(rows, led, is_unwanted, self._spus(topic), self._assignments.beside(topic.id))
 
     def _is_unwanted(self, spu_id: SpuId) -> bool:
@@ -171,8 +171,7 @@ class TopicController:
 
     def _spus(self, topic: Topic) -> list[SpuOnRack]:
         staying = [spu for spu in self._store.spus.values() if spu.is_online and not is_leaving(spu, self._store)]
-        with_failed_disks = {spu for _, _, spu in self._observed.failed}
-        useless = with_failed_disks | self._observed.full.keys()
+        useless = self._observed.with_failed_disks | self._observed.full.keys()
         with_room = [spu for spu in staying if spu.spec.id not in useless]
         taking = with_room if len(with_room) >= topic.spec.replication_factor else staying
         racks = {spu.spec.id: None if topic.spec.ignores_racks else spu.spec.rack for spu in taking}

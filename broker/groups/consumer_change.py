@@ -175,8 +175,8 @@ class ConsumerChange:
     def _reconcile(self, member: ConsumerMember, owned: Partitions | None) -> None:
         group = self.group
         target = group.targets.get(member.member_id, NO_PARTITIONS)
-        topics = self._topic_ids(member.profile)
         if group.epoch > group.target_epoch:  # made for another subscription, perhaps
+            topics = self._topic_ids(member.profile)
             target = frozenset(partition for partition in target if partition.topic_id in topics)
         current = reconcile(
             member.current,
@@ -184,7 +184,7 @@ class ConsumerChange:
             target_epoch=group.target_epoch,
             owned=owned,
             is_free=lambda partition: group.is_free_for(member.member_id, partition),
-            is_subscribed=topics.__contains__,
+            subscribed=lambda: self._topic_ids(member.profile),
         )
         self._set_current(member, current)
 

@@ -21,17 +21,18 @@ def reconcile(
     target_epoch: int,
     owned: Partitions | None,
     is_free: Callable[[TopicPartition], bool],
-    is_subscribed: Callable[[TopicId], bool],
+    subscribed: Callable[[], Set[TopicId]],
 ) -> CurrentAssignment:
     """What the member has from now on.
 
     `owned` is what it says that it has, None when it does not say. `is_free` tells whether no other member has a
-    partition, or has still to give it up.
+    partition, or has still to give it up. `subscribed` looks up the topics that it wants, which is rarely needed.
     """
     match current.state:
         case MemberState.UNREVOKED_PARTITIONS if _may_own(owned, current.revoking.keys()):
             # What it has is not what it shall have, and yet nothing of a topic that it does not want any more.
-            left = {each: since for each, since in current.assigned.items() if not is_subscribed(each.topic_id)}
+            topics = subscribed()
+            left = {each: since for each, since in current.assigned.items() if each.topic_id not in topics}
             kept = {each: since for each, since in current.assigned.items() if each not in left}
             return replace(current, assigned=kept, revoking={**current.revoking, **left})
         case MemberState.UNKNOWN if owned is None or owned:

@@ -38,7 +38,7 @@ def step(
         target_epoch=epoch,
         owned=owned,
         is_free=lambda partition: partition not in busy,
-        is_subscribed=lambda topic_id: topic_id not in left,
+        subscribed=lambda: {each.topic_id for each in current.assigned} - left,
     )
 
 

@@ -144,16 +144,21 @@ async def test_a_fetch_that_waited_in_vain_comes_back_empty_at_its_deadline(auto
         assert trio.current_time() - started == pytest.approx(0.5)
 
 
+async def opened_session(client: WireClient) -> int:
+    """That reads one partition."""
+    response = await client.request(ApiKey.FETCH, BY_NAME, fetch(wanted(), session_id=0, session_epoch=0))
+    session: int = response.session_id
+    return session
+
+
 async def test_a_fetch_of_nothing_has_nothing_to_wait_for(autojump_clock: trio.testing.MockClock) -> None:
     """As of a consumer that closes its session, and all of whose partitions were paused."""
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()
-        opened = await client.request(ApiKey.FETCH, BY_NAME, fetch(wanted(), session_id=0, session_epoch=0))
+        session = await opened_session(client)
         began = trio.current_time()
-        ended = await client.request(
-            ApiKey.FETCH, BY_NAME, fetch(wait_ms=5000, session_id=opened.session_id, session_epoch=-1)
-        )
+        ended = await client.request(ApiKey.FETCH, BY_NAME, fetch(wait_ms=5000, session_id=session, session_epoch=-1))
         assert (trio.current_time(), ended.session_id, ended.responses) == (began, 0, [])
 
 
@@ -161,17 +166,17 @@ async def test_forgetting_all_partitions_ends_a_session(autojump_clock: trio.tes
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()
-        opened = await client.request(ApiKey.FETCH, BY_NAME, fetch(wanted(), session_id=0, session_epoch=0))
+        session = await opened_session(client)
         began = trio.current_time()
         forgetting = fetch(
             wait_ms=5000,
-            session_id=opened.session_id,
+            session_id=session,
             session_epoch=1,
             forgotten_topics_data=[ForgottenTopic("t", partitions=[0])],
         )
         assert (await client.request(ApiKey.FETCH, BY_NAME, forgetting)).session_id == 0
         assert trio.current_time() == began
-        more = fetch(wanted(), session_id=opened.session_id, session_epoch=2)
+        more = fetch(wanted(), session_id=session, session_epoch=2)
         assert (await client.request(ApiKey.FETCH, BY_NAME, more)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
