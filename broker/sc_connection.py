@@ -125,6 +125,7 @@ class ScConnection:
     async def leave(self) -> None:
         """Gives the lease back, so that others lead at once; this SPU does not register again."""
         self._leaving = True
+        self.lease_end = -math.inf  # whatever is renewed while it is given back
         link = self._link
         if link is not None:
             with trio.move_on_after(LEAVE_SECONDS_MAX):
@@ -265,7 +266,8 @@ class ScConnection:
                 link.close(f"the lease was refused: {ErrorCode(answer.error_code).name}")
                 return
             renewed = asked  # counted from the sending, as the SC counts it from the receipt
-            self.lease_end = renewed + lease_seconds
+            if not self._leaving:
+                self.lease_end = renewed + lease_seconds
 
     # what is said
 

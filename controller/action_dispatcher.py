@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from structlog.typing import FilteringBoundLogger
 
-from .actions import Action, AskLogEnd, AwaitLeader, Delete, Provision, Put, Terminate
+from .actions import Action, AskLogEnd, AwaitLeader, Delete, Provision, Put, Terminate, WithdrawStatus
 from .election_updater import ElectionUpdater
 from .objects import Object, Partition, Spu
 from .updaters import ConnectionUpdater, KvUpdater, ProvisionerUpdater, names_of
@@ -44,6 +44,8 @@ class ActionDispatcher:
             handed.append(action)
             if isinstance(action, Put | Delete):
                 self._key_value.take(action)
+            elif isinstance(action, WithdrawStatus):
+                self._key_value.withdraw_status(action.spu)
             elif isinstance(action, Provision | Terminate):
                 self._provisioner.take(action)
             elif isinstance(action, AskLogEnd | AwaitLeader):

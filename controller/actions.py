@@ -22,6 +22,14 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
+class WithdrawStatus:
+    """Of the KV store: the status that this SPU has there is right. Another one may wait to be written, if the store
+    did not answer in between."""
+
+    spu: Spu
+
+
+@dataclass(frozen=True, slots=True)
 class AddSpu:
     """To the Connection Manager: from now on this SPU may connect."""
 
@@ -98,4 +106,4 @@ KvAction = Put | Delete
 ConnectionAction = AddSpu | UpdateSpu | DeleteSpu | AddPartition | UpdatePartition | DeletePartition
 ProvisionerAction = Provision | Terminate
 ElectionAction = AskLogEnd | AwaitLeader
-Action = KvAction | ConnectionAction | ProvisionerAction | ElectionAction
+Action = KvAction | WithdrawStatus | ConnectionAction | ProvisionerAction | ElectionAction

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .actions import Action, AddSpu, DeleteSpu, Put, UpdateSpu
+from .actions import Action, AddSpu, DeleteSpu, Put, UpdateSpu, WithdrawStatus
 from .events import SpuConnected, SpuLost, StorageReported
 from .local_store import Change, LocalStore
 from .objects import Spu, SpuResolution, SpuStatus
@@ -26,8 +26,11 @@ class SpuController:
 
     def on_connection(self, event: SpuConnected | SpuLost | StorageReported) -> Iterator[Action]:
         spu = self.store.spus.get(event.spu)
-        if spu is not None:
-            yield from self._decide(spu)
+        if spu is None:
+            return
+        if isinstance(event, SpuConnected) and self._next_status(spu) == spu.status:
+            yield WithdrawStatus(spu)  # its loss may wait to be written
+        yield from self._decide(spu)
 
     def reconcile(self) -> Iterator[Action]:
         for spu in self.store.spus.values():

@@ -53,6 +53,7 @@ class KvUpdater:
         self._logger = logger
         self._guard = guard
         self._waiting: dict[str, KvAction] = {}
+        self._being_written: dict[str, KvAction] = {}
         self._wake = trio.Event()
 
     # what is
@@ -67,6 +68,14 @@ class KvUpdater:
         self._waiting[key_of(action.object)] = action
         self._wake.set()
 
+    def withdraw_status(self, spu: Spu) -> None:
+        """What is being written now may be written; then it comes back as an event, and is decided about anew."""
+        key = key_of(spu)
+        for actions in (self._waiting, self._being_written):
+            action = actions.get(key)
+            if isinstance(action, Put) and isinstance(action.object, Spu) and action.object.spec == spu.spec:
+                del actions[key]
+
     # life
 
     async def run(self) -> None:
@@ -74,7 +83,7 @@ class KvUpdater:
         backoff = Backoff()
         while True:
             await self._wake.wait()
-            batch = dict(islice(self._waiting.items(), CHANGES_PER_WRITE_MAX))
+            batch = self._being_written = dict(islice(self._waiting.items(), CHANGES_PER_WRITE_MAX))
             for key in batch:
                 del self._waiting[key]
             if not self._waiting:

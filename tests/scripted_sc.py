@@ -28,6 +28,7 @@ from tailrace.server.private_link import PrivateLink
 
 SC_ADDRESS = Address("sc", 9004)
 LEASE_MS, HEARTBEAT_MS = 1500, 500
+CONCURRENT = frozenset({InternalApiKey.RENEW_LEASE, InternalApiKey.FORWARD, InternalApiKey.ALLOCATE_PRODUCER_IDS})
 M = TypeVar("M")
 
 
@@ -133,7 +134,7 @@ class ScriptedSc:
             serves=SC_PRIVATE_APIS,
             asks=SPU_PRIVATE_APIS,
             handle=handle,
-            concurrent=frozenset({InternalApiKey.FORWARD, InternalApiKey.ALLOCATE_PRODUCER_IDS}),
+            concurrent=CONCURRENT,
             logger=structlog.get_logger(),
         )
         try:

@@ -216,6 +216,18 @@ async def test_a_clean_stop_gives_the_lease_back(autojump_clock: object) -> None
         assert len(sc.heard_of(LeaveRequest)) == 1
 
 
+async def test_who_gives_its_lease_back_has_none_whatever_is_renewed_meanwhile(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        sc.answers[InternalApiKey.LEAVE] = lambda message: None
+        await sc.registered()
+        await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
+        heartbeats = sc.heartbeats
+        await spu.connection.leave()
+        assert sc.heartbeats > heartbeats
+        assert spu.connection.lease_end < trio.current_time()
+
+
 async def test_who_has_left_does_not_register_again(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network) as spu:

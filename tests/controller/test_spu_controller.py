@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from controller_model import Brain, address, connected, custom, listener, lost, model, storage
 
-from tailrace.controller.actions import AddSpu, DeleteSpu, Put, UpdateSpu
+from tailrace.controller.actions import AddSpu, DeleteSpu, Put, UpdateSpu, WithdrawStatus
 from tailrace.controller.events import LeasesUnknownOver, ReconciliationDue, Removed, Stored
 from tailrace.controller.objects import Spu, SpuResolution, SpuStatus
 
@@ -33,6 +33,17 @@ def test_an_spu_is_online_from_its_connection_to_its_loss() -> None:
     sc.start_spu(1, "second")
     sc.settle()
     assert sc.spu(1).status == replace(ONLINE, incarnation="second", store_incarnation="second")
+
+
+def test_the_loss_of_an_spu_that_is_back_before_it_was_written_is_withdrawn() -> None:
+    brain = Brain()
+    brain.on(stored(custom(1), 4))
+    online = Spu(custom(1).spec, ONLINE, 5)
+    brain.on(connected(1))
+    brain.on(Stored(online))
+    (loss,) = brain.on(lost(1, "first"))
+    assert isinstance(loss, Put)
+    assert brain.on(connected(1)) == [WithdrawStatus(online)]
 
 
 def test_an_spu_whose_storage_is_full_is_online_and_says_why_it_takes_no_more() -> None:

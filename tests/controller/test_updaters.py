@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -11,7 +12,17 @@ from tailrace.controller.actions import Delete, Provision, Put, Terminate
 from tailrace.controller.key_value.interface import Change, Entry, LeadershipLost, StoreUnavailable
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.object_codec import decode
-from tailrace.controller.objects import Object, Spu, SpuGroup, SpuGroupSpec, SpuSpec, Topic, TopicSpec
+from tailrace.controller.objects import (
+    Object,
+    Spu,
+    SpuGroup,
+    SpuGroupSpec,
+    SpuResolution,
+    SpuSpec,
+    SpuStatus,
+    Topic,
+    TopicSpec,
+)
 from tailrace.controller.updaters import KvUpdater, NoProvisioner, ProvisionerUpdater, UpdaterCounts, names_of
 from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
 
@@ -32,9 +43,11 @@ class CountingStore(MemoryStore):
         self.writes: list[int] = []
         self.failures = 0
         self.fails_afterwards = False
+        self.write_seconds = 0.0
 
     async def write(self, changes: Sequence[Change], guard: Entry | None = None) -> Sequence[int | None]:
         self.writes.append(len(changes))
+        await trio.sleep(self.write_seconds)
         if not self.failures:
             return await super().write(changes, guard)
         self.failures -= 1
@@ -103,6 +116,30 @@ async def test_what_the_store_may_not_have_written_is_written_again_in_order_unl
     found = await objects_in(store)
     b = group("b", 1 if afterwards else 5, version=2)  # a write that was done counts, and the newer decision has lost
     assert found == [group("a", version=1), b, group("c", version=3)]
+    nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("is_being_written", [False, True])
+async def test_a_status_that_is_withdrawn_is_not_written_again(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, is_being_written: bool
+) -> None:
+    store = CountingStore()
+    store.failures = 3
+    store.write_seconds = 0.1
+    updater = KvUpdater(store, UpdaterCounts(), LOGGER)
+    nursery.start_soon(updater.run)
+    here, others = Spu(SpuSpec(SpuId(1))), [Spu(SpuSpec(SpuId(number))) for number in (2, 3)]
+    for spu in (here, *others):
+        updater.take(Put(replace(spu, status=SpuStatus(SpuResolution.OFFLINE))))
+    updater.take(Put(replace(others[1], spec=replace(others[1].spec, rack="another"))))
+    await trio.sleep(0.05 if is_being_written else 0.11)
+    for spu in (here, others[1]):
+        updater.withdraw_status(spu)
+    await trio.sleep(10)
+    assert [(spu.spec.id, spu.status.resolution) for spu in await objects_in(store) if isinstance(spu, Spu)] == [
+        (2, SpuResolution.OFFLINE),
+        (3, SpuResolution.INIT),
+    ]
     nursery.cancel_scope.cancel()
 
 

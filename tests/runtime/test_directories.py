@@ -1,3 +1,5 @@
+import pytest
+import trio
 from simulation.files import SimulatedFiles
 
 from tailrace.runtime.directories import make_directories_durably
@@ -10,8 +12,30 @@ async def test_directories_outlive_a_power_failure() -> None:
     assert after.exists("/data/cluster/sc")
 
 
-async def test_what_is_there_is_left_alone() -> None:
+@pytest.mark.parametrize("operations", range(1, 7))
+async def test_they_do_so_if_whoever_made_them_was_killed_meanwhile(operations: int) -> None:
     files = SimulatedFiles()
-    await make_directories_durably(files, "/data")
-    files.syncs_fail = True
+    left = operations
+
+    def be_killed() -> None:
+        nonlocal left
+        left -= 1
+        if not left:
+            scope.cancel()
+
+    files.on_operation = be_killed
+    with trio.CancelScope() as scope:
+        await make_directories_durably(files, "/data/cluster/sc")
+    files = files.after_kill()
+    await make_directories_durably(files, "/data/cluster/sc")
+    assert files.crash("synced").exists("/data/cluster/sc")
+
+
+async def test_whose_parent_cannot_be_read_is_left_alone() -> None:
+    class OthersFiles(SimulatedFiles):
+        async def sync_directory(self, directory: str) -> None:
+            raise PermissionError(directory)
+
+    files = OthersFiles()
+    files.make_directories("/data")
     await make_directories_durably(files, "/data")

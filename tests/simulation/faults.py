@@ -32,19 +32,26 @@ class Fault:
         return f"{self.at:.3f} s: {self.kind} of {self.target} for {self.seconds:.2f} s"
 
 
-MayLosePower = Callable[[int], bool]
-"""Whether that SPU's machine may lose power now."""
+MayLose = Callable[[int, Keep], bool]
+"""Whether that SPU's machine may stop now, of whose disk that is kept."""
 
 
 class FaultContext:
-    def __init__(self, world: World, may_lose_power: MayLosePower, on_power_lost: Callable[[int], None]) -> None:
+    def __init__(self, world: World, may_lose: MayLose, on_lost: Callable[[int], None]) -> None:
         self.world = world
-        self.may_lose_power = may_lose_power
-        self.on_power_lost = on_power_lost
+        self._may_lose = may_lose
+        self._on_lost = on_lost
         self.moments = Moments()
         self.is_over = trio.Event()
         """Everything is mended, whatever was planned to last longer."""
         self.done: list[Fault] = []
+
+    def lose_power(self, number: int, keep: Keep) -> None:
+        """Unless it must not be now."""
+        machine = self.world.spus[number]
+        if machine.process is not None and self._may_lose(number, keep):
+            self._on_lost(number)
+            self.world.lose_power(machine, keep)
 
     async def last(self, seconds: float) -> None:
         with trio.move_on_after(seconds):
@@ -95,26 +102,27 @@ def _in_one_of(most: int, fault: Fault, fail: Callable[[], None]) -> Callable[[]
 
 
 async def lose_power(context: FaultContext, fault: Fault) -> None:
-    number, machine = context.spu(fault)
-    if machine.process is None or not context.may_lose_power(number):
-        return
-    context.on_power_lost(number)
-    context.world.lose_power(machine, _kept(fault))
+    number, _ = context.spu(fault)
+    context.lose_power(number, _kept(fault))
     await context.last(fault.seconds)
     context.world.start_spu(number)
 
 
 async def lose_power_in_a_write(context: FaultContext, fault: Fault) -> None:
     number, machine = context.spu(fault)
-
-    def fail() -> None:
-        if context.may_lose_power(number):
-            context.on_power_lost(number)
-            context.world.lose_power(machine, _kept(fault))
-
-    machine.files.on_operation = _in_one_of(FILE_OPERATIONS_MAX, fault, fail)
+    machine.files.on_operation = _in_one_of(
+        FILE_OPERATIONS_MAX, fault, lambda: context.lose_power(number, _kept(fault))
+    )
     await context.last(fault.seconds)
     machine.files.on_operation = lambda: None
+    context.world.start_spu(number)
+
+
+async def lose_disk(context: FaultContext, fault: Fault) -> None:
+    """The machine comes back with an empty one."""
+    number, _ = context.spu(fault)
+    context.lose_power(number, "nothing")
+    await context.last(fault.seconds)
     context.world.start_spu(number)
 
 
@@ -302,6 +310,7 @@ CATALOGUE: Catalogue = {
     "kill_spu_in_a_write": (3, kill_spu_in_a_write),
     "lose_power": (3, lose_power),
     "lose_power_in_a_write": (3, lose_power_in_a_write),
+    "lose_disk": (1, lose_disk),
     "restart_spu": (2, restart_spu),
     "kill_sc": (1.5, kill_sc),
     "kill_sc_in_a_write": (1, kill_sc_in_a_write),

@@ -15,8 +15,9 @@ import trio
 
 from tailrace.runtime.files import Buffer, UnreadableError
 
-Keep = Literal["all", "synced"] | Random
-"""What a crash keeps of that which was not synced: all (the process died), nothing (the machine did), or by chance."""
+Keep = Literal["all", "synced", "nothing"] | Random
+"""What a crash keeps: everything (the process died), what was synced (the machine did), by chance some of the rest as
+well; or nothing at all (so did its disk, and there is an empty one)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +311,8 @@ class SimulatedFiles:
         """The files as a machine may find them that starts after this one has stopped here; these go on unchanged."""
         after = SimulatedFiles()
         after.boots = self.boots if keep == "all" else self.boots + 1
+        if keep == "nothing":
+            return after
         names = dict(self._synced_names)
         for entries in self._unsynced_entries.values():
             for entry in entries[: _kept(len(entries), keep)]:

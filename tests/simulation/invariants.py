@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
+import trio
+
 from tailrace.broker.leader_controller import LeaderController
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replicas import Replica
@@ -16,8 +18,9 @@ from tailrace.broker.spu import Spu
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.key_value.interface import Change, Put
 from tailrace.controller.object_codec import decode
-from tailrace.controller.objects import Partition, PartitionResolution
-from tailrace.protocol.ids import SpuId
+from tailrace.controller.objects import Partition, PartitionResolution, SpuResolution
+from tailrace.controller.objects import Spu as RegisteredSpu
+from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.record_batch import iterate
 from tailrace.protocol.records import read_records
 from tailrace.storage.layout import store_path
@@ -27,6 +30,8 @@ from .history import PartitionHistory
 from .world import DATA_DIRECTORY, Machine, World
 
 Key = tuple[UUID, int]
+NO_STORE = "none"
+"""Instead of an incarnation."""
 
 
 class InvariantError(AssertionError):
@@ -105,7 +110,7 @@ class Invariants:
         """Whether it has, in each partition, all that it may have lost when its machine stopped in that incarnation."""
         machine = self._world.spus[spu]
         incarnation = store_incarnation(machine)
-        if incarnation == before:
+        if incarnation in (before, NO_STORE):
             return False
         if by_live_set:
             return all(
@@ -114,11 +119,8 @@ class Invariants:
                 if spu in found.spec.replicas
             )
         promises = Promises(machine.files.after_kill(), DATA_DIRECTORY)
-        return not any(
-            promises.is_in_doubt((found.topic_id, found.number))
-            for found in self._stored.values()
-            if spu in found.spec.replicas
-        )
+        held = [(each.topic_id, each.number) for each in self._stored.values() if spu in each.spec.replicas]
+        return not any(promises.epoch(key) == NO_EPOCH or promises.is_in_doubt(key) for key in held)
 
     def log_start(self, partition: int) -> int:
         """The largest there is now. Of the others some may not have heard of it yet."""
@@ -263,6 +265,20 @@ class Invariants:
                 assert isinstance(partition, Partition)
                 self._check_unclean(partition)
                 self._check_partition(partition)
+            elif isinstance(change, Put) and change.key.startswith("spu/"):
+                registered = decode(change.key, change.value, change.version)
+                assert isinstance(registered, RegisteredSpu)
+                self._check_lease(registered)
+
+    def _check_lease(self, registered: RegisteredSpu) -> None:
+        """Who is taken for gone, so that others lead what it led, must not count on its lease any more."""
+        number, status = registered.spec.id, registered.status
+        spu = self._world.running_spus().get(number)
+        if status.resolution is SpuResolution.OFFLINE and spu is not None and spu._process == status.incarnation:
+            seconds_left = spu.sc.lease_end - trio.current_time()
+            _hold(
+                seconds_left <= 0, f"SPU {number} is offline, and has a lease for {seconds_left:.3f} s: {status.reason}"
+            )
 
     def _check_unclean(self, partition: Partition) -> None:
         """Whoever is not known to have all may be elected where the topic allows it, and says so."""
@@ -294,7 +310,7 @@ class Invariants:
 
 def store_incarnation(machine: Machine) -> str:
     path = store_path(DATA_DIRECTORY)
-    return machine.files.content(path).split()[2].decode() if machine.files.exists(path) else "none"
+    return machine.files.content(path).split()[2].decode() if machine.files.exists(path) else NO_STORE
 
 
 def entries_of(replica: Replica, start: int, end: int) -> Iterator[Entry]:

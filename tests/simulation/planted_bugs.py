@@ -20,6 +20,8 @@ from tailrace.broker.replication.messages import SealReply
 from tailrace.broker.replication.policy import Live, Quorum
 from tailrace.broker.replication.sealing import Sealing
 from tailrace.controller import copy_sets, election
+from tailrace.controller.connection_manager import ConnectionManager
+from tailrace.controller.events import LeasesUnknownOver
 from tailrace.protocol.ids import Epoch
 from tailrace.storage import log, open_segment, producer_snapshots, promises
 from tailrace.storage.layout import store_path
@@ -190,6 +192,27 @@ def drops_replicas_before_those_that_follow_have_all(patch: pytest.MonkeyPatch) 
     patch.setattr(copy_sets, "is_sure", lambda spu, live, spus: True)
 
 
+def takes_for_lost_whoever_has_not_come_yet(patch: pytest.MonkeyPatch) -> None:
+    """An SC that has just started, and cannot know whose lease goes on."""
+
+    async def run(self: ConnectionManager) -> None:
+        self._report(LeasesUnknownOver())
+        await original(self)
+
+    original = ConnectionManager.run
+    patch.setattr(ConnectionManager, "run", run)
+
+
+def takes_a_broken_connection_for_the_end_of_a_lease(patch: pytest.MonkeyPatch) -> None:
+    def on_end(self: ConnectionManager, peer: Any) -> None:
+        original(self, peer)
+        if peer.stream.registered is not None and peer.stream.registered.spu not in self._connected:
+            self._lose(peer.stream.registered.spu, "its connection broke")
+
+    original = ConnectionManager._on_end
+    patch.setattr(ConnectionManager, "_on_end", on_end)
+
+
 # What logs become
 
 
@@ -309,6 +332,8 @@ PLANTED_BUGS = (
     PlantedBug(
         drops_replicas_before_those_that_follow_have_all, first_seed=46, shows_in=lambda scenario: scenario.has_movers
     ),
+    PlantedBug(takes_for_lost_whoever_has_not_come_yet, faults=("kill_sc", "kill_sc_in_a_write", "partition")),
+    PlantedBug(takes_a_broken_connection_for_the_end_of_a_lease, first_seed=50),
     PlantedBug(lets_a_follower_be_read_to_its_end),
     PlantedBug(cuts_to_its_high_watermark_at_the_start, first_seed=30),
     PlantedBug(
@@ -318,7 +343,7 @@ PLANTED_BUGS = (
     ),
     PlantedBug(keeps_what_it_has_at_an_offset, first_seed=13),
     PlantedBug(recovers_from_its_own_log_alone, QUORUM),
-    PlantedBug(acknowledges_what_a_majority_of_the_live_has),
+    PlantedBug(acknowledges_what_a_majority_of_the_live_has, first_seed=60),
     PlantedBug(acknowledges_what_the_leader_has, QUORUM),
     PlantedBug(tells_producers_that_all_is_well_when_it_is_deposed),
     PlantedBug(opens_segments_as_they_are_due, topic=(("segment.ms", "100"),)),

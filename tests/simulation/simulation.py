@@ -1,10 +1,12 @@
 """One seed: a cluster under load while things go wrong; then all is mended, and everything must have come true."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import trio
 
+from tailrace.controller.key_value.interface import Change
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -16,6 +18,7 @@ from .consumer import Consumer
 from .determinism import random_of, run_seeded
 from .eraser import Eraser
 from .faults import FaultContext, carry_out
+from .files import Keep
 from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
 from .history import PartitionHistory
@@ -102,11 +105,11 @@ class _Run:
             ]
             retention = scenario.topic if scenario.is_retained else {}
             self.invariants = Invariants(self.world, self.histories, retention)
-            self.world.on_stored = self.invariants.on_stored
+            self.world.on_stored = self._look_at_stored
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
             self.world.internet.on_sent = self.peers.on_sent
-            self.faults = FaultContext(self.world, self._may_lose_power, self._on_power_lost)
+            self.faults = FaultContext(self.world, self._may_lose, self._on_lost)
             self.groups = GroupLoad(
                 self.world, TOPIC, self.histories, scenario.groups, scenario.timeouts, self.faults.moments, nursery
             )
@@ -210,13 +213,20 @@ class _Run:
             self._forget_damage()
             await trio.sleep(LOOK_SECONDS)
 
+    def _look_at_stored(self, changes: Sequence[Change]) -> None:
+        """Called by an SC, which is not to stumble over what is wrong."""
+        try:
+            self.invariants.on_stored(changes)
+        except InvariantError as error:
+            self.broken.append(str(error))
+
     def _check_crashed(self) -> None:
         if self.world.crashed:
             raise SimulationError("a server made a mistake") from _first(self.world.crashed[0])
 
-    def _may_lose_power(self, spu: int) -> bool:
+    def _may_lose(self, spu: int, keep: Keep) -> bool:
         """Whether somebody else is sure to have what this one may lose: more than that, no policy promises."""
-        if self.scenario.is_synced_before_acknowledging:
+        if self.scenario.is_synced_before_acknowledging and keep != "nothing":
             return True
         damaged = {*self.damaged, spu}
         if self.scenario.policy != "live" and len(damaged) >= _writes(self.scenario):
@@ -226,7 +236,7 @@ class _Run:
         live_sets = [*self.invariants.stored_live().values(), *self.invariants.proposed_live()]
         return all(live - damaged for live in live_sets)
 
-    def _on_power_lost(self, spu: int) -> None:
+    def _on_lost(self, spu: int) -> None:
         self.damaged[spu] = store_incarnation(self.world.spus[spu])
 
     def _forget_damage(self) -> None:

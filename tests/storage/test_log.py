@@ -624,5 +624,5 @@ async def test_the_manifest_of_a_log_that_stays_open_does_not_grow_for_ever(
         await log.advance_log_start(log.log_end - 10)
         await log.sync()
     assert len(files.read(f"{DIRECTORY}/manifest").splitlines()) < 30
-    again = _open(files.crash("none"))
+    again = _open(files.crash("synced"))
     assert (again.log_start, again.log_end) == (log.log_start, log.log_end)
