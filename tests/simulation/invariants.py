@@ -15,6 +15,7 @@ from tailrace.broker.leader_controller import LeaderController
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replicas import Replica
 from tailrace.broker.spu import Spu
+from tailrace.cluster.replication_policy import LIVE, quorum_sizes
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.key_value.interface import Change, Put
 from tailrace.controller.object_codec import decode
@@ -67,11 +68,18 @@ class _Seen:
 
 class Invariants:
     def __init__(
-        self, world: World, histories: Sequence[PartitionHistory], retention: Mapping[str, str] | None = None
+        self,
+        world: World,
+        histories: Sequence[PartitionHistory],
+        *,
+        policy: str = LIVE,
+        retention: Mapping[str, str] | None = None,
     ) -> None:
-        """`retention`: how long what is kept, as the topic's configs say, if it is not kept for good."""
+        """`policy`: what makes a record of the topic committed. `retention`: how long what is kept, as the topic's
+        configs say, if it is not kept for good."""
         self._world = world
         self._histories = histories
+        self._policy = policy
         self._retention = retention or {}
         self._log_starts: dict[int, int] = {}
         """By partition, the largest; only where not everything is kept."""
@@ -124,8 +132,7 @@ class Invariants:
 
     def log_start(self, partition: int) -> int:
         """The largest there is now. Of the others some may not have heard of it yet."""
-        if self._retention:
-            self._check_retention()
+        self.check_retention()
         return self._log_starts.get(partition, 0)
 
     def unsettled(self, partitions: int) -> str | None:
@@ -172,8 +179,8 @@ class Invariants:
                 can_be_read = replica.is_open and not self._world.spus[number].files.reads_fail
                 if can_be_read and replica.offline_reason is None:
                     self._check_replica(number, spu, replica)
-        if self._retention:
-            self._check_retention()
+                    self._check_copies(number, replica)
+        self.check_retention()
 
     # replicas
 
@@ -200,6 +207,33 @@ class Invariants:
         is_right = begins is None or (replica.is_leader and epoch >= begins)
         if seen.checked_end < high_watermark and is_right and not replica.settings.log.compacts:
             seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
+
+    def _check_copies(self, number: int, leader: Replica) -> None:
+        """That enough others have what a leader takes for committed: whoever is not there now may have it, and who has
+        lost something may have had it."""
+        stored = self._stored.get(f"{leader.topic}-{leader.partition}")
+        leads = stored is not None and (stored.status.leader, stored.status.epoch) == (number, leader.spec.epoch)
+        if not leads or stored is None or not leader.is_leader or leader.settings.log.compacts:
+            return
+        policy = LIVE if leader.is_internal else self._policy
+        if policy != LIVE and (stored.spec.copy_sets or leader.spec.copy_sets):
+            return  # what one set has the next may yet have to fetch
+        key, end, live = leader.key, leader.high_watermark, stored.status.live_replicas
+        lack = []
+        for spu, process in self._world.running_spus().items():
+            replica = process.replicas.find(*key) if spu in stored.spec.replicas else None
+            if replica is not None and replica.is_open and replica.log.log_end < end:
+                promises = process._promises
+                is_sure = promises.epoch(key) != NO_EPOCH and not promises.is_in_doubt(key)
+                is_live = live.get(SpuId(spu)) == store_incarnation(self._world.spus[spu])
+                if is_live if policy == LIVE else is_sure:
+                    lack.append(spu)
+        sizes = quorum_sizes(policy, len(stored.spec.replicas))
+        may_lack = 0 if sizes is None else sizes.stores - sizes.writes
+        where = f"{leader.topic}-{leader.partition} on SPU {number}"
+        _hold(
+            len(lack) <= may_lack, f"{where} takes all before {end} for committed, and of SPUs {lack} each lacks some"
+        )
 
     def _check_unsealed(self, where: str, replica: Replica) -> None:
         """What a leader found is one segment, and what it has appended since is in others."""
@@ -230,8 +264,10 @@ class Invariants:
         committed.end = max(committed.end, end)
         return end
 
-    def _check_retention(self) -> None:
+    def check_retention(self) -> None:
         """Nothing goes before its time, by the clock that is most ahead, or while the rest is no larger than said."""
+        if not self._retention:
+            return
         machines = (*self._world.spus.values(), *self._world.scs.values())
         self._latest_ms = max(self._latest_ms, *(machine.clock.now_ms() for machine in machines))
         replicas = [replica for spu in self._world.running_spus().values() for replica in spu.replicas]

@@ -104,7 +104,7 @@ class _Run:
                 PartitionHistory(number, is_retained=scenario.is_retained) for number in range(scenario.partitions)
             ]
             retention = scenario.topic if scenario.is_retained else {}
-            self.invariants = Invariants(self.world, self.histories, retention)
+            self.invariants = Invariants(self.world, self.histories, policy=scenario.policy, retention=retention)
             self.world.on_stored = self._look_at_stored
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
@@ -237,6 +237,8 @@ class _Run:
         return all(live - damaged for live in live_sets)
 
     def _on_lost(self, spu: int) -> None:
+        """About to be; what made retention remove something may go with it."""
+        self.invariants.check_retention()
         self.damaged[spu] = store_incarnation(self.world.spus[spu])
 
     def _forget_damage(self) -> None:
