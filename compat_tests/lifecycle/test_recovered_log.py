@@ -1,64 +1,32 @@
 """A log as recovery leaves it behind: with offsets that nobody has, and a bridge where a new leader began.
 
-Clients pass over both, without an error and without waiting for a record that never comes. The log is written by hand,
-as `docs/formats.md` describes it, while no broker runs.
+Clients pass over both, without an error and without waiting for a record that never comes.
 """
 
 import asyncio
-import struct
 from contextlib import closing
 
 import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioKafkaPartition
 from brokers import tests_the_original
-from clients.batches import build_batch, with_right_crc
 from clients.java import run_tool
 from clients.kafka_python import read as read_with_kafka_python
 from clients.librdkafka import produce, read
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
+from recovered_log import BEFORE, END, OFFSETS, RECOVERED, make_recovered
 from topics import topic_creator
 from waiting import wait_until
-
-CONTROL = 0x20
-HOLE, BRIDGE = 0x7448, 0x7442
-BEFORE = [b"before %d" % number for number in range(5)]
-RECOVERED = [b"recovered %d" % number for number in range(3)]
-OFFSETS = [0, 1, 2, 3, 4, 25, 26, 27]
-END = 29
-
-
-def control_batch(kind: int, base: int, end: int, value: bytes) -> bytes:
-    record = bytes((0, 0, 0, 8)) + struct.pack(">hh", 0, kind) + bytes((len(value) * 2,)) + value + b"\0"
-    body = bytes((len(record) * 2,)) + record
-    header = struct.pack(
-        ">qiibIhiqqqhii", base, 49 + len(body), 0, 2, 0, CONTROL, end - base - 1, -1, -1, -1, -1, -1, 1
-    )
-    return with_right_crc(header + body)
-
-
-def records_at(base: int, values: list[bytes]) -> bytes:
-    return struct.pack(">q", base) + build_batch(values)[8:12] + bytes(4) + build_batch(values)[16:]
 
 
 @pytest.fixture
 def recovered(broker, request):
-    """A topic of five records, a hole, three records, and a bridge at the end of the log."""
     if tests_the_original(request):
         pytest.skip("another broker's storage")
     topic = topic_creator(broker.bootstrap, request.node.name)()
-    produce(Producer({"bootstrap.servers": broker.bootstrap}), topic, BEFORE, partition=0)
-    broker.stop()
-    (log,) = broker.data.glob(f"**/topics/{topic}/*/0/*.log")
-    (mark,) = broker.data.glob("**/clean-shutdown")
-    mark.unlink()
-    with log.open("ab") as file:
-        file.write(control_batch(HOLE, 5, 25, struct.pack(">h", 0)))
-        file.write(records_at(25, RECOVERED))
-        file.write(control_batch(BRIDGE, 28, END, struct.pack(">hi", 0, 0)))
-    broker.start()
+    make_recovered(broker, topic)
     return topic
 
 

@@ -1,0 +1,38 @@
+"""A log with a hole and a bridge, as recovery leaves it behind: no loss to Spark, and nothing to wait for."""
+
+from __future__ import annotations
+
+import pytest
+from brokers import tests_the_original
+from cluster import Broker
+from pyspark.sql import SparkSession
+from recovered_log import BEFORE, END, OFFSETS, RECOVERED, make_recovered
+
+from .kafka_side import KafkaSide
+from .spark_side import Job, SparkSide, offsets_json
+
+
+def test_the_offsets_that_recovery_left_without_records_are_no_loss(
+    request: pytest.FixtureRequest, broker: Broker, spark_session: SparkSession, job: Job
+) -> None:
+    if tests_the_original(request):
+        pytest.skip("another broker's storage")
+    kafka_side, spark_side = KafkaSide(broker.bootstrap), SparkSide(spark_session, broker.bootstrap)
+    topic = kafka_side.new_topic("recovered")
+    make_recovered(broker, topic)
+    everything = kafka_side.rows(topic)
+    assert [(row.offset, row.value) for row in everything] == list(zip(OFFSETS, BEFORE + RECOVERED, strict=True))
+    assert kafka_side.ends(topic) == {0: END}
+
+    assert spark_side.rows(subscribe=topic) == everything
+    # Some of these ranges lie in the hole altogether, and the last one has the bridge alone.
+    assert spark_side.rows(subscribe=topic, minPartitions=END) == everything
+    for start, end in ((3, 10), (10, 20), (10, 26), (27, END), (28, END)):
+        starting, ending = offsets_json({topic: {0: start}}), offsets_json({topic: {0: end}})
+        found = spark_side.rows(subscribe=topic, startingOffsets=starting, endingOffsets=ending)
+        assert found == [row for row in everything if start <= row.offset < end]
+
+    source = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 7}
+    assert job.run_available(spark_side.stream(**source)) == everything
+    kafka_side.send_values(topic, ["new"])
+    assert [(row.offset, row.value) for row in job.run_available(spark_side.stream(**source))] == [(END, b"new")]
