@@ -154,12 +154,16 @@ def _among_sure(partition: Partition, sure: list[SpuId], spus: Spus, heard: Hear
 
 
 def _among_unsure(partition: Partition, present: list[SpuId], spus: Spus, heard: Heard) -> Decision:
-    """Each may have lost the end of what it acknowledged, so only the one with the most is known to have all. (The
-    epoch of the last entry does not count: what recovery had just stamped looks newer, and may be less.)"""
+    """Each may have lost the end of what it acknowledged, so only the one with the most is known to have all that is
+    left of it. (The epoch of the last entry does not count: what recovery had just stamped looks newer, and may be
+    less.) Who was not live may have more, and know that it was committed."""
     silent = [spu for spu in present if _is_silent(spu, spus, heard)]
     if silent:
         return _offline(partition, f"all live replicas stopped uncleanly, and not all respond: {_listed(silent)}")
-    return _with_the_most(partition, present, spus, heard, all_must_say=True)
+    decision = _with_the_most(partition, present, spus, heard, all_must_say=True)
+    if decision.status.epoch == partition.status.epoch:
+        return decision
+    return replace(decision, status=replace(decision.status, was_unclean=True))
 
 
 def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:

@@ -72,6 +72,36 @@ async def test_after_an_unclean_election_all_have_what_the_new_leader_has(
         assert await values(cluster, first) == [*kept, b"c"]
 
 
+async def test_who_knows_of_more_than_all_live_replicas_kept_takes_what_the_new_leader_has(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        await cluster.create(1, "t", 1, 3, flush_ms=str(2**63 - 1), min_insync_replicas="2")
+        for number in range(5):
+            first = await produced(cluster, 1, b"lost %d" % number)
+        away, other = {1, 2, 3} - {first}
+        await trio.sleep(6)
+        await cluster.stop_spu(away)  # it knows that all five are committed
+        await trio.sleep(10)
+        for spu in (first, other):
+            files = cluster.files[spu]
+            await cluster.kill_spu(spu)
+            cluster.files[spu] = files.crash("synced")
+        for spu in (first, other, away):
+            await cluster.start_spu(spu)
+        await produced(cluster, away, b"kept")
+        await trio.sleep(30)
+        second = await produced(cluster, away, b"kept, too")
+        await cluster.kill_spu(second)
+        await produced(cluster, min(cluster.spus), b"last")
+        await cluster.start_spu(second)
+        await trio.sleep(30)
+        leader, _ = (await cluster.leaders(1, "t"))[0]
+        assert await values(cluster, leader) == [b"kept", b"kept, too", b"last"]
+        logs = [spu.server.replicas.find("t", 0).log for spu in cluster.spus.values()]
+        assert len({(log.log_end, tuple(header.crc for header, _ in log.headers(0, log.log_end))) for log in logs}) == 1
+
+
 async def test_where_the_only_copy_lies_on_a_failed_disk_nobody_leads(autojump_clock: trio.testing.MockClock) -> None:
     async with cluster_of(1, 2) as cluster:
         await cluster.create(1, "t", 1, 1, flush_messages="1")

@@ -38,6 +38,8 @@ class _Reader:
     """By leader epoch, the largest."""
     log_end: int = -1
     """The largest that ListOffsets answered."""
+    goes_on_anywhere: bool = False
+    """An unclean election may have taken from it what it had passed over."""
 
 
 class PartitionHistory:
@@ -100,6 +102,7 @@ class PartitionHistory:
         for reader in self._readers.values():
             reader.start = reader.offsets[-1] + 1 if reader.offsets else reader.start
             reader.offsets.clear()
+            reader.goes_on_anywhere = True
             reader.log_end = -1
 
     def may_be_lost(self, epoch: int) -> bool:
@@ -121,6 +124,8 @@ class PartitionHistory:
             last = reader.offsets[-1] if reader.offsets else reader.start - 1
             self._check(offset > last, f"{consumer} read offset {offset} after {last}")
             self._settle(offset, value, f"read by {consumer}")
+            if reader.goes_on_anywhere:
+                reader.start, reader.goes_on_anywhere = offset, False
             reader.offsets.append(offset)
 
     def on_high_watermark(self, consumer: str, epoch: int, high_watermark: int) -> None:

@@ -73,13 +73,15 @@ class Invariants:
         histories: Sequence[PartitionHistory],
         *,
         policy: str = LIVE,
+        may_lose: bool = False,
         retention: Mapping[str, str] | None = None,
     ) -> None:
-        """`policy`: what makes a record of the topic committed. `retention`: how long what is kept, as the topic's
-        configs say, if it is not kept for good."""
+        """`policy`: what makes a record of the topic committed. `may_lose`: whether somebody may be elected who lacks
+        some of that. `retention`: how long what is kept, as the topic's configs say, if it is not kept for good."""
         self._world = world
         self._histories = histories
         self._policy = policy
+        self._may_lose = may_lose
         self._retention = retention or {}
         self._log_starts: dict[int, int] = {}
         """By partition, the largest; only where not everything is kept."""
@@ -317,13 +319,15 @@ class Invariants:
             )
 
     def _check_unclean(self, partition: Partition) -> None:
-        """Whoever is not known to have all may be elected where the topic allows it, and says so."""
+        """Whoever is not known to have all may be elected where the topic allows it, or nobody else is left, and says
+        so."""
         before = self._stored.get(f"{partition.topic}-{partition.number}")
-        if before is None or partition.topic in INTERNAL_TOPICS or partition.status.epoch == before.status.epoch:
+        if before is None or not self._may_lose or partition.topic in INTERNAL_TOPICS:
             return
         leader, status = partition.status.leader, partition.status
-        was_sure = before.status.live_replicas.get(leader) == status.live_replicas.get(leader)
-        if status.was_unclean and not was_sure:
+        if status.epoch == before.status.epoch or not status.was_unclean:
+            return
+        if before.status.live_replicas.get(leader) != store_incarnation(self._world.spus[leader]):
             key = partition.topic_id, partition.number
             self._histories[partition.number].on_unclean_election(status.epoch)
             self._begins_with_epoch[key] = status.epoch

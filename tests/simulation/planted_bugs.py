@@ -188,6 +188,17 @@ def seals_with_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Quorum, "is_sealed", lambda self, sure, in_doubt: len(sure) >= self.stores - self.writes)
 
 
+def takes_the_most_that_is_left_for_all_there_was(patch: pytest.MonkeyPatch) -> None:
+    """Where all live replicas have lost something, and one that was not live has more."""
+
+    def among_unsure(partition: Any, *arguments: Any) -> Any:
+        decision = original(partition, *arguments)
+        return replace(decision, status=replace(decision.status, was_unclean=partition.status.was_unclean))
+
+    original = election._among_unsure
+    patch.setattr(election, "_among_unsure", among_unsure)
+
+
 def drops_replicas_before_those_that_follow_have_all(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(copy_sets, "is_sure", lambda spu, live, spus: True)
 
@@ -334,6 +345,11 @@ PLANTED_BUGS = (
     ),
     PlantedBug(takes_for_lost_whoever_has_not_come_yet, faults=("kill_sc", "kill_sc_in_a_write", "partition")),
     PlantedBug(takes_a_broken_connection_for_the_end_of_a_lease, first_seed=50),
+    PlantedBug(
+        takes_the_most_that_is_left_for_all_there_was,
+        faults=("restart_spu", "lose_power", "lose_disk", "cut_link"),
+        shows_in=lambda scenario: scenario.may_lose,
+    ),
     PlantedBug(lets_a_follower_be_read_to_its_end),
     PlantedBug(cuts_to_its_high_watermark_at_the_start, first_seed=30),
     PlantedBug(

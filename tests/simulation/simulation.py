@@ -104,7 +104,9 @@ class _Run:
                 PartitionHistory(number, is_retained=scenario.is_retained) for number in range(scenario.partitions)
             ]
             retention = scenario.topic if scenario.is_retained else {}
-            self.invariants = Invariants(self.world, self.histories, policy=scenario.policy, retention=retention)
+            self.invariants = Invariants(
+                self.world, self.histories, policy=scenario.policy, may_lose=scenario.may_lose, retention=retention
+            )
             self.world.on_stored = self._look_at_stored
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
@@ -226,6 +228,8 @@ class _Run:
 
     def _may_lose(self, spu: int, keep: Keep) -> bool:
         """Whether somebody else is sure to have what this one may lose: more than that, no policy promises."""
+        if self.scenario.may_lose:
+            return True
         if self.scenario.is_synced_before_acknowledging and keep != "nothing":
             return True
         damaged = {*self.damaged, spu}
