@@ -5,7 +5,7 @@ import math
 import pytest
 from trio.testing import MockClock
 
-from tailrace.controller.key_value.history import History, HistoryWatch
+from tailrace.controller.key_value.history import CHANGES_IN_A_ROW, History, HistoryWatch
 from tailrace.controller.key_value.interface import Entry, EntryDeleted, EntryPut, FellBehind, StoreUnavailable
 
 
@@ -74,6 +74,22 @@ async def test_a_watch_lets_leases_run_out_while_it_waits(autojump_clock: MockCl
 
     assert await anext(HistoryWatch(history, "", 0, expire)) == EntryDeleted("leader", 1)
     assert autojump_clock.current_time() == 5
+
+
+async def test_a_watch_hands_out_many_changes_for_each_look_at_leases() -> None:
+    history = History(0)
+    history.add(changed(version) for version in range(1, 2 * CHANGES_IN_A_ROW + 1))
+    looks = 0
+
+    async def expire() -> float:
+        nonlocal looks
+        looks += 1
+        return math.inf
+
+    watch = HistoryWatch(history, "", 0, expire)
+    handed_out = [await anext(watch) for _ in range(2 * CHANGES_IN_A_ROW)]
+    assert handed_out == [changed(version) for version in range(1, 2 * CHANGES_IN_A_ROW + 1)]
+    assert looks == 2
 
 
 def test_closed_it_tells_nothing() -> None:
