@@ -4,7 +4,8 @@ The channel is bounded: when the SC is busy, readers wait, and with them the sto
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -12,11 +13,17 @@ from structlog.typing import FilteringBoundLogger
 from .events import Event, Removed, Stored
 from .key_value.interface import Entry, EntryPut, FellBehind, KeyValueStore, Listing, StoreUnavailable
 from .object_codec import ObjectError, decode
+from .objects import Object
 
 EVENTS_WAITING_MAX = 1000
 EVERYTHING = ""
 RETRY_SECONDS_MIN = 0.1
 RETRY_SECONDS_MAX = 5.0
+
+
+class WrittenObject(NamedTuple):
+    value: bytes
+    object: Object
 
 
 @dataclass(slots=True)
@@ -66,6 +73,8 @@ class KvReader:
     ignored: frozenset[str] = frozenset()
     """Keys that hold no object, such as that of the lease by which one SC leads."""
     counts: ReaderCounts = field(default_factory=ReaderCounts)
+    written: dict[str, WrittenObject] = field(default_factory=dict)
+    """By key, what this SC is writing: where that comes back to the byte, it need not be decoded."""
     _versions: dict[str, int] = field(default_factory=dict)
     """Of each key that there is, as far as has been reported."""
     _refused: dict[str, int] = field(default_factory=dict)
@@ -121,7 +130,7 @@ class KvReader:
             return
         self._versions[entry.key] = entry.version
         try:
-            found = decode(entry.key, entry.value, entry.version)
+            found = self._read(entry)
         except ObjectError as error:
             self.counts.refused_objects += 1
             self._refused[entry.key] = entry.version
@@ -130,10 +139,18 @@ class KvReader:
         self._refused.pop(entry.key, None)
         await self._report(Stored(found))
 
+    def _read(self, entry: Entry) -> Object:
+        """Raises ObjectError."""
+        written = self.written.pop(entry.key, None)
+        if written is not None and written.value == entry.value:
+            return replace(written.object, version=entry.version)
+        return decode(entry.key, entry.value, entry.version)
+
     async def _report_removal(self, key: str, version: int) -> None:
         if self._versions.pop(key, None) is None:
             return
         self._refused.pop(key, None)
+        self.written.pop(key, None)
         await self._report(Removed(key, version))
 
     async def _report(self, event: Event) -> None:

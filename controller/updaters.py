@@ -20,7 +20,7 @@ from .key_value import interface as key_value
 from .key_value.interface import Entry, KeyValueStore, StoreUnavailable
 from .object_codec import encode, key_of
 from .objects import Spu
-from .readers import Backoff
+from .readers import Backoff, WrittenObject
 
 CHANGES_PER_WRITE_MAX = 500
 PROVISIONING_SECONDS_MAX = 60
@@ -52,6 +52,8 @@ class KvUpdater:
         self._counts = counts
         self._logger = logger
         self._guard = guard
+        self.written: dict[str, WrittenObject] = {}
+        """By key, what is being written, for who reads it next."""
         self._waiting: dict[str, KvAction] = {}
         self._being_written: dict[str, KvAction] = {}
         self._wake = trio.Event()
@@ -105,6 +107,8 @@ class KvUpdater:
             return
         versions = await self._store.write(changes, self._guard())
         lost = [change.key for change, version in zip(changes, versions, strict=True) if version is None]
+        for key in lost:
+            self.written.pop(key, None)
         self._counts.written_objects += len(changes) - len(lost)
         self._counts.lost_writes += len(lost)
         self._logger.debug("update_written", updater="store", changes=len(changes), lost=lost)
@@ -117,6 +121,7 @@ class KvUpdater:
             self._counts.oversized_objects += 1
             self._logger.error("object_too_large", key=key, size_bytes=len(value))
             return None
+        self.written[key] = WrittenObject(value, action.object)
         return key_value.Put(key, value, action.object.version)
 
 

@@ -73,10 +73,10 @@ class Workflow:
         self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
         """Where readers, and whoever else has something to report, send it."""
         guarded: Callable[[], Entry | None] = lambda: guard  # noqa: E731
-        self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}), counts.reader)
+        self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guarded)
+        self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}), counts.reader, updater.written)
         self.connection_reader = ConnectionReader(self.events, logger)
         self.writes = OwnWrites(store, self.local, logger, guarded)
-        self.key_value_updater = KvUpdater(store, counts.updaters, logger, guarded)
         self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
         self._dispatcher = MetadataDispatcher(
             self.local, self.observed, controllers_over(self.local, self.observed, broker_configs), self.mirror

@@ -10,7 +10,7 @@ from tailrace.controller.key_value.interface import Delete, Listing, Put, StoreU
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.object_codec import encode
 from tailrace.controller.objects import ClusterIdentity, SpuGroup, SpuGroupSpec
-from tailrace.controller.readers import KvReader
+from tailrace.controller.readers import KvReader, WrittenObject
 
 
 def stored(name: str, replicas: int, version: int) -> Stored:
@@ -57,6 +57,26 @@ async def test_changes_follow_in_order(nursery: trio.Nursery) -> None:
     await store.write([Delete("spu-group/a", 2)])
     await wait_all_tasks_blocked()
     assert reading.reported() == [stored("a", 1, 1), stored("a", 2, 2), Removed("spu-group/a", 3)]
+    nursery.cancel_scope.cancel()
+
+
+async def test_what_is_being_written_here_is_not_decoded_when_it_comes_back_to_the_byte(nursery: trio.Nursery) -> None:
+    store = MemoryStore()
+    reading = Reading(store)
+    await nursery.start(reading.reader.run)
+    own, other = SpuGroup("a", SpuGroupSpec(1)), encode(SpuGroup("a", SpuGroupSpec(2)))
+    reading.reader.written["spu-group/a"] = WrittenObject(encode(own), own)
+    await put(store, "a", 1)
+    reading.reader.written["spu-group/a"] = WrittenObject(encode(own), own)
+    await store.write([Put("spu-group/a", other, 1)])
+    reading.reader.written["spu-group/a"] = WrittenObject(encode(own), own)
+    await store.write([Delete("spu-group/a", 2)])
+    await wait_all_tasks_blocked()
+    first, *others = reading.reported()
+    assert isinstance(first, Stored) and isinstance(first.object, SpuGroup)
+    assert first == stored("a", 1, 1) and first.object.spec is own.spec
+    assert others == [stored("a", 2, 2), Removed("spu-group/a", 3)], "somebody else wrote"
+    assert not reading.reader.written
     nursery.cancel_scope.cancel()
 
 

@@ -95,6 +95,7 @@ async def test_a_lost_compare_and_set_is_dropped_and_counted(nursery: trio.Nurse
     await wait_all_tasks_blocked()
     assert await objects_in(store) == [group("b", version=1)]
     assert (counts.written_objects, counts.lost_writes, updater.waiting) == (1, 1, 0)
+    assert updater.written.keys() == {"spu-group/b"}, "the other one will not come back"
     nursery.cancel_scope.cancel()
 
 
