@@ -141,8 +141,9 @@ class PartitionController:
         key = (partition.topic_id, partition.number)
         heard = self.observed.heard(key)
         decision = decide(partition, self.store.spus, heard, self._rules(partition))
-        decided = replace(partition, status=decision.status)
-        if decided == partition:
+        if decision.status != partition.status:
+            decided = replace(partition, status=decision.status)
+        else:
             decided = self._with_next_copy_set(partition, heard.report)
         if decided != partition:
             yield Put(decided)
