@@ -18,6 +18,7 @@ from tailrace.runtime.descriptors import files_of_logs
 from tailrace.runtime.files import Files
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
+from tailrace.storage.directory_syncs import DirectorySyncs
 from tailrace.storage.log import Log
 from tailrace.storage.open_files import FILES_A_HOLDER_MAX, OPEN_FILES_MAX, OpenFiles
 
@@ -71,6 +72,7 @@ class SpecDispatcher:
         limit = min(OPEN_FILES_MAX, max(1, files_of_logs(files.descriptors_max()) // FILES_A_HOLDER_MAX))
         self._open_files = OpenFiles(files, limit, metrics.lookups)
         self._open_files.on_index_rebuilt = self._report_rebuilt_index
+        self._directory_syncs = DirectorySyncs(files)
         self._closed = closed
         """The replicas whose logs were closed cleanly and have not been opened since."""
         self._topics: dict[TopicId, HeldTopic] = {}
@@ -187,7 +189,14 @@ class SpecDispatcher:
         clean = is_new or key in self._closed
         self._closed.discard(key)
         try:
-            log = Log.open(self._files, directory, settings.log, clean=clean, open_files=self._open_files)
+            log = Log.open(
+                self._files,
+                directory,
+                settings.log,
+                clean=clean,
+                open_files=self._open_files,
+                directory_syncs=self._directory_syncs,
+            )
         except OSError as error:
             self._refuse_to_open(spec, str(error))
             return

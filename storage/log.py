@@ -18,6 +18,7 @@ from tailrace.runtime.files import Buffer, Files
 from . import manifest
 from .compaction import KEYS_MAX, Compacted, compacted_end, cut_history, with_compaction
 from .compaction_schedule import compactable_end, is_due, must_roll
+from .directory_syncs import DirectorySyncs
 from .layout import Kind
 from .leader_epochs import EpochStart, LeaderEpochs
 from .log_compaction import CompactionOutcome, LogCompaction, NewSegment
@@ -73,6 +74,7 @@ class Log:
         *,
         clean: bool,
         open_files: OpenFiles | None = None,
+        directory_syncs: DirectorySyncs | None = None,
     ) -> "Log":
         """`clean`: the program that wrote last says that it closed its logs. Then what lies there is not scanned.
 
@@ -80,9 +82,20 @@ class Log:
         """
         if open_files is None:
             open_files = OpenFiles(files)
-        return cls(files, directory, config, clean=clean, open_files=open_files)
+        if directory_syncs is None:
+            directory_syncs = DirectorySyncs(files)
+        return cls(files, directory, config, clean=clean, open_files=open_files, directory_syncs=directory_syncs)
 
-    def __init__(self, files: Files, directory: str, config: LogConfig, *, clean: bool, open_files: OpenFiles) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        config: LogConfig,
+        *,
+        clean: bool,
+        open_files: OpenFiles,
+        directory_syncs: DirectorySyncs,
+    ) -> None:
         files.make_directories(directory)
         self._files = files
         self._directory = directory
@@ -106,7 +119,7 @@ class Log:
         self.log_end = opened.open_segment.end
         """Exclusive: the offset that comes next."""
         self.size_bytes = self._segments.size
-        disk = self._disk = LogDisk(files, directory, manifest_file)
+        disk = self._disk = LogDisk(files, directory, manifest_file, directory_syncs)
         self._lock = disk.lock
         disk.closed = opened.manifest.closed
         disk.is_changed = not self.recovery.was_clean

@@ -12,6 +12,7 @@ import trio
 from tailrace.runtime.files import File, Files
 
 from . import manifest
+from .directory_syncs import DirectorySyncs
 from .layout import directories_up_to_data
 from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
@@ -26,8 +27,9 @@ _NOT_ENTERED = -1
 
 class LogDisk:
     __slots__ = (
-        "_directories_to_sync",
         "_directory",
+        "_directory_number",
+        "_directory_syncs",
         "_entered_base",
         "_files",
         "_manifest",
@@ -40,7 +42,9 @@ class LogDisk:
         "unsynced_bytes",
     )
 
-    def __init__(self, files: Files, directory: str, manifest_file: ManifestFile) -> None:
+    def __init__(
+        self, files: Files, directory: str, manifest_file: ManifestFile, directory_syncs: DirectorySyncs
+    ) -> None:
         self._files = files
         self._directory = directory
         self._manifest = manifest_file
@@ -55,7 +59,8 @@ class LogDisk:
         """Since the log was closed cleanly."""
         self.closed: SegmentFacts | None = None
         """What the manifest says of the open segment as it was at the last clean close: true until that is changed."""
-        self._directories_to_sync = directories_up_to_data(directory)
+        self._directory_syncs = directory_syncs
+        self._directory_number = directory_syncs.draw()
         self._entered_base = _NOT_ENTERED
         """Of the open segment, once its file has an entry in the synced directory: its first batch creates the file."""
 
@@ -101,11 +106,12 @@ class LogDisk:
                 segment.is_synced = True
 
     async def sync_directories(self, open_segment: OpenSegment) -> None:
-        """The log's own, and once those above it: who finds the file after a crash must find its directory."""
+        """The log's own, and those above it that need it: who finds the file after a crash must find its directory."""
         entered_base = open_segment.base if not open_segment.is_empty else _NOT_ENTERED
-        for directory in self._directories_to_sync:
-            await self._files.sync_directory(directory)
-        self._directories_to_sync = [self._directory]
+        own, *above = directories_up_to_data(self._directory)
+        await self._files.sync_directory(own)
+        for directory in above:
+            await self._directory_syncs.sync(directory, self._directory_number)
         self._entered_base = entered_base
 
     def forget_entry(self) -> None:

@@ -4,6 +4,7 @@ import pytest
 from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
 
+from tailrace.storage.directory_syncs import DirectorySyncs
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.log_disk import LogDisk
 from tailrace.storage.manifest import Manifest, SegmentFacts
@@ -25,7 +26,7 @@ class Parts:
         self.files = SimulatedFiles()
         self.files.make_directories(DIRECTORY)
         self.manifest_file = ManifestFile(self.files, DIRECTORY)
-        self.disk = LogDisk(self.files, DIRECTORY, self.manifest_file)
+        self.disk = LogDisk(self.files, DIRECTORY, self.manifest_file, DirectorySyncs(self.files))
         self._maker = SegmentMaker(OpenFiles(self.files), DIRECTORY, LogConfig(), RecoveryReport())
         self.segments = Segments([], self._maker.new_segment(0))
 
