@@ -6,11 +6,11 @@ comes meanwhile is kept; so is the newest spec, for a new role begins on a log t
 """
 
 import math
-from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import trio
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
@@ -54,7 +54,6 @@ class ReplicaController:
     def __init__(self, replica: Replica, context: ReplicationContext) -> None:
         self._replica = replica
         self._context = context
-        self._logger = context.logger.bind(topic=replica.topic, partition=replica.partition)
         self.entries = LogOfEntries(replica.log)
         self.on_batch = self.entries.on_batch
         self._in_doubt = False
@@ -67,9 +66,9 @@ class ReplicaController:
         """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
         replica.log.may_roll = self._may_roll
         self._role: Role | None = None
-        self._kept: deque[tuple[Event, ReceivedBatches | None]] = deque()
-        self._idle = trio.Event()
-        self._idle.set()
+        self._kept: list[tuple[Event, ReceivedBatches | None]] = []
+        self._carried_out: trio.Event | None = None
+        """While something is being carried out: for who waits for its end."""
         self._takes_spec = False
         """A spec came while something was being carried out."""
         self._is_over = False
@@ -79,7 +78,12 @@ class ReplicaController:
 
     @property
     def _is_busy(self) -> bool:
-        return not self._idle.is_set()
+        return self._carried_out is not None
+
+    @property
+    def _logger(self) -> FilteringBoundLogger:
+        """Made where there is something to say: there are thousands of replicas."""
+        return self._context.logger.bind(topic=self._replica.topic, partition=self._replica.partition)
 
     def is_stale(self, timer: "_Timer") -> bool:
         return timer is not self._timer
@@ -197,7 +201,8 @@ class ReplicaController:
         """The log belongs to somebody else when this returns."""
         self._is_over = True
         self._end_role()
-        await self._idle.wait()
+        if self._carried_out is not None:
+            await self._carried_out.wait()
         self._replica.log.may_roll = self._replica.may_roll
 
     def _may_roll(self, segment_base: int) -> bool:
@@ -285,7 +290,7 @@ class ReplicaController:
         if done:
             self._finish(role, ready)
         else:
-            self._idle = trio.Event()
+            self._carried_out = trio.Event()
             kept = None if received is None else received.kept()
             self._context.nursery.start_soon(self._carry_out_waiting, role, ready, kept)
 
@@ -298,24 +303,29 @@ class ReplicaController:
         self._append_received(effects[0], received)
         return True
 
+    def _end_carrying_out(self) -> None:
+        if self._carried_out is not None:
+            self._carried_out.set()
+            self._carried_out = None
+
     async def _carry_out_waiting(self, role: Role, ready: Ready, received: ReceivedBatches | None) -> None:
         missing_from: SpuId | None = None
         try:
             await self._persist(role, ready.persist, received)
         except UNREADABLE as error:
-            self._idle.set()
+            self._end_carrying_out()
             self._fail(error)
         except trio.Cancelled:
             # The SPU ends. Who waits for the log, shielded as it may be, must not wait for ever; and what the role
             # takes to be done is not: nothing more is to come of it.
             self._is_over = True
-            self._idle.set()
+            self._end_carrying_out()
             self._end_role()
             raise
         except MissingEntriesError as error:
             self._logger.warning("recovery_failed", holder=error.holder, reason=str(error))
             missing_from = error.holder
-        self._idle.set()
+        self._end_carrying_out()
         if self._replica.offline_reason is not None:
             self._fail_role()  # it may have failed meanwhile
         elif missing_from is not None:
@@ -324,7 +334,7 @@ class ReplicaController:
         elif self._role is role:
             self._finish(role, ready)
         while self._kept and not self._is_busy and self._role is not None:
-            event, batches = self._kept.popleft()
+            event, batches = self._kept.pop(0)
             self._hear(event, batches)
         if self._takes_spec and not self._is_busy and not self._is_over:
             self._takes_spec = False

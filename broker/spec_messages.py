@@ -1,6 +1,7 @@
 """What the Streaming Controller's messages say, as specs."""
 
 from collections.abc import Iterable
+from sys import intern
 from typing import Protocol
 
 from tailrace.cluster.specs import Endpoint, PartitionSpec, SpuSpec, TopicSpec
@@ -72,7 +73,8 @@ def reported_partition(
 
 
 def _held_partition(topic: apply_specs.TopicState, partition: apply_specs.PartitionState) -> PartitionSpec:
-    incarnations = {SpuId(each.spu_id): each.incarnation for each in partition.live_replicas}
+    # Interned: thousands of partitions name the same few.
+    incarnations = {SpuId(each.spu_id): intern(each.incarnation) for each in partition.live_replicas}
     return PartitionSpec(
         topic.topic_id,
         topic.name,
@@ -81,7 +83,7 @@ def _held_partition(topic: apply_specs.TopicState, partition: apply_specs.Partit
         Epoch(partition.epoch),
         tuple(map(SpuId, partition.replicas)),
         tuple(incarnations),
-        partition.leader_incarnation,
+        intern(partition.leader_incarnation),
         incarnations,
         partition.version,
         partition.was_unclean,

@@ -1,7 +1,6 @@
 """A follower as its leader sees it: what it has, what is on its way to it, and when it has to be asked."""
 
 import math
-from collections import deque
 from dataclasses import dataclass, field
 
 from .messages import Append, AppendReply
@@ -24,7 +23,7 @@ class FollowerLink:
     told_high_watermark: int = 0
     told_log_start: int = 0
     sent_end: int = 0
-    in_flight: deque[tuple[int, int]] = field(default_factory=deque)
+    in_flight: list[tuple[int, int]] = field(default_factory=list)
     """Ends of what was sent and has not been matched, with the high watermark that is to be known by then."""
     sent_again_from: int | None = None
     """One gap makes many replies; it is closed once."""
@@ -57,7 +56,7 @@ class FollowerLink:
         self.sent_end = max(self.sent_end, reply.matched_end)
         in_flight, due = self.in_flight, self._due_high_watermark
         while in_flight and in_flight[0][0] <= reply.matched_end:
-            _, due = in_flight.popleft()
+            _, due = in_flight.pop(0)
         self._due_high_watermark = due
         self.high_watermark_lag = due - self.high_watermark
         if reply.missed and self.sent_again_from != reply.matched_end:
