@@ -38,9 +38,9 @@ class Row:
         return judged >= goal if self.more_is_better else judged <= goal
 
 
-FAILOVER, COORDINATOR_FAILOVER = "failover", "coordinator-failover"
-KILLS = (FAILOVER, COORDINATOR_FAILOVER)
-"""These kill a node themselves, one of those whose process ids they are told."""
+FAILOVER, FAILOVER_OF_MANY, COORDINATOR_FAILOVER = "failover", "failover-of-many", "coordinator-failover"
+KILLS = {FAILOVER: 1, FAILOVER_OF_MANY: 300, COORDINATOR_FAILOVER: 1}
+"""These kill a node themselves, one of those whose process ids they are told; with how many partitions."""
 # A case that needs records reads those that the case before it has written: the order matters.
 ROWS = (
     Row("produce 1 KiB, 1 MB batches, acks=all", "produce-big", "megabytes_per_second", "MB/s", must=1.2, aim=1.8),
@@ -69,6 +69,7 @@ ROWS = (
     Row("commits of a member that waits for each, librdkafka", "commit", "per_second", "1/s"),
     Row("commits of a member, 100 in flight", "commit-pipelined", "per_second", "1/s"),
     Row("rebalance of a classic group as its 101st member joins, p50", "rebalance", "p50_ms", "ms", False),
+    Row("a topic of 1 000 partitions, until all have a leader", "create", "seconds", "s", False),
     Row("start to ready", "start", "seconds", "s", False, Of.OURS, must=0.4, aim=0.2),
     Row("resident memory, idle", "memory", "idle_megabytes", "MB", False, Of.OURS, must=60, aim=40),
     Row("resident memory, after the load", "memory", "loaded_megabytes", "MB", False, Of.OURS, must=120, aim=64),
@@ -94,6 +95,11 @@ ROWS = (
         *("3 copies: kill -9 of a leader to the next acknowledgement", FAILOVER, "seconds", "s", False),
         must=0.5,
         aim=0.2,
+        copies=3,
+    ),
+    Row(
+        *("3 copies: the same, of every third of 300 partitions, to the last one", FAILOVER_OF_MANY, "seconds"),
+        *("s", False),
         copies=3,
     ),
     Row(

@@ -191,14 +191,15 @@ def measure_failover(cluster: NodeCluster, case: str, figures: Figures) -> None:
     """The client kills the node itself; nobody starts it again before the client is done."""
     watcher = Watcher(cluster.bootstrap)
     topic = f"bench-{uuid.uuid4().hex[:8]}"
-    watcher.create_topic(topic, copies=COPIES, configs={"min.insync.replicas": 2})
+    watcher.create_topic(topic, KILLS[case], COPIES, {"min.insync.replicas": 2})
     named_pids = [f"{node}:{cluster.node_pid(node)}" for node in cluster.ids]
     measured = run_work(cluster.bootstrap, case, topic, *named_pids)
     figures[case, "seconds"].append(measured["seconds"])
     killed = int(measured["node"])
     cluster.kill_node(killed)  # it is dead; now its end is noticed
     cluster.start_node(killed)
-    watcher.wait_until_in_sync(topic)
+    for partition in range(KILLS[case]):
+        watcher.wait_until_in_sync(topic, partition)
     watcher.delete_topic(topic)
 
 

@@ -1,7 +1,7 @@
 """One piece of client work against one broker, in a process of its own; prints what it measured as one line of JSON.
 
     python bench/work.py HOST:PORT CASE TOPIC
-    python bench/work.py HOST:PORT failover|coordinator-failover TOPIC NODE:PID…
+    python bench/work.py HOST:PORT failover|failover-of-many|coordinator-failover TOPIC NODE:PID…
 
 The clients are librdkafka, the fastest there is, and bare sockets where even that would be the bottleneck. A case
 leaves nothing behind in the process, so the next one starts as this one did.
@@ -22,6 +22,7 @@ from typing import Any
 
 from clients.batches import build_batch
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 from group_work import (
     commit_one_by_one,
     commit_pipelined,
@@ -153,6 +154,41 @@ def failover(bootstrap: str, topic: str) -> Measured:
         send_one()
     leader = producer.list_topics(topic, timeout=10).topics[topic].partitions[0].leader
     return seconds_after_the_end_of(leader, send_one)
+
+
+def failover_of_many(bootstrap: str, topic: str) -> Measured:
+    """Kills who leads some of the partitions, and waits for the acknowledgements of a record for each of them."""
+    producer = make_producer(bootstrap, linger_ms=0, acks="all")
+    partitions = producer.list_topics(topic, timeout=10).topics[topic].partitions
+    (value,) = values(100, 1)
+
+    def send_to_each() -> None:
+        results: list[Any] = []
+        for partition in partitions:
+            producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: results.append(error))
+        if producer.flush(SECONDS_MAX) or any(results):
+            raise SystemExit("a record was not delivered")
+
+    send_to_each()
+    return seconds_after_the_end_of(partitions[0].leader, send_to_each)
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int) -> Measured:
+    """A topic beside the one that is given."""
+    admin, name = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}), f"{topic}-large"
+    admin.list_topics(topic, timeout=10)
+    started = time.perf_counter()
+    admin.create_topics([NewTopic(name, partitions, 1)], operation_timeout=60, request_timeout=60)[name].result()
+    while not all_are_led(admin, name, partitions):
+        time.sleep(0.005)
+    seconds = time.perf_counter() - started
+    admin.delete_topics([name], operation_timeout=60, request_timeout=60)[name].result()
+    return {"seconds": seconds}
+
+
+def all_are_led(admin: AdminClient, topic: str, partitions: int) -> bool:
+    told = admin.list_topics(topic, timeout=10).topics[topic].partitions
+    return len(told) == partitions and all(each.leader >= 0 for each in told.values())
 
 
 def seconds_after_the_end_of(node: int, work: Callable[[], None]) -> Measured:
@@ -302,7 +338,9 @@ CASES: dict[str, Callable[[str, str], Measured]] = {
     "commit": lambda b, t: commit_one_by_one(b, t, 2000),
     "commit-pipelined": lambda b, t: commit_pipelined(b, t, 10_000, 100),
     "rebalance": lambda b, t: rebalance(b, t, 100, 10),
+    "create": lambda b, t: create_topic(b, t, 1000),
     "failover": failover,
+    "failover-of-many": failover_of_many,
     "coordinator-failover": lambda b, t: coordinator_failover(b, t, seconds_after_the_end_of),
     "warm-up": lambda b, t: produce(b, t, KIBIBYTE, 300_000, batch_size=131_072, linger_ms=5, acks="all"),
 }
