@@ -14,11 +14,14 @@ from tailrace.runtime.wall_clock import SystemClock, WallClock
 from . import group_explain, group_reset
 from .group_answers import CLASSIC, CONSUMER, is_not_found, no_such_group
 from .group_client import GroupClient
-from .group_commands import GroupAsk, group_command, members_text, named_topic, raise_the_first, reason_of
-from .group_facts import Group, Partition
+from .group_commands import GroupAsk, group_command, members_text, raise_the_first
+from .group_facts import Group
 from .group_tables import description, group_document, group_table, listed_document
+from .log_facts import Partition
+from .reasons import reason_of
 from .sc_commands import Command, show_documents
 from .server_connection import RefusedError, unless_refused
+from .spu_commands import named_topic
 
 # list
 
@@ -102,7 +105,7 @@ async def _why_not(client: GroupClient, group_id: str, refused: RefusedError) ->
 
 
 async def _delete_offsets(client: GroupClient, arguments: argparse.Namespace) -> None:
-    topics = [named_topic(each) for each in arguments.topic]
+    topics = [named_topic(each, "--topic ") for each in arguments.topic]
     documents = []
     for group_id in arguments.groups:
         committed = unless_refused((await client.committed([group_id]))[group_id])

@@ -3,17 +3,16 @@
 from typing import Any
 
 from tailrace.protocol.compile import decode
-from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
+from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.messages.consumer_group_describe import Assignment
 from tailrace.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
 from tailrace.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from tailrace.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from tailrace.protocol.messages.describe_groups import DescribedGroup as ClassicGroup
 from tailrace.protocol.messages.offset_fetch import OffsetFetchResponseGroup
-from tailrace.protocol.record_batch import iterate
-from tailrace.protocol.records import read_records
 
-from .group_facts import Group, Member, Partition, Progress
+from .group_facts import Group, Member, Progress
+from .log_facts import Partition
 from .server_connection import RefusedError, refusal
 
 CLASSIC = "classic"
@@ -26,10 +25,6 @@ _DEAD = "Dead"
 
 def no_such_group(group_id: str) -> RefusedError:
     return RefusedError(f"there is no group {group_id}", ErrorCode.GROUP_ID_NOT_FOUND)
-
-
-def no_such_topic(topic: str) -> RefusedError:
-    return RefusedError(f"there is no topic {topic}", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def is_not_found(answer: object) -> bool:
@@ -129,17 +124,3 @@ def _of_consumers(cls: type[Any], data: bytes) -> Any:
         return decode(cls, 0, data, _VERSION_SIZE)
     except RemoteProtocolError:
         return None
-
-
-def first_timestamp(data: bytes, offset: int) -> int | None:
-    """Of the first record that a consumer would be given who asks for this offset."""
-    try:
-        for position, header in iterate(data):
-            if header.is_control or header.last_offset < offset:
-                continue
-            for record in read_records(memoryview(data)[position:]):
-                if record.offset >= offset:
-                    return record.timestamp
-    except KafkaError:
-        return None  # who reads the partition will be told
-    return None

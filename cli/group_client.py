@@ -5,7 +5,6 @@ A group or a partition that is refused has its refusal in its place, beside what
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 from tailrace.protocol.error_codes import ErrorCode
@@ -13,9 +12,7 @@ from tailrace.protocol.internal.explain_group import ExplainGroupRequest, Explai
 from tailrace.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from tailrace.protocol.messages.delete_groups import DeleteGroupsRequest
 from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest
-from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.list_groups import ListGroupsRequest
-from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tailrace.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -31,33 +28,27 @@ from tailrace.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFe
 from .group_answers import (
     classic_group,
     consumer_group,
-    first_timestamp,
     is_not_found,
     no_such_group,
-    no_such_topic,
     progress,
 )
-from .group_facts import Group, ListedGroup, LogEnds, Partition, Progress
+from .group_facts import Group, ListedGroup, Progress
+from .log_client import LogClient
+from .log_facts import LogEnds, Partition, by_topic
 from .server_connection import ClosedError, RefusedError, refusal, unless_refused
 from .spu_client import PASSING, SpuClient
 
-EARLIEST = -2
-LATEST = -1
 TIMES_MAX = 500
 """Partitions of a group of which the age of the first unread record is looked up, which is a fetch for each."""
 
 _NAMED_COMMITS_MAX = 9
-_NAMED_FETCHES_MAX = 12
-"""From the next versions on topics have ids, which we would have to look up."""
-_ONE_BATCH = 1
-"""So many bytes at most: the first batch comes all the same, and whole."""
-
-Offsets = dict[Partition, int | RefusedError]
+"""From the next version on topics have ids, which we would have to look up."""
 
 
 class GroupClient:
     def __init__(self, spus: SpuClient) -> None:
         self._spus = spus
+        self.logs = LogClient(spus)
 
     async def listed(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
         """All groups, or those in one of the states and of one of the types. Raises RefusedError."""
@@ -124,7 +115,7 @@ class GroupClient:
                 topic,
                 partitions=[OffsetCommitRequestPartition(each, offsets[Partition(topic, each)]) for each in numbers],
             )
-            for topic, numbers in _by_topic(offsets)
+            for topic, numbers in by_topic(offsets)
         ]
         return await self._change(group_id, OffsetCommitRequest(group_id, topics=topics))
 
@@ -134,7 +125,7 @@ class GroupClient:
         """Raises RefusedError when the group is not there."""
         topics = [
             OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(number) for number in numbers])
-            for topic, numbers in _by_topic(partitions)
+            for topic, numbers in by_topic(partitions)
         ]
         return await self._change(group_id, OffsetDeleteRequest(group_id, topics))
 
@@ -176,7 +167,7 @@ class GroupClient:
                 each.partition: replace(each, owner=owners.get(each.partition))
                 for each in unless_refused(committed[group.id])
             }
-        ends = await self.log_ends(sorted({each for of_group in rows.values() for each in of_group}))
+        ends = await self.logs.ends(sorted({each for of_group in rows.values() for each in of_group}))
         logs = {each: end for each, end in ends.items() if isinstance(end, LogEnds)}
         return {
             group_id: await self._with_ages(
@@ -191,75 +182,9 @@ class GroupClient:
             for each in progress
             if each.lag and each.committed is not None and each.log is not None
         }
-        since = await self.timestamps(dict(list(unread.items())[:TIMES_MAX]))
+        since = await self.logs.timestamps(dict(list(unread.items())[:TIMES_MAX]))
         return [replace(each, unread_since_ms=since.get(each.partition)) for each in progress]
-
-    async def partitions(self, topics: Sequence[str]) -> dict[str, list[Partition] | RefusedError]:
-        """Of each topic."""
-        answers: dict[str, list[Partition] | RefusedError] = {each: no_such_topic(each) for each in topics}
-        for each in (await self._spus.metadata(topics)).topics if topics else ():
-            if each.name is not None and not each.error_code:
-                answers[each.name] = sorted(Partition(each.name, one.partition_index) for one in each.partitions)
-        return answers
-
-    async def offsets_at(self, partitions: Iterable[Partition], timestamp: int) -> Offsets:
-        """Of the first record that is not older; -1 when there is none. Or EARLIEST and LATEST: where the log begins,
-        and the next offset."""
-
-        async def ask(spu_id: int, wanted: Sequence[Partition]) -> Offsets:
-            topics = [
-                ListOffsetsTopic(topic, [ListOffsetsPartition(number, timestamp=timestamp) for number in numbers])
-                for topic, numbers in _by_topic(wanted)
-            ]
-            response = await self._spus.ask(spu_id, ListOffsetsRequest(replica_id=-1, topics=topics))
-            return {
-                Partition(topic.name, each.partition_index): refusal(each) or each.offset
-                for topic in response.topics
-                for each in topic.partitions
-            }
-
-        return await self._spus.ask_each(partitions, self._leaders, ask)
-
-    async def log_ends(self, partitions: Sequence[Partition]) -> dict[Partition, LogEnds | RefusedError]:
-        starts = await self.offsets_at(partitions, EARLIEST)
-        ends = await self.offsets_at(partitions, LATEST)
-        found: dict[Partition, LogEnds | RefusedError] = {}
-        for partition in partitions:
-            start, end = starts[partition], ends[partition]
-            if isinstance(start, RefusedError):
-                found[partition] = start
-            else:
-                found[partition] = end if isinstance(end, RefusedError) else LogEnds(start, end)
-        return found
-
-    async def timestamps(self, offsets: Mapping[Partition, int]) -> dict[Partition, int | None]:
-        """Of the first record that is not below the offset; None where none was found. One fetch for each partition,
-        since of several in one fetch only the first is sure to bring something."""
-
-        async def ask(spu_id: int, wanted: Sequence[Partition]) -> dict[Partition, int | RefusedError | None]:
-            return {each: await self._timestamp(spu_id, each, offsets[each]) for each in wanted}
-
-        answers = await self._spus.ask_each(offsets, self._leaders, ask)
-        return {each: None if isinstance(found, RefusedError) else found for each, found in answers.items()}
-
-    async def _timestamp(self, spu_id: int, partition: Partition, offset: int) -> int | RefusedError | None:
-        wanted = FetchPartition(partition.number, fetch_offset=offset, partition_max_bytes=_ONE_BATCH)
-        request = FetchRequest(max_bytes=_ONE_BATCH, topics=[FetchTopic(partition.topic, partitions=[wanted])])
-        response = await self._spus.ask(spu_id, request, _NAMED_FETCHES_MAX)
-        answers = [each for topic in response.responses for each in topic.partitions]
-        refused = refusal(response) or next(filter(None, map(refusal, answers)), None)
-        if refused is not None:
-            return refused
-        return next((first_timestamp(each.records, offset) for each in answers if each.records is not None), None)
-
-    async def _leaders(self, partitions: Sequence[Partition]) -> dict[Partition, int | RefusedError]:
-        return {Partition(*each): where for each, where in (await self._spus.leaders(partitions)).items()}
 
 
 async def _itself(spus: Sequence[int]) -> dict[int, int | RefusedError]:
     return {each: each for each in spus}
-
-
-def _by_topic(partitions: Iterable[Partition]) -> list[tuple[str, list[int]]]:
-    of_topic = groupby(sorted(partitions), key=lambda each: each.topic)
-    return [(topic, [each.number for each in those]) for topic, those in of_topic]

@@ -9,7 +9,8 @@ from .group_advice import Wait, advice, name_of, waits
 from .group_client import GroupClient
 from .group_commands import GroupAsk
 from .group_explanation import explanation
-from .group_facts import Group, Partition, total_lag
+from .group_facts import Group, total_lag
+from .log_facts import Partition
 from .printing import plain, time_text
 from .sc_client import Document
 from .sc_commands import show_documents
@@ -41,7 +42,7 @@ def explaining(wall_clock: WallClock) -> GroupAsk:
 
 async def _subscribed(client: GroupClient, group: Group) -> dict[str, list[Partition] | None]:
     topics = sorted({topic for member in group.members for topic in member.topics})
-    found = await client.partitions(topics)
+    found = await client.logs.partitions(topics)
     return {topic: None if isinstance(each, RefusedError) else each for topic, each in found.items()}
 
 

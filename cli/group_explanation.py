@@ -6,8 +6,9 @@ from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse
 
 from .group_advice import NAMED_MAX, some, who
-from .group_facts import Group, Partition, Progress, total_lag
+from .group_facts import Group, Progress, total_lag
 from .group_tables import partitions_text
+from .log_facts import Partition
 from .printing import duration_text
 
 Topics = Mapping[str, Sequence[Partition] | None]

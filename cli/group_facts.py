@@ -2,15 +2,8 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
-
-class Partition(NamedTuple):
-    topic: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}/{self.number}"
+from .log_facts import LogEnds, Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +59,6 @@ class ListedGroup:
     coordinator: int
     member_count: int | None
     """None where nobody can tell, as of groups that have other members than consumers."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogEnds:
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)

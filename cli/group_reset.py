@@ -12,13 +12,11 @@ from tailrace.runtime.wall_clock import WallClock
 
 from .group_answers import is_not_found
 from .group_client import GroupClient
-from .group_commands import GroupAsk, members_text, named_topic, raise_the_first, reason_of
-from .group_facts import Group, Partition, Progress
+from .group_commands import GroupAsk, members_text, raise_the_first
+from .group_facts import Group, Progress
 from .group_resets import (
     Move,
     Wish,
-    duration_ms,
-    moment_ms,
     offsets_of_file,
     planned,
     shift_by,
@@ -29,9 +27,13 @@ from .group_resets import (
     to_offset,
 )
 from .group_tables import move_table, reset_document
+from .log_facts import Partition
 from .printing import plain
+from .reasons import reason_of
 from .sc_commands import UsageError, show_documents, text_of_file
 from .server_connection import Answer, RefusedError, unless_refused
+from .spu_commands import named_topic
+from .times import duration, moment
 
 _FIRST_MS = 0
 """No record is older; what is smaller means something else to a leader than a time."""
@@ -54,10 +56,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--to-offset", metavar="N", type=_offset)
     where.add_argument("--shift-by", metavar="N", type=_whole_number, help="forward, or back if N is negative")
     where.add_argument(
-        "--to-datetime", metavar="TIME", type=_moment, help="the first record since then: 2026-01-31T12:00:00Z"
+        "--to-datetime", metavar="TIME", type=moment, help="the first record since then: 2026-01-31T12:00:00Z"
     )
     where.add_argument(
-        "--by-duration", metavar="DURATION", type=_duration, help="the first record of the last 90m, 2d or PT1H30M"
+        "--by-duration", metavar="DURATION", type=duration, help="the first record of the last 90m, 2d or PT1H30M"
     )
     where.add_argument(
         "--from-file",
@@ -106,7 +108,7 @@ class _Wanted:
 
 
 def _read(arguments: argparse.Namespace, now_ms: int) -> _Wanted:
-    topics = [named_topic(each) for each in arguments.topic]
+    topics = [named_topic(each, "--topic ") for each in arguments.topic]
     all_topics: bool = arguments.all_topics
     if arguments.from_file is not None:
         offsets = offsets_of_file(text_of_file(arguments.from_file), arguments.from_file)
@@ -141,7 +143,7 @@ def _in_the_way(group: Group | None) -> str:
 async def _chosen(client: GroupClient, wanted: _Wanted, committed: Sequence[Progress]) -> list[Partition]:
     """The partitions to reset: of a file those that are among the topics, if there are any named."""
     named: set[Partition] = {each.partition for each in committed} if wanted.all_topics else set()
-    there = await client.partitions([topic for topic, _ in wanted.topics])
+    there = await client.logs.partitions([topic for topic, _ in wanted.topics])
     for topic, numbers in wanted.topics:
         of_topic = unless_refused(there[topic])
         named.update(of_topic if numbers is None else (Partition(topic, each) for each in numbers))
@@ -156,11 +158,11 @@ async def _chosen(client: GroupClient, wanted: _Wanted, committed: Sequence[Prog
 async def _moves(
     client: GroupClient, wanted: _Wanted, partitions: Sequence[Partition], committed: Sequence[Progress]
 ) -> list[Move]:
-    ends = await client.log_ends(partitions)
+    ends = await client.logs.ends(partitions)
     logs = {each: _said_of(each, ends[each]) for each in partitions}
     wish = wanted.wish
     if wish is None:
-        found = await client.offsets_at(partitions, wanted.timestamp_ms)
+        found = await client.logs.offsets_at(partitions, wanted.timestamp_ms)
         wish = to_found({each: _said_of(each, found[each]) for each in partitions})
     progress = {each.partition: each for each in committed}
     return [planned(replace(progress.get(each, Progress(each)), log=logs[each]), wish) for each in partitions]
@@ -180,20 +182,6 @@ def _group(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("the name is empty")
     return text
-
-
-def _moment(text: str) -> int:
-    moment = moment_ms(text)
-    if moment is None:
-        raise argparse.ArgumentTypeError(f"{text} is no time such as 2026-01-31T12:00:00Z")
-    return moment
-
-
-def _duration(text: str) -> int:
-    duration = duration_ms(text)
-    if duration is None:
-        raise argparse.ArgumentTypeError(f"{text} is no duration such as 90m, 2d or PT1H30M")
-    return duration
 
 
 def _whole_number(text: str) -> int:

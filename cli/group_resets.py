@@ -3,16 +3,11 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from .documents import DocumentError, read_document
-from .group_facts import LogEnds, Partition, Progress
+from .group_facts import Progress
+from .log_facts import LogEnds, Partition
 
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_PART = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
-_SHORT = re.compile(rf"(?:{_PART}(ms|[smhd]))+")
-_SHORT_PART = re.compile(rf"{_PART}(ms|[smhd])")
-_ISO = re.compile(rf"P(?:{_PART}D)?(?:T(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}S)?)?")
 _CSV_LINE = re.compile(r"\s*([^,\s]+)\s*,\s*([0-9]{1,9})\s*,\s*([0-9]{1,18})\s*")
 _OF_DOCUMENTS = ":[{"
 """Lines have none of these characters, for topics have none."""
@@ -85,28 +80,7 @@ def to_found(offsets: Mapping[Partition, int]) -> Wish:
     return lambda progress: offsets[progress.partition] if offsets[progress.partition] >= 0 else "no record is so late"
 
 
-# texts
-
-
-def moment_ms(text: str) -> int | None:
-    """Of an ISO 8601 date and time, in UTC if it does not say in what; None if it is none."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
-
-
-def duration_ms(text: str) -> int | None:
-    """Of texts such as 90s, 1h30m, 2d or PT1H30M; None if it is none."""
-    if _SHORT.fullmatch(text) is not None:
-        return round(sum(float(count) * _UNIT_MS[unit] for count, unit in _SHORT_PART.findall(text)))
-    found = _ISO.fullmatch(text)
-    if found is None or not any(found.groups()):
-        return None
-    return round(sum(float(count or 0) * _UNIT_MS[unit] for count, unit in zip(found.groups(), "dhms", strict=True)))
+# files
 
 
 def offsets_of_file(text: str, origin: str) -> dict[Partition, int]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from .group_facts import Group, ListedGroup, Member, Partition, Progress, total_lag
+from .group_facts import Group, ListedGroup, Member, Progress, total_lag
 from .group_resets import Move
+from .log_facts import Partition
 from .printing import duration_text, plain, time_text
 from .sc_client import Document
 from .tables import fields, table

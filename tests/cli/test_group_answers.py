@@ -1,10 +1,10 @@
 import pytest
 
-from tailrace.cli.group_answers import classic_group, consumer_group, first_timestamp, is_not_found, progress
-from tailrace.cli.group_facts import Group, Partition, Progress
+from tailrace.cli.group_answers import classic_group, consumer_group, is_not_found, progress
+from tailrace.cli.group_facts import Group, Progress
+from tailrace.cli.log_facts import Partition
 from tailrace.cli.server_connection import RefusedError
 from tailrace.protocol.compile import encode_whole
-from tailrace.protocol.compression import Compression
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_describe import Assignment, TopicPartitions
 from tailrace.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
@@ -18,7 +18,6 @@ from tailrace.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from tailrace.protocol.records import Record, build_batch
 
 ASSIGNMENT = ConsumerProtocolAssignment([TopicPartition("orders", [1, 0])])
 SUBSCRIPTION = ConsumerProtocolSubscription(["payments", "orders"])
@@ -107,29 +106,3 @@ def test_what_was_not_committed_is_no_progress() -> None:
     ]
     answer = OffsetFetchResponseGroup("g", [OffsetFetchResponseTopics("orders", partitions=partitions)])
     assert progress(answer) == [Progress(Partition("orders", 0), 7, "note")]
-
-
-def _batch(first: int, *timestamps: int, **attributes: object) -> bytes:
-    records = [Record(first + number, each, None, b"v") for number, each in enumerate(timestamps)]
-    return bytes(build_batch(records, base_offset=first, **attributes))  # type: ignore[arg-type]
-
-
-def test_the_first_unread_record_may_lie_within_a_batch() -> None:
-    data = _batch(10, 100, 200, 300, compression=Compression.GZIP)
-    assert first_timestamp(data, 12) == 300
-    assert first_timestamp(data, 5) == 100
-    assert first_timestamp(data, 13) is None
-
-
-def test_what_is_no_record_of_a_producer_is_passed() -> None:
-    control = bytes(
-        build_batch([Record(10, 50, b"\0\0\0\1", b"\0\0\0\0\0\0")], base_offset=10, producer_id=1, is_control=True)
-    )
-    assert first_timestamp(control + _batch(11, 400), 10) == 400
-    assert first_timestamp(control, 10) is None
-
-
-def test_a_batch_that_nobody_can_read_has_no_time() -> None:
-    data = bytearray(_batch(10, 100))
-    data[16] = 1  # its magic
-    assert first_timestamp(bytes(data), 10) is None

@@ -9,8 +9,9 @@ from grouped_spu import grouped_spu
 from scripted_brokers import Script, ScriptedBroker, ScriptedBrokers, scripted_brokers
 from spus import ADDRESS
 
-from tailrace.cli.group_client import EARLIEST, LATEST, GroupClient
-from tailrace.cli.group_facts import Group, LogEnds, Partition
+from tailrace.cli.group_client import GroupClient
+from tailrace.cli.group_facts import Group
+from tailrace.cli.log_facts import LogEnds, Partition
 from tailrace.cli.server_connection import RefusedError
 from tailrace.cli.spu_client import BOOTSTRAP, SpuClient
 from tailrace.protocol.apis import ApiKey
@@ -102,27 +103,6 @@ async def test_the_groups_of_all_coordinators_are_listed_in_order(autojump_clock
     async with _scripted(script, 1, 2, 3) as (client, _):
         listed = await client.listed([], [])
         assert [(each.id, each.coordinator) for each in listed] == [("a", 2), ("b", 1), ("d", 1)]
-
-
-async def test_the_logs_that_a_group_reads(autojump_clock: object) -> None:
-    async with grouped_spu() as spu:
-        await spu.running.create("orders", 2)
-        await spu.produce("orders", 0, 5, timestamp=1_000)
-        spus = SpuClient(spu.network, [ADDRESS], BOOTSTRAP)
-        client = GroupClient(spus)
-        nowhere = Partition("nope", 0)
-        found = await client.log_ends([HERE, THERE, nowhere])
-        assert (found[HERE], found[THERE]) == (LogEnds(0, 5), LogEnds(0, 0))
-        assert isinstance(found[nowhere], RefusedError)
-        assert await client.offsets_at([HERE, THERE], 1_002) == {HERE: 2, THERE: -1}
-        assert await client.offsets_at([HERE], EARLIEST) == {HERE: 0}
-        assert await client.offsets_at([HERE], LATEST) == {HERE: 5}
-        # Beyond the end, and of what is not there, nobody can tell the time.
-        assert await client.timestamps({HERE: 3, THERE: 9, nowhere: 0}) == {HERE: 1_003, THERE: None, nowhere: None}
-        partitions = await client.partitions(["orders", "nope"])
-        assert partitions["orders"] == [HERE, THERE]
-        assert isinstance(partitions["nope"], RefusedError)
-        spus.close()
 
 
 async def test_how_far_a_group_is_where_nobody_leads_is_not_known(autojump_clock: object) -> None:

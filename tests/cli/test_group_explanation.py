@@ -2,7 +2,8 @@ import pytest
 from explained_groups import NOW_MS, group, member, rebalance, told
 
 from tailrace.cli.group_explanation import Topics, explanation
-from tailrace.cli.group_facts import Group, LogEnds, Partition, Progress
+from tailrace.cli.group_facts import Group, Progress
+from tailrace.cli.log_facts import LogEnds, Partition
 from tailrace.protocol.internal.explain_group import ExplainedRebalance
 
 ORDERS = [Partition("orders", number) for number in range(4)]

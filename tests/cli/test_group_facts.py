@@ -1,4 +1,5 @@
-from tailrace.cli.group_facts import Group, LogEnds, Member, Partition, Progress, total_lag
+from tailrace.cli.group_facts import Group, Member, Progress, total_lag
+from tailrace.cli.log_facts import LogEnds, Partition
 
 HERE = Partition("orders", 0)
 LOG = LogEnds(10, 50)

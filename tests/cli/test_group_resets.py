@@ -3,11 +3,9 @@ import json
 import pytest
 
 from tailrace.cli.documents import DocumentError
-from tailrace.cli.group_facts import Group, LogEnds, Partition, Progress
+from tailrace.cli.group_facts import Group, Progress
 from tailrace.cli.group_resets import (
     Wish,
-    duration_ms,
-    moment_ms,
     offsets_of_file,
     planned,
     shift_by,
@@ -18,6 +16,7 @@ from tailrace.cli.group_resets import (
     to_offset,
 )
 from tailrace.cli.group_tables import group_document
+from tailrace.cli.log_facts import LogEnds, Partition
 
 ORDERS = Partition("orders", 0)
 LOG = LogEnds(10, 50)
@@ -54,44 +53,6 @@ def test_where_a_group_goes_on(progress: Progress, wish: Wish, after: int, note:
 def test_the_lag_before_is_not_known_where_nothing_was_committed() -> None:
     assert planned(AT_20, to_latest).lag_before == 30
     assert planned(NOWHERE, to_latest).lag_before is None
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("2026-01-31T12:00:00Z", 1_769_860_800_000),
-        ("2026-01-31T12:00:00", 1_769_860_800_000),
-        ("2026-01-31T13:00:00.250+01:00", 1_769_860_800_250),
-        ("2026-01-31", 1_769_817_600_000),
-        ("yesterday", None),
-        ("", None),
-    ],
-)
-def test_times(text: str, expected: int | None) -> None:
-    assert moment_ms(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("90s", 90_000),
-        ("250ms", 250),
-        ("1h30m", 5_400_000),
-        ("1.5h", 5_400_000),
-        ("2d", 172_800_000),
-        ("PT1H30M", 5_400_000),
-        ("P2DT0.5S", 172_800_500),
-        ("P1D", 86_400_000),
-        ("P", None),
-        ("PT", None),
-        ("90", None),
-        ("-5m", None),
-        ("5 m", None),
-        ("", None),
-    ],
-)
-def test_durations(text: str, expected: int | None) -> None:
-    assert duration_ms(text) == expected
 
 
 def test_a_file_is_what_describe_has_printed() -> None:

@@ -1,4 +1,4 @@
-from tailrace.cli.group_facts import Group, ListedGroup, LogEnds, Member, Partition, Progress
+from tailrace.cli.group_facts import Group, ListedGroup, Member, Progress
 from tailrace.cli.group_resets import Move
 from tailrace.cli.group_tables import (
     description,
@@ -10,6 +10,7 @@ from tailrace.cli.group_tables import (
     partitions_text,
     reset_document,
 )
+from tailrace.cli.log_facts import LogEnds, Partition
 
 ORDERS = [Partition("orders", number) for number in range(5)]
 LOG = LogEnds(10, 50)

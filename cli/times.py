@@ -1,0 +1,49 @@
+"""Times and durations as people write them on a command line."""
+
+import argparse
+import re
+from datetime import UTC, datetime
+
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PART = r"([0-9]{1,15}(?:\.[0-9]{1,9})?)"
+_SHORT = re.compile(rf"(?:{_PART}(ms|[smhd]))+")
+_SHORT_PART = re.compile(rf"{_PART}(ms|[smhd])")
+_ISO = re.compile(rf"P(?:{_PART}D)?(?:T(?:{_PART}H)?(?:{_PART}M)?(?:{_PART}S)?)?")
+
+
+def moment_ms(text: str) -> int | None:
+    """Of an ISO 8601 date and time, in UTC if it does not say in what; None if it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def duration_ms(text: str) -> int | None:
+    """Of texts such as 90s, 1h30m, 2d or PT1H30M; None if it is none."""
+    if _SHORT.fullmatch(text) is not None:
+        return round(sum(float(count) * _UNIT_MS[unit] for count, unit in _SHORT_PART.findall(text)))
+    found = _ISO.fullmatch(text)
+    if found is None or not any(found.groups()):
+        return None
+    return round(sum(float(count or 0) * _UNIT_MS[unit] for count, unit in zip(found.groups(), "dhms", strict=True)))
+
+
+# types of flags
+
+
+def moment(text: str) -> int:
+    found = moment_ms(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text} is no time such as 2026-01-31T12:00:00Z")
+    return found
+
+
+def duration(text: str) -> int:
+    found = duration_ms(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text} is no duration such as 90m, 2d or PT1H30M")
+    return found
