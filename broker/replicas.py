@@ -300,12 +300,12 @@ class Replica:
         if self.replication is not None:
             self.replication.on_deleted()
 
-    def read(self, offset: int, bytes_max: int, *, at_least_one: bool) -> FileRange | None:
-        """What consumers may have, from the offset on. Like the next two it raises KafkaError when the disk refuses;
-        the replica is offline then, if it is the disk."""
+    def read(self, offset: int, bytes_max: int, end: int, *, at_least_one: bool) -> FileRange | None:
+        """What there is from the offset on, up to the end that its reader may see. Like the next two it raises
+        KafkaError when the disk refuses; the replica is offline then, if it is the disk."""
         try:
             # librdkafka takes an answer without any record for a sign that it asks for too few bytes, and complains.
-            return self.log.read(offset, bytes_max, self.readable_end, at_least_one=at_least_one, passes_empty=True)
+            return self.log.read(offset, bytes_max, end, at_least_one=at_least_one, passes_empty=True)
         except OSError as error:
             raise self._not_read(error) from error
 

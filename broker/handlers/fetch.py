@@ -7,6 +7,8 @@
   nobody leads, nobody follows either.
 - A fetch that finds less than min_bytes waits, at most max_wait_ms, and is woken by appends to its partitions. It ends
   early when the answer to a later request of the connection is ready; with Kafka that one waits as long as the fetch.
+- Who names itself replica -2, as Kafka's tools do that look into a log, reads from the leader up to its log end, beyond
+  what is committed. Such a fetch is not woken by what is appended, but by what is committed, or at its deadline.
 - The first batch is returned even when it is larger than the limits, so that a consumer can always go on (KIP-74).
   Unlike Apache Kafka we never return a part of a batch after it.
 """
@@ -30,7 +32,7 @@ from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
 from tailrace.broker.replicas import Replica
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import NO_EPOCH, SpuId
+from tailrace.protocol.ids import DEBUGGING_REPLICA, NO_EPOCH, SpuId
 from tailrace.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -50,6 +52,7 @@ TOPIC_IDS_FROM = 13
 LEADERS_FROM = 16
 LED_BY_OTHERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 READ_COMMITTED = 1
+NO_REPLICA = -1
 
 
 def handle(spu: "Spu", context: RequestContext, request: FetchRequest) -> FetchResponse | None:
@@ -103,6 +106,11 @@ def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterator[Partitio
             yield name, partition
 
 
+def _reads_uncommitted(request: FetchRequest) -> bool:
+    state = request.replica_state
+    return DEBUGGING_REPLICA in (request.replica_id, NO_REPLICA if state is None else state.replica_id)
+
+
 class Reading:
     """What one pass over the partitions found."""
 
@@ -126,6 +134,7 @@ class Fetch:
         "_parked_on",
         "_partitions",
         "_rack",
+        "_reads_uncommitted",
         "_request",
         "_session",
         "_spu",
@@ -148,8 +157,11 @@ class Fetch:
         self._partitions = partitions
         self._session = session
         self._incremental = incremental
-        self._find = spu.replicas.reading if context.api_version >= FOLLOWERS_FROM else spu.replicas.leading
-        self._rack = request.rack_id if spu.broker_configs.settings.reads_from_near_replicas else ""
+        self._reads_uncommitted = _reads_uncommitted(request)
+        from_followers = context.api_version >= FOLLOWERS_FROM and not self._reads_uncommitted
+        self._find = spu.replicas.reading if from_followers else spu.replicas.leading
+        near = from_followers and spu.broker_configs.settings.reads_from_near_replicas
+        self._rack = request.rack_id if near else ""
         self._bytes_max = min(request.max_bytes, spu.broker_configs.settings.fetch_bytes_max)
         self._parked_on: list[Replica] = []
         self.done = False
@@ -221,8 +233,9 @@ class Fetch:
             self._check_verdict(replica)
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is outside the log")
         bytes_max = min(wanted.bytes_max, bytes_left)
-        if offset < replica.readable_end and (bytes_max > 0 or at_least_one):
-            found = replica.read(offset, bytes_max, at_least_one=at_least_one)
+        end = replica.log.log_end if self._reads_uncommitted else replica.readable_end
+        if offset < end and (bytes_max > 0 or at_least_one):
+            found = replica.read(offset, bytes_max, end, at_least_one=at_least_one)
             if found is not None:
                 data.records = found
         return data

@@ -7,15 +7,16 @@ There is no remote storage: -4 answers as -2, and -5 and -6 know no offset, as i
 - The leader answers, with what is committed. While a new leader has not committed all that the one before left, offsets
   that depend on it are OFFSET_NOT_AVAILABLE, before v5 LEADER_NOT_AVAILABLE: a consumer must not begin before what it
   was told already.
-- A follower answers those alone who name themselves replica -2, as tools do to look into it.
+- Who names itself replica -2, as tools do that look into a log, is answered by followers too, and is told the end of
+  the log itself as the latest.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replicas import Replica, Replicas
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import DEBUGGING_REPLICA
 from tailrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -34,7 +35,6 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
-DEBUGGING_REPLICA = -2
 OFFSET_NOT_AVAILABLE_FROM = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
@@ -43,14 +43,19 @@ def handle(spu: "Spu", context: RequestContext, request: ListOffsetsRequest) -> 
     asked = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
-    find = spu.replicas.reading if request.replica_id == DEBUGGING_REPLICA else spu.replicas.leading
+    is_debugging = request.replica_id == DEBUGGING_REPLICA
     return ListOffsetsResponse(
         topics=[
             ListOffsetsTopicResponse(
                 name=topic.name,
                 partitions=[
                     _answer(
-                        find, context.api_version, topic.name, partition, asked[topic.name, partition.partition_index]
+                        spu.replicas,
+                        context.api_version,
+                        topic.name,
+                        partition,
+                        asked[topic.name, partition.partition_index],
+                        is_debugging=is_debugging,
                     )
                     for partition in topic.partitions
                 ],
@@ -61,18 +66,21 @@ def handle(spu: "Spu", context: RequestContext, request: ListOffsetsRequest) -> 
 
 
 def _answer(
-    find: Callable[[str, int, int], Replica],
+    replicas: Replicas,
     version: int,
     topic: str,
     partition: ListOffsetsPartition,
     times_asked: int,
+    *,
+    is_debugging: bool,
 ) -> ListOffsetsPartitionResponse:
     response = ListOffsetsPartitionResponse(partition_index=partition.partition_index)
     try:
         if times_asked > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is named twice")
+        find = replicas.reading if is_debugging else replicas.leading
         replica = find(topic, partition.partition_index, partition.current_leader_epoch)
-        found = _find(replica, partition.timestamp, version)
+        found = _find(replica, partition.timestamp, version, is_debugging=is_debugging)
     except KafkaError as error:
         response.error_code = error.code
         return response
@@ -81,12 +89,14 @@ def _answer(
     return response
 
 
-def _find(replica: Replica, timestamp: int, version: int) -> tuple[int, int, int] | None:
+def _find(replica: Replica, timestamp: int, version: int, *, is_debugging: bool) -> tuple[int, int, int] | None:
     """Timestamp, offset and leader epoch; None where no record matches."""
     log = replica.log
     if version < _FIRST_VERSION.get(timestamp, 0):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} came with a later version")
     if timestamp == LATEST:
+        if is_debugging:
+            return -1, log.log_end, replica.spec.epoch
         _check_recovered(replica, version)
         return -1, replica.high_watermark, replica.spec.epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):

@@ -1,6 +1,7 @@
 """Fetch against a whole SPU: what is returned, what waits, and what sessions leave out."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import trio
@@ -11,7 +12,7 @@ from tailrace.cluster.broker_config_table import LEADER_SELECTOR
 from tailrace.cluster.specs import NO_LEADER, SpuSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import DEBUGGING_REPLICA, SpuId
 from tailrace.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -19,6 +20,7 @@ from tailrace.protocol.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
+    ReplicaState,
 )
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -332,6 +334,36 @@ async def test_a_follower_serves_what_it_knows_to_be_committed(autojump_clock: o
         assert offsets(await ask(client, fetch(wanted(3)), version=11)) == []
         assert only(await ask(client, fetch(wanted(4)), version=11)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert only(await ask(client, fetch(wanted(1)), version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(
+    ("version", "named"),
+    [
+        (BY_NAME, {"replica_id": DEBUGGING_REPLICA}),
+        (newest(ApiKey.FETCH), {"replica_state": ReplicaState(DEBUGGING_REPLICA)}),
+    ],
+)
+async def test_who_debugs_it_reads_from_the_leader_what_is_not_committed(
+    autojump_clock: object, version: int, named: dict[str, Any]
+) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        for value in (b"a", b"b", b"c"):
+            await produce(client, batch(value))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.high_watermark = 1
+
+        def fetched(**more: Any) -> FetchRequest:
+            request = fetch(wanted(0), **more)
+            request.topics[0].topic_id = topic.id
+            return request
+
+        assert offsets(await ask(client, fetched(), version)) == [0]
+        response = await ask(client, fetched(**named), version)
+        assert (offsets(response), only(response).high_watermark) == ([0, 1, 2], 1)
+        led_elsewhere(replica)
+        assert only(await ask(client, fetched(**named), version)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("leader", [NO_LEADER, SpuId(1)])

@@ -5,7 +5,6 @@ from spus import RunningSpu, batch, led_elsewhere, running_spu
 from structlog.testing import capture_logs
 
 from tailrace.broker.handlers.list_offsets import (
-    DEBUGGING_REPLICA,
     EARLIEST,
     EARLIEST_LOCAL,
     EARLIEST_PENDING_UPLOAD,
@@ -15,6 +14,7 @@ from tailrace.broker.handlers.list_offsets import (
 )
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import DEBUGGING_REPLICA
 from tailrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -124,6 +124,17 @@ async def test_a_follower_answers_only_those_who_debug_it(autojump_clock: object
         assert (await ask(running, partition))[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         (found,) = await ask(running, partition, replica=DEBUGGING_REPLICA)
         assert (found.error_code, found.offset) == (0, 5 if time == LATEST else 0)
+
+
+async def test_the_latest_for_those_who_debug_it_is_the_end_of_the_log(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        replica = running.spu.replicas.leading("t", 0)
+        replica.high_watermark, replica.is_recovering = 3, True
+        partition = ListOffsetsPartition(partition_index=0, timestamp=LATEST)
+        assert (await ask(running, partition))[0].error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        (found,) = await ask(running, partition, replica=DEBUGGING_REPLICA)
+        assert (found.error_code, found.offset) == (0, 5)
 
 
 async def test_a_special_time_of_a_later_version_is_not_known_to_an_earlier_one(autojump_clock: object) -> None:
