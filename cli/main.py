@@ -38,6 +38,8 @@ _COMMANDS = {
     "partition describe": ("tailrace.cli.partition", "show each replica of a topic's partitions"),
     "partition states": ("tailrace.cli.partition_states", "print how the status of a partition changes, as a diagram"),
     "segment list": ("tailrace.cli.segment", "show the segments of a topic's partitions, and who holds copies"),
+    "produce": ("tailrace.cli.produce", "send the lines of standard input to a topic"),
+    "consume": ("tailrace.cli.consume", "print the records of a topic"),
     "group list": ("tailrace.cli.group", "show the consumer groups"),
     "group describe": ("tailrace.cli.group", "show how far some groups have come, and who is in them"),
     "group explain": ("tailrace.cli.group", "say why a group does what it does, and what would help"),
@@ -69,8 +71,8 @@ _GROUPS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    arguments = parse(sys.argv[1:] if argv is None else argv)
     try:
+        arguments = parse(sys.argv[1:] if argv is None else argv)
         status: int = arguments.run(arguments)
     except KeyboardInterrupt:
         # As a shell reports a command that SIGINT ended.

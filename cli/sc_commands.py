@@ -15,6 +15,7 @@ import trio
 from tailrace.controller.document_fields import FieldError
 from tailrace.controller.object_documents import parse, read_document
 from tailrace.controller.objects import Object
+from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address, Network, TcpNetwork
 from tailrace.runtime.settings import SettingsError, parse_address
@@ -59,7 +60,11 @@ class Command:
         parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="default: table")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        return trio.run(self.execute, arguments, TcpNetwork())
+        try:
+            return trio.run(self.execute, arguments, TcpNetwork())
+        except BaseExceptionGroup as group:
+            # Ctrl-C while several SPUs are asked at once.
+            raise first_error(group) from None
 
     async def execute(self, arguments: argparse.Namespace, network: Network) -> int:
         try:
@@ -77,8 +82,7 @@ class Command:
         return DONE
 
     def _fail(self, error: Exception, status: int) -> int:
-        sys.stdout.flush()
-        print(for_encoding(plain(f"tailrace {self.name}: {error}"), sys.stderr.encoding), file=sys.stderr)
+        say(self.name, str(error))
         return status
 
 
@@ -90,6 +94,12 @@ def _addresses(arguments: argparse.Namespace) -> list[Address]:
 
 
 # what commands print
+
+
+def say(name: str, sentence: str) -> None:
+    """What is no result of the command: on standard error."""
+    sys.stdout.flush()
+    print(for_encoding(plain(f"tailrace {name}: {sentence}"), sys.stderr.encoding), file=sys.stderr)
 
 
 def no_options(parser: argparse.ArgumentParser) -> None:
@@ -107,6 +117,18 @@ def show_documents(arguments: argparse.Namespace, documents: object, as_table: C
             print(yaml.safe_dump(documents, sort_keys=False, default_flow_style=None, width=120), end="")
         case _:
             print(for_encoding(as_table(), sys.stdout.encoding))
+
+
+def show_next(arguments: argparse.Namespace, document: object, as_text: Callable[[], str]) -> None:
+    """One of many documents, of which programs read one after the other: a line of JSON each, or YAML behind `---`."""
+    match arguments.output:
+        case "json":
+            print(json.dumps(document))
+        case "yaml":
+            print("---")
+            show_documents(arguments, document, as_text)
+        case _:
+            print(for_encoding(as_text(), sys.stdout.encoding))
 
 
 def objects_in(kind: str, documents: Sequence[Document]) -> list[Object]:

@@ -48,6 +48,9 @@ PASSING = frozenset(
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.OFFSET_NOT_AVAILABLE,
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
     }
 )
 """What a server says that will not say so for long, or is not the one to be asked any more."""
@@ -78,7 +81,7 @@ class SpuClient:
         """The SPUs that are online, and what is known of these topics."""
         wanted = [MetadataRequestTopic(name=each) for each in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=False)
-        response: MetadataResponse = await (await self._guided()).ask(request)
+        response: MetadataResponse = await self._ask_guide(request)
         self._addresses = {each.node_id: Address(each.host, each.port) for each in response.brokers}
         return response
 
@@ -147,11 +150,18 @@ class SpuClient:
         if self._guide is not None:
             self._guide.close()
 
-    async def _guided(self) -> "_Server":
-        if self._guide is None:
-            connection = await connect_to_one_of(self._network, self._bootstrap, self._role, _APIS)
-            self._guide = await _meet(connection)
-        return self._guide
+    async def _ask_guide(self, request: Any) -> Any:
+        """The guide may have died meanwhile; whoever it has named can be the next one."""
+        if self._guide is not None:
+            try:
+                return await self._guide.ask(request)
+            except UnreachableError:
+                self._guide.close()
+                self._guide = None
+        others = [each for each in self._addresses.values() if each not in self._bootstrap]
+        addresses = [*self._bootstrap, *others]
+        self._guide = await _meet(await connect_to_one_of(self._network, addresses, self._role, _APIS))
+        return await self._guide.ask(request)
 
     async def _ask_any(self, request: Any) -> Any:
         """What all know alike."""
@@ -172,7 +182,13 @@ class SpuClient:
     ) -> dict[Key, Answer | RefusedError | UnreachableError]:
         answers: dict[Key, Answer | RefusedError | UnreachableError] = {}
         keys_of: dict[int, list[Key]] = {}
-        for key, where in (await place(keys)).items():
+        try:
+            places = await place(keys)
+        except UnreachableError as error:
+            if not self._addresses:
+                raise  # nobody was ever there, at these addresses
+            return dict.fromkeys(keys, error)
+        for key, where in places.items():
             if isinstance(where, RefusedError):
                 answers[key] = where
             else:

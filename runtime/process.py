@@ -4,8 +4,8 @@ import os
 import resource
 import signal
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 
 import trio
 
@@ -40,6 +40,32 @@ async def stop_signals() -> AsyncIterator[AsyncIterator[int]]:
     """The signals that ask for a clean stop, as they come."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         yield signals
+
+
+async def run_until_stopped(work: Callable[[], Awaitable[None]]) -> None:
+    """Until it is done, or somebody asks for a stop, as with Ctrl-C: that is an end like any other then."""
+    failures: list[BaseException] = []
+
+    async def run() -> None:
+        try:
+            await work()
+        except Exception as error:
+            failures.append(error)
+        nursery.cancel_scope.cancel()
+
+    async with stop_signals() as signals, trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await anext(signals)
+        nursery.cancel_scope.cancel()
+    if failures:
+        raise failures[0]
+
+
+async def read_input(count: int) -> bytes:
+    """What has come on standard input, at most so many bytes; nothing at its end."""
+    with suppress(PermissionError):  # a file, which never has to be waited for
+        await trio.lowlevel.wait_readable(STANDARD_INPUT)
+    return os.read(STANDARD_INPUT, count)
 
 
 async def end_of_input() -> None:

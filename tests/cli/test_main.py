@@ -45,3 +45,11 @@ def test_what_can_be_listed_can_be_shown(kind: str) -> None:
 def test_each_command_has_its_own_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit_status("up", "--help") == 0
     assert "--public HOST:PORT" in capsys.readouterr().out
+
+
+def test_who_stops_a_command_before_it_has_begun_sees_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(words: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tailrace.cli.main.parse", interrupted)
+    assert main(["topic", "list"]) == 130

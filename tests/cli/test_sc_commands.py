@@ -1,25 +1,32 @@
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
+import trio
 import yaml
 from public_sc import public_sc, tailrace
 from simulation.network import MemoryNetwork
 
 from tailrace.cli.main import main
 from tailrace.cli.sc_commands import (
+    Command,
     UsageError,
     objects_in,
     objects_of_file,
     only_given,
     pairs,
     show_documents,
+    show_next,
     wait_seconds,
 )
 from tailrace.cli.server_connection import UnreachableError
 from tailrace.controller.objects import Spu
+
+
+def _json_lines(text: str) -> list[object]:
+    return [json.loads(line) for line in text.splitlines()]
 
 
 async def test_only_what_was_given_an_sc_commands_end_with_3(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,6 +76,24 @@ async def test_what_another_version_answers_is_not_guessed_at() -> None:
         objects_in("spu", [{"spuId": 5, "new": 1}])
     (found,) = objects_in("spu", [{"spuId": 5}])
     assert isinstance(found, Spu)
+
+
+def test_ctrl_c_is_one_also_while_several_are_asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def interrupted(*_: object) -> int:
+        async with trio.open_nursery():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Command, "execute", interrupted)
+    assert main(["topic", "list"]) == 130
+
+
+@pytest.mark.parametrize(("output", "read"), [("json", _json_lines), ("yaml", yaml.safe_load_all)])
+def test_programs_read_one_document_after_the_other(
+    output: str, read: Callable[[str], Iterable[object]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(2):
+        show_next(argparse.Namespace(output=output), [{"number": number}], lambda: "never")
+    assert list(read(capsys.readouterr().out)) == [[{"number": 0}], [{"number": 1}]]
 
 
 def test_pairs() -> None:

@@ -141,6 +141,33 @@ async def test_who_has_died_is_waited_for_until_another_has_what_was_his(
         client.close()
 
 
+async def test_who_has_named_the_others_may_die(autojump_clock: trio.testing.MockClock) -> None:
+    async with scripted_brokers(_nothing, 1, 2) as cluster:
+        cluster.leaders = {"orders": [1]}
+        client = _client(cluster)
+        assert await client.leaders([("orders", 0)]) == {("orders", 0): 1}
+        cluster.brokers[1].stop()
+        cluster.leaders = {"orders": [2]}
+        assert await client.leaders([("orders", 0)]) == {("orders", 0): 2}
+        client.close()
+
+
+async def test_while_nobody_is_there_at_all_it_is_waited(autojump_clock: trio.testing.MockClock) -> None:
+    async with scripted_brokers(_nothing, 1) as cluster:
+        client = _client(cluster)
+        await client.metadata()
+        cluster.brokers[1].stop()
+
+        async def ask(spu_id: int, keys: Sequence[str]) -> dict[str, int]:
+            return dict.fromkeys(keys, spu_id)
+
+        began = trio.current_time()
+        with pytest.raises(UnreachableError, match="the SPU at spu-1:9005 does not answer"):
+            await client.ask_each(["a"], client.coordinators, ask)
+        assert trio.current_time() - began > PATIENCE_SECONDS / 2
+        client.close()
+
+
 async def test_who_stays_dead_is_named_in_the_end(autojump_clock: trio.testing.MockClock) -> None:
     async with scripted_brokers(_nothing, 1, 2) as cluster:
         client = _client(cluster)

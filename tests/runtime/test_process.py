@@ -1,11 +1,15 @@
 import os
 import resource
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
-from tailrace.runtime.process import allow_many_files, running_ms, stop_signals
+from tailrace.runtime import process
+from tailrace.runtime.process import allow_many_files, read_input, run_until_stopped, running_ms, stop_signals
 
 
 def test_running_time_does_not_go_back() -> None:
@@ -38,3 +42,60 @@ async def test_signals_to_stop_arrive_as_values(asked: signal.Signals) -> None:
         os.kill(os.getpid(), asked)
         with trio.fail_after(10):
             assert await anext(signals) == asked
+
+
+@pytest.mark.trio
+async def test_work_ends_by_itself_or_is_stopped() -> None:
+    done = []
+
+    async def work() -> None:
+        done.append("work")
+
+    async def endless() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await trio.sleep_forever()
+
+    async def failing() -> None:
+        raise ValueError("of the work")
+
+    with trio.fail_after(10):
+        await run_until_stopped(work)
+        await run_until_stopped(endless)
+        with pytest.raises(ValueError, match="of the work"):
+            await run_until_stopped(failing)
+    assert done == ["work"]
+
+
+@pytest.fixture
+def standard_input(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The other end of a pipe that is the standard input meanwhile."""
+    reading, writing = os.pipe()
+    monkeypatch.setattr(process, "STANDARD_INPUT", reading)
+    yield writing
+    os.close(reading)
+
+
+@pytest.mark.trio
+async def test_input_is_read_as_it_comes(standard_input: int) -> None:
+    with trio.fail_after(10):
+        os.write(standard_input, b"abc")
+        assert (await read_input(2), await read_input(2)) == (b"ab", b"c")
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_expect, b"later")
+            await trio.testing.wait_all_tasks_blocked()
+            os.write(standard_input, b"later")
+        os.close(standard_input)
+        assert await read_input(2) == b""
+
+
+async def _expect(data: bytes) -> None:
+    assert await read_input(100) == data
+
+
+@pytest.mark.trio
+async def test_input_may_be_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_bytes(b"abc")
+    with path.open("rb") as file:
+        monkeypatch.setattr(process, "STANDARD_INPUT", file.fileno())
+        assert [await read_input(2) for _ in range(3)] == [b"ab", b"c", b""]

@@ -1,0 +1,24 @@
+"""Which partition the records of a key belong to, by the rule of Kafka's own clients, so that a key that others produce
+to as well stays in one partition: murmur2, in 32 bits."""
+
+_SEED = 0x9747B28C
+_M = 0x5BD1E995
+_MASK = 0xFFFF_FFFF
+
+
+def partition_of_key(key: bytes, count: int) -> int:
+    """`count`: how many partitions the topic has."""
+    return (murmur2(key) & 0x7FFF_FFFF) % count
+
+
+def murmur2(data: bytes) -> int:
+    whole = len(data) & ~3
+    value = _SEED ^ len(data)
+    for position in range(0, whole, 4):
+        word = int.from_bytes(data[position : position + 4], "little") * _M & _MASK
+        word = (word ^ word >> 24) * _M & _MASK
+        value = value * _M & _MASK ^ word
+    if whole < len(data):
+        value = (value ^ int.from_bytes(data[whole:], "little")) * _M & _MASK
+    value = (value ^ value >> 13) * _M & _MASK
+    return value ^ value >> 15

@@ -1,0 +1,148 @@
+"""`tailrace produce` and `tailrace consume` as processes, beside a stock client; on Apache Kafka as well."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from cluster import run_to_end, tailrace
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
+KEYS = [b"key-%d" % number for number in range(30)]
+
+
+@pytest.fixture
+def produce(bootstrap):
+    """`produce(b"lines", topic, …)`: what it says for programs."""
+
+    def produce(text, *words):
+        command = tailrace("produce", *words, "--bootstrap", bootstrap, "--output", "json")
+        done = subprocess.run(command, input=text, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return produce
+
+
+@pytest.fixture
+def consume(bootstrap):
+    """The records that it prints for programs."""
+
+    def consume(*words):
+        command = tailrace("consume", *words, "--bootstrap", bootstrap, "--output", "json")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    return consume
+
+
+@pytest.fixture
+def read_all(bootstrap):
+    """The records of a topic's partitions, as a stock client reads them."""
+    consumers = []
+
+    def read(topic, partitions, count):
+        consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=20_000)
+        consumers.append(consumer)
+        consumer.assign([TopicPartition(topic, number) for number in range(partitions)])
+        return [next(consumer) for _ in range(count)]
+
+    yield read
+    for consumer in consumers:
+        consumer.close()
+
+
+@pytest.fixture
+def make_producer(bootstrap):
+    producers = []
+
+    def make(**settings):
+        producers.append(KafkaProducer(bootstrap_servers=bootstrap, **settings))
+        return producers[-1]
+
+    yield make
+    for producer in producers:
+        producer.close()
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=str)
+def test_a_stock_client_reads_what_was_produced(codec, topic, produce, read_all):
+    lines = [b"%d:value %d " % (number % 3, number) + b"x" * 200 for number in range(500)]
+    words = ("--key-separator", ":", "--header", "a=1", "--compression", codec or "none")
+    (written,) = produce(b"\n".join(lines), topic, *words)
+    assert (written["records"], written["firstOffset"], written["lastOffset"]) == (500, 0, 499)
+    records = read_all(topic, 1, 500)
+    assert [record.key + b":" + record.value for record in records] == lines
+    assert [record.headers for record in records[:2]] == [[("a", b"1")]] * 2
+
+
+@pytest.mark.parametrize("codec", CODECS, ids=str)
+def test_what_a_stock_client_has_produced_is_read(codec, topic, make_producer, consume):
+    producer = make_producer(compression_type=codec, linger_ms=50)
+    for number in range(500):
+        value = b"value %d " % number + b"x" * 200
+        producer.send(topic, value, KEYS[number % 30], [("h", b"\xff")], timestamp_ms=number)
+    producer.flush()
+    records = consume(topic)
+    assert [each["offset"] for each in records] == [each["timestamp"] for each in records] == list(range(500))
+    assert {each["key"] for each in records} == {key.decode() for key in KEYS}
+    assert all(each["value"].startswith(f"value {each['offset']} x") and each["committed"] for each in records)
+    assert records[0]["headers"] == [{"name": "h", "value": {"base64": "/w=="}}]
+
+
+def test_a_key_has_the_partition_that_stock_clients_give_it(create_topic, produce, make_producer, read_all):
+    topic = create_topic(partitions=7)
+    producer = make_producer()
+    theirs = {key: producer.send(topic, b"v", key).get(20).partition for key in KEYS}
+    produce(b"".join(key + b":v\n" for key in KEYS), topic, "--key-separator", ":")
+    records = read_all(topic, 7, 2 * len(KEYS))
+    assert {(record.key, record.partition) for record in records} == set(theirs.items())
+
+
+def test_reading_begins_and_ends_where_it_is_told_to(create_topic, produce, consume):
+    topic = create_topic(partitions=2)
+    produce(b"a\nb\nc\n", f"{topic}/0")
+    produce(b"d\n", f"{topic}/1")
+    assert sorted(each["value"] for each in consume(topic)) == ["a", "b", "c", "d"]
+    assert [each["value"] for each in consume(f"{topic}:0", "--from", "1", "--count", "1")] == ["b"]
+    assert len(consume(topic, "--from", "1h")) == 4
+    assert consume(topic, "--from", "2100-01-01") == []
+
+
+def test_the_last_value_of_a_key_may_be_none(topic, produce, consume):
+    produce(b"a:1\na:NULL\n", topic, "--key-separator", ":", "--null", "NULL")
+    assert [each["value"] for each in consume(topic)] == ["1", None]
+
+
+def test_what_follows_is_shown_until_somebody_stops_it(bootstrap, topic, produce):
+    command = tailrace("consume", topic, "--values", "--follow", "--bootstrap", bootstrap)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as following:
+        for value in (b"one\n", b"two\n"):
+            produce(value, topic)
+            assert following.stdout.readline() == value
+        os.kill(following.pid, signal.SIGINT)
+        assert following.communicate(timeout=20) == (b"", b"")
+    assert following.returncode == 0
+
+
+def test_what_cannot_be_done_is_one_sentence(bootstrap, topic):
+    where = ("--bootstrap", bootstrap)
+    assert run_to_end(tailrace("consume", f"{topic}-not", *where)) == (
+        1,
+        f"tailrace consume: there is no topic {topic}-not\n",
+    )
+    status, said = run_to_end(tailrace("consume", topic, "--bootstrap", "127.0.0.1:1"))
+    assert (status, said.count("\n")) == (3, 1)
+
+
+def test_only_ours_show_what_is_not_committed(request, bootstrap, topic, produce):
+    produce(b"a\n", topic)
+    status, said = run_to_end(tailrace("consume", topic, "--uncommitted", "--bootstrap", bootstrap))
+    if request.config.getoption("--broker") == "apache-kafka":
+        assert status == 1
+        assert said.endswith("closed the connection; only SPUs of Tailrace do that\n")
+    else:
+        assert (status, said.count("may be lost"), said.count('"a"')) == (0, 1, 1)

@@ -1,0 +1,55 @@
+"""A whole SPU, and `tailrace produce` and `tailrace consume` as a person calls them."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from spus import ADDRESS, RunningSpu, running_spu
+from structlog.testing import capture_logs
+
+from tailrace.broker.replicas import Replica
+from tailrace.cli import consume, produce
+from tailrace.cli.main import parse
+from tailrace.runtime.chance import RandomChance
+
+PIECE_BYTES = 7
+"""Input comes in pieces that end anywhere."""
+
+
+@dataclass
+class RecordCommands:
+    running: RunningSpu
+
+    def replica(self, number: int = 0) -> Replica:
+        return self.running.spu.replicas.leading("orders", number)
+
+    async def produce(self, text: str | bytes, *words: str, at_once: int = PIECE_BYTES) -> int:
+        """The exit status of `tailrace produce`, with this as its standard input."""
+        data = text.encode() if isinstance(text, str) else text
+        pieces = [data[start : start + at_once] for start in range(0, len(data), at_once)]
+
+        async def read(count: int) -> bytes:
+            return pieces.pop(0) if pieces else b""
+
+        command = produce.commands(read, self.running.world.clock, RandomChance(0))["produce"]
+        return await command.execute(parse(["produce", *words, *_where(words)]), self.running.world.network)
+
+    async def consume(self, *words: str) -> int:
+        command = consume.commands(self.running.world.clock)["consume"]
+        return await command.execute(parse(["consume", *words, *_where(words)]), self.running.world.network)
+
+
+def _where(words: tuple[str, ...]) -> tuple[str, ...]:
+    return () if "--bootstrap" in words else ("--bootstrap", str(ADDRESS))
+
+
+@asynccontextmanager
+async def record_commands(
+    partitions: int = 1, configs: Mapping[str, str | None] | None = None
+) -> AsyncIterator[RecordCommands]:
+    """With a topic `orders`."""
+    # What is printed is the command's alone.
+    with capture_logs():
+        async with running_spu() as running:
+            await running.create("orders", partitions, configs)
+            yield RecordCommands(running)
