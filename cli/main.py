@@ -37,6 +37,7 @@ _COMMANDS = {
     "partition list": ("tailrace.cli.partition", "show who leads and who follows, and how far they are"),
     "partition describe": ("tailrace.cli.partition", "show each replica of a topic's partitions"),
     "partition states": ("tailrace.cli.partition_states", "print how the status of a partition changes, as a diagram"),
+    "replica list": ("tailrace.cli.replica", "show what each SPU holds, as it says itself"),
     "segment list": ("tailrace.cli.segment", "show the segments of a topic's partitions, and who holds copies"),
     "produce": ("tailrace.cli.produce", "send the lines of standard input to a topic"),
     "consume": ("tailrace.cli.consume", "print the records of a topic"),
@@ -53,7 +54,7 @@ _COMMANDS = {
 }
 _ALIASES = {
     f"show {name}s": f"{name} list"
-    for name in ("spu", "spu-group", "topic", "partition", "segment", "group", "controller", "connection")
+    for name in ("spu", "spu-group", "topic", "partition", "replica", "segment", "group", "controller", "connection")
 }
 _GROUPS = {
     "serve": "run one server of a cluster",
@@ -61,6 +62,7 @@ _GROUPS = {
     "spu-group": "groups of SPUs that the cluster starts and stops itself",
     "topic": "topics",
     "partition": "partitions and their replicas",
+    "replica": "the copies of partitions that SPUs hold",
     "segment": "the segments of partitions",
     "group": "consumer groups",
     "controller": "the Streaming Controller's own controllers",

@@ -8,6 +8,7 @@ import re
 
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
+from .epoch_history import epoch_documents, epoch_table, older_epochs
 from .printing import size_text
 from .sc_client import Document, ScClient
 from .sc_commands import Command, UsageError, show_documents
@@ -15,6 +16,8 @@ from .server_connection import RefusedError
 from .tables import fields, table
 
 UNKNOWN = -1
+EPOCHS_MAX = 50
+"""Of each replica, the last ones."""
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
@@ -39,13 +42,13 @@ def partition_table(partitions: list[DescribedPartition]) -> str:
             (
                 each.topic,
                 each.partition,
-                _known(each.leader),
+                known(each.leader),
                 ids_text(each.live_replicas),
                 ids_text(each.replicas),
-                _known(leader_of(each).log_end),
-                _known(leader_of(each).high_watermark),
+                known(leader_of(each).log_end),
+                known(leader_of(each).high_watermark),
                 _lags_text(each),
-                _known(each.epoch),
+                known(each.epoch),
                 each.resolution,
                 each.reason,
             )
@@ -61,12 +64,14 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 
 async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
     topic, number = _named(arguments)
-    partitions = [
-        each for each in await client.describe_partitions([topic]) if number is None or each.partition == number
-    ]
+    described = await client.describe_partitions([topic], EPOCHS_MAX)
+    partitions = [each for each in described if number is None or each.partition == number]
     if not partitions:
         raise RefusedError(f"there is no partition {topic}/{number}" if number is not None else f"{topic} has none")
-    documents = await _documents(client, arguments, partitions)
+    documents = [
+        document | {"epochs": epoch_documents(each), "olderEpochs": older_epochs(each)}
+        for document, each in zip(await _documents(client, arguments, partitions), partitions, strict=False)
+    ]
     show_documents(arguments, documents, lambda: "\n\n".join(map(description, partitions)))
 
 
@@ -84,8 +89,8 @@ def description(partition: DescribedPartition) -> str:
         [
             ("Partition", f"{partition.topic}/{partition.partition}"),
             ("Topic id", partition.topic_id),
-            ("Leader", _known(partition.leader)),
-            ("Epoch", _known(partition.epoch)),
+            ("Leader", known(partition.leader)),
+            ("Epoch", known(partition.epoch)),
             ("Replicas", ids_text(partition.replicas)),
             ("Adding", ids_text(partition.adding) if partition.adding else None),
             ("Removing", ids_text(partition.removing) if partition.removing else None),
@@ -102,17 +107,17 @@ def description(partition: DescribedPartition) -> str:
                 each.spu_id,
                 "leader" if each.spu_id == partition.leader else "follower",
                 "yes" if each.spu_id in partition.live_replicas else "no",
-                _known(each.log_start),
-                _known(each.log_end),
-                _known(each.high_watermark),
+                known(each.log_start),
+                known(each.log_end),
+                known(each.high_watermark),
                 lag_of(each, leader),
                 None if each.size_bytes == UNKNOWN else size_text(each.size_bytes),
                 each.error_message,
             )
-            for each in _details(partition)
+            for each in details_of(partition)
         ],
     )
-    return f"{about}\n{replicas}"
+    return "\n".join(filter(None, (about, replicas, epoch_table(partition))))
 
 
 async def _documents(
@@ -132,27 +137,27 @@ def partition_document(partition: DescribedPartition) -> dict[str, object]:
         "topic": partition.topic,
         "topicId": str(partition.topic_id),
         "partition": partition.partition,
-        "leader": _known(partition.leader),
-        "epoch": _known(partition.epoch),
+        "leader": known(partition.leader),
+        "epoch": known(partition.epoch),
         "lrs": list(partition.live_replicas),
         "replicas": list(partition.replicas),
         "adding": list(partition.adding),
         "removing": list(partition.removing),
         "resolution": partition.resolution,
         "reason": partition.reason,
-        "logEnd": _known(leader.log_end),
-        "highWatermark": _known(leader.high_watermark),
+        "logEnd": known(leader.log_end),
+        "highWatermark": known(leader.high_watermark),
         "details": [
             {
                 "spuId": each.spu_id,
-                "logStart": _known(each.log_start),
-                "logEnd": _known(each.log_end),
-                "highWatermark": _known(each.high_watermark),
+                "logStart": known(each.log_start),
+                "logEnd": known(each.log_end),
+                "highWatermark": known(each.high_watermark),
                 "lag": lag_of(each, leader),
-                "sizeBytes": _known(each.size_bytes),
+                "sizeBytes": known(each.size_bytes),
                 "error": each.error_message,
             }
-            for each in _details(partition)
+            for each in details_of(partition)
         ],
     }
 
@@ -174,13 +179,13 @@ def is_lagging(partition: DescribedPartition) -> bool:
     """Whether a replica lacks records, is not live, or nobody can say."""
     leader = leader_of(partition)
     return len(partition.live_replicas) < len(partition.replicas) or any(
-        lag_of(each, leader) != 0 for each in _details(partition)
+        lag_of(each, leader) != 0 for each in details_of(partition)
     )
 
 
 def _lags_text(partition: DescribedPartition) -> str:
     """Of each follower; `?` where nobody could say."""
-    lags = {each.spu_id: lag_of(each, leader_of(partition)) for each in _details(partition)}
+    lags = {each.spu_id: lag_of(each, leader_of(partition)) for each in details_of(partition)}
     return ", ".join(
         f"{spu_id}: {'?' if lag is None else lag}" for spu_id, lag in lags.items() if spu_id != partition.leader
     )
@@ -190,13 +195,13 @@ def ids_text(ids: list[int]) -> str:
     return f"[{', '.join(map(str, ids))}]"
 
 
-def _details(partition: DescribedPartition) -> list[ReplicaDetail]:
+def details_of(partition: DescribedPartition) -> list[ReplicaDetail]:
     """One for each replica, also for those of which nobody said anything."""
     by_spu = {each.spu_id: each for each in partition.details}
     return [by_spu.get(spu_id) or ReplicaDetail(spu_id) for spu_id in partition.replicas]
 
 
-def _known(number: int) -> int | None:
+def known(number: int) -> int | None:
     return None if number == UNKNOWN else number
 
 

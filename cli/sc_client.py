@@ -53,8 +53,10 @@ class ScClient:
     async def undelete_topic(self, name_or_id: str) -> Document:
         return self._document((await self._ask_checked(UndeleteTopicRequest(name_or_id))).document)
 
-    async def describe_partitions(self, topics: Sequence[str] | None) -> list[DescribedPartition]:
-        response = await self._ask_checked(DescribePartitionsRequest(None if topics is None else list(topics)))
+    async def describe_partitions(self, topics: Sequence[str] | None, epochs_max: int = 0) -> list[DescribedPartition]:
+        """With so many leader epochs of each replica, the last ones."""
+        names = None if topics is None else list(topics)
+        response = await self._ask_checked(DescribePartitionsRequest(names, epochs_max))
         partitions: list[DescribedPartition] = response.partitions
         return partitions
 

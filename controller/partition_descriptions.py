@@ -6,7 +6,7 @@ import trio
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
-from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, EpochStart, ReplicaDetail
 from tailrace.protocol.internal.describe_replicas import (
     DescribedReplica,
     DescribedTopic,
@@ -31,8 +31,9 @@ class PartitionDescriptions:
         self._local = local
         self._ask = ask
 
-    async def describe(self, names: Sequence[str] | None) -> list[DescribedPartition]:
-        """Of these topics, or all. An SPU that does not answer soon is described by that. Raises KafkaError."""
+    async def describe(self, names: Sequence[str] | None, epochs_max: int = 0) -> list[DescribedPartition]:
+        """Of these topics, or all, with so many leader epochs of each replica, the last ones. An SPU that does not
+        answer soon is described by that. Raises KafkaError."""
         partitions = self._partitions(names)
         held: dict[SpuId, list[Partition]] = {}
         for partition in partitions:
@@ -42,7 +43,7 @@ class PartitionDescriptions:
         silent: dict[SpuId, str] = {}
         async with trio.open_nursery() as nursery:
             for spu, its_partitions in held.items():
-                nursery.start_soon(self._ask_one, spu, its_partitions, details, silent)
+                nursery.start_soon(self._ask_one, spu, its_partitions, epochs_max, details, silent)
         return [self._described(partition, details, silent) for partition in partitions]
 
     def _described(
@@ -85,13 +86,15 @@ class PartitionDescriptions:
         self,
         spu: SpuId,
         partitions: Sequence[Partition],
+        epochs_max: int,
         details: dict[_ReplicaKey, ReplicaDetail],
         silent: dict[SpuId, str],
     ) -> None:
         asked: dict[TopicId, list[int]] = {}
         for partition in partitions:
             asked.setdefault(partition.topic_id, []).append(partition.number)
-        request = DescribeReplicasRequest([DescribedTopic(topic_id, numbers) for topic_id, numbers in asked.items()])
+        topics = [DescribedTopic(topic_id, numbers) for topic_id, numbers in asked.items()]
+        request = DescribeReplicasRequest(topics, epochs_max)
         try:
             answer = await answer_of(spu, request, self._ask, self._local, ANSWER_SECONDS_MAX)
         except NoAnswerError as reason:
@@ -109,4 +112,8 @@ def _detail(spu: SpuId, replica: DescribedReplica) -> ReplicaDetail:
         replica.high_watermark,
         replica.size_bytes,
         replica.error_message,
+        replica.epoch,
+        [EpochStart(each.epoch, each.start) for each in replica.epochs],
+        replica.older_epochs,
+        replica.is_leader,
     )

@@ -11,7 +11,7 @@ from running_workflow import RunningWorkflow, running_workflow
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
-from tailrace.cli import apply, connection, controller, partition, segment, spu, spu_group, topic
+from tailrace.cli import apply, connection, controller, partition, replica, segment, spu, spu_group, topic
 from tailrace.cli.main import parse
 from tailrace.controller.public_host import KNOWN, PublicHost
 from tailrace.protocol.ids import SpuId
@@ -19,6 +19,7 @@ from tailrace.protocol.internal.describe_replicas import (
     DescribedReplica,
     DescribeReplicasRequest,
     DescribeReplicasResponse,
+    EpochStart,
 )
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings
@@ -31,6 +32,7 @@ _GROUPS = {
     "spu-group": spu_group,
     "topic": topic,
     "partition": partition,
+    "replica": replica,
     "segment": segment,
     "connection": connection,
     "controller": controller,
@@ -51,9 +53,13 @@ class PublicSc:
 
     def _describe_replicas(self, spu_id: SpuId, request: DescribeReplicasRequest) -> DescribeReplicasResponse:
         end = self.log_ends.get(spu_id, 0)
+        high_watermark = min(self.log_ends.values(), default=0)
+        epochs = [EpochStart(0, 0)] if request.epochs_max else []
         return DescribeReplicasResponse(
             [
-                DescribedReplica(each.topic_id, number, False, 0, end, min(self.log_ends.values(), default=0), 70 * end)
+                DescribedReplica(
+                    each.topic_id, number, spu_id == 1, 0, end, high_watermark, 70 * end, epoch=0, epochs=epochs
+                )
                 for each in request.topics
                 for number in each.partitions
             ]

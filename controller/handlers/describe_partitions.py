@@ -11,7 +11,7 @@ async def handle(
     host: ObjectHost, context: RequestContext, request: DescribePartitionsRequest
 ) -> DescribePartitionsResponse:
     try:
-        described = await PartitionDescriptions(host.local, host.ask_spu).describe(request.topics)
+        described = await PartitionDescriptions(host.local, host.ask_spu).describe(request.topics, request.epochs_max)
     except KafkaError as error:
         return DescribePartitionsResponse(error_code=error.code, error_message=error.message)
     return DescribePartitionsResponse(partitions=described)

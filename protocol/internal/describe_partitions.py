@@ -13,12 +13,27 @@ class DescribePartitionsRequest:
     """Versions 0, flexible: 0+."""
 
     topics: list[str] | None = None
+    epochs_max: int = 0
 
     API_KEY: ClassVar[int] = 11005
     VERSIONS: ClassVar[str] = "0"
     FLEXIBLE: ClassVar[str] = "0+"
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topics", "string", "0+", array=True, nullable="0+"),
+        Field("epochs_max", "int32", "0+", tag=0, tagged="0+"),
+    )
+
+
+@dataclass(slots=True)
+class EpochStart:
+    """Inside DescribePartitionsResponse."""
+
+    epoch: int = 0
+    start: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("epoch", "int32", "0+"),
+        Field("start", "int64", "0+"),
     )
 
 
@@ -32,6 +47,10 @@ class ReplicaDetail:
     high_watermark: int = -1
     size_bytes: int = -1
     error_message: str | None = None
+    epoch: int = -1
+    epochs: list[EpochStart] = field(default_factory=list)
+    older_epochs: int = 0
+    is_leader: bool = False
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("spu_id", "int32", "0+"),
@@ -40,6 +59,10 @@ class ReplicaDetail:
         Field("high_watermark", "int64", "0+"),
         Field("size_bytes", "int64", "0+"),
         Field("error_message", "string", "0+", nullable="0+"),
+        Field("epoch", "int32", "0+", tag=0, tagged="0+"),
+        Field("epochs", EpochStart, "0+", array=True, tag=1, tagged="0+"),
+        Field("older_epochs", "int32", "0+", tag=2, tagged="0+"),
+        Field("is_leader", "bool", "0+", tag=3, tagged="0+"),
     )
 
 

@@ -26,12 +26,27 @@ class DescribeReplicasRequest:
     """Versions 0, flexible: 0+."""
 
     topics: list[DescribedTopic] = field(default_factory=list)
+    epochs_max: int = 0
 
     API_KEY: ClassVar[int] = 10052
     VERSIONS: ClassVar[str] = "0"
     FLEXIBLE: ClassVar[str] = "0+"
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topics", DescribedTopic, "0+", array=True),
+        Field("epochs_max", "int32", "0+", tag=0, tagged="0+"),
+    )
+
+
+@dataclass(slots=True)
+class EpochStart:
+    """Inside DescribeReplicasResponse."""
+
+    epoch: int = 0
+    start: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("epoch", "int32", "0+"),
+        Field("start", "int64", "0+"),
     )
 
 
@@ -47,6 +62,9 @@ class DescribedReplica:
     high_watermark: int = -1
     size_bytes: int = -1
     error_message: str | None = None
+    epoch: int = -1
+    epochs: list[EpochStart] = field(default_factory=list)
+    older_epochs: int = 0
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic_id", "uuid", "0+"),
@@ -57,6 +75,9 @@ class DescribedReplica:
         Field("high_watermark", "int64", "0+"),
         Field("size_bytes", "int64", "0+"),
         Field("error_message", "string", "0+", nullable="0+"),
+        Field("epoch", "int32", "0+", tag=0, tagged="0+"),
+        Field("epochs", EpochStart, "0+", array=True, tag=1, tagged="0+"),
+        Field("older_epochs", "int32", "0+", tag=2, tagged="0+"),
     )
 
 

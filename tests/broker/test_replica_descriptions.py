@@ -10,7 +10,12 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
-from tailrace.protocol.internal.describe_replicas import DescribedReplica, DescribedTopic, DescribeReplicasRequest
+from tailrace.protocol.internal.describe_replicas import (
+    DescribedReplica,
+    DescribedTopic,
+    DescribeReplicasRequest,
+    EpochStart,
+)
 from tailrace.protocol.record_batch import read_header, stamp
 from tailrace.storage.log import Log
 
@@ -36,7 +41,22 @@ def test_how_a_leader_stands() -> None:
     stamp(data, 0, 0, 0)
     replica.append(data, read_header(data))
     (described,) = describe_replicas(replicas, DescribeReplicasRequest()).replicas
-    assert described == DescribedReplica(TOPIC, 0, True, 0, 2, 2, len(data), None)
+    assert described == DescribedReplica(TOPIC, 0, True, 0, 2, 2, len(data), None, epoch=0)
+
+
+def test_the_last_epochs_of_its_log_for_who_asks_for_them() -> None:
+    replicas = _replicas(SPEC)
+    log = replicas.leading("t", 0).log
+    for epoch in (0, 2, 5):
+        data = bytearray(batch(b"a", b"b"))
+        stamp(data, 0, log.log_end, epoch)
+        log.append(data, read_header(data))
+    (described,) = describe_replicas(replicas, DescribeReplicasRequest(epochs_max=2)).replicas
+    assert (described.epochs, described.older_epochs) == ([EpochStart(2, 2), EpochStart(5, 4)], 1)
+    (described,) = describe_replicas(replicas, DescribeReplicasRequest(epochs_max=2**31 - 1)).replicas
+    assert (len(described.epochs), described.older_epochs) == (3, 0)
+    (described,) = describe_replicas(replicas, DescribeReplicasRequest(epochs_max=-1)).replicas
+    assert (described.epochs, described.older_epochs) == ([], 0)
 
 
 def test_a_follower_and_a_replica_that_failed() -> None:

@@ -35,7 +35,9 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"dump", "verify"} <= set(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize("kind", ["spu", "spu-group", "topic", "partition", "segment", "group", "connection"])
+@pytest.mark.parametrize(
+    "kind", ["spu", "spu-group", "topic", "partition", "replica", "segment", "group", "connection"]
+)
 def test_what_can_be_listed_can_be_shown(kind: str) -> None:
     topic = ["orders"] if kind == "segment" else []
     listed, shown = parse([kind, "list", *topic]), parse(["show", f"{kind}s", *topic])

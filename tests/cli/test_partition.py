@@ -33,15 +33,19 @@ async def test_partitions_with_what_their_leaders_say(capsys: pytest.CaptureFixt
         assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["PARTITION", "0"]
         assert await tailrace(sc.network, "partition", "describe", "orders", "0") == 0
         shown = capsys.readouterr().out
-        assert shown.splitlines()[-3:] == [
+        assert shown.splitlines()[-5:] == [
             "SPU  ROLE      LIVE  LOG START  LEO  HW  LAG  SIZE       ERROR",
             "  1  leader    yes           0    7   5    0  490 bytes      -",
             "  2  follower  yes           0    5   5    2  350 bytes      -",
+            "EPOCH  BEGINS AT  ENDS AT  REPLICAS",
+            "    0          0        7  1, 2",
         ]
         assert await tailrace(sc.network, "partition", "describe", "orders/1", "--output", "json") == 0
         (document,) = json.loads(capsys.readouterr().out)
         assert (document["partition"], document["leader"], document["logEnd"]) == (1, 2, 5)
         assert document["kind"] == "partition"
+        (epoch,) = document["epochs"]
+        assert (epoch["begin"], epoch["end"], document["olderEpochs"]) == (0, 5, 0)
         assert document["spec"] == {"initialLeader": 2, "replicas": document["replicas"]}
         assert (document["status"]["leader"], document["status"]["lrs"]) == (2, [2, 1])
         assert await tailrace(sc.network, "partition", "list", "--output", "json") == 0

@@ -1,0 +1,76 @@
+"""What the command line tells of leader epochs, and of the replicas that each SPU holds; ours alone."""
+
+import json
+import subprocess
+
+import pytest
+from cluster import tailrace
+from spu_cluster import SeparateCluster
+from waiting import wait_until
+
+PARTITIONS = 3
+
+
+@pytest.fixture(autouse=True)
+def ours(nodes):
+    if not isinstance(nodes, SeparateCluster):
+        pytest.skip("the SC is asked")
+
+
+def shown(nodes, *words):
+    done = subprocess.run(
+        tailrace(*words, "--sc", nodes.sc, "--output", "json"), capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def produce(nodes, topic, count):
+    command = tailrace("produce", f"{topic}/0", "--sc", nodes.sc)
+    subprocess.run(command, input=b"line\n" * count, check=True, capture_output=True, timeout=60)
+
+
+def test_each_leader_has_an_epoch_and_all_logs_agree_where_it_began(nodes, watcher, topic):
+    produce(nodes, topic, 10)
+    first = watcher.leader(topic)
+    nodes.kill_node(first)
+    second = watcher.leader_other_than(first, topic)
+    produce(nodes, topic, 5)
+    nodes.start_node(first)
+    watcher.wait_until_in_sync(topic)
+
+    def described():
+        (partition,) = shown(nodes, "partition", "describe", f"{topic}/0")
+        return partition
+
+    def is_agreed():
+        return all(len(each["replicas"]) == 3 for each in described()["epochs"])
+
+    wait_until(is_agreed, 30, "all replicas have all epochs")
+    partition = described()
+    assert partition["leader"] == second
+    epochs = partition["epochs"]
+    assert len(epochs) == 2
+    assert (epochs[0]["begin"], epochs[-1]["end"], epochs[-1]["epoch"]) == (0, partition["logEnd"], partition["epoch"])
+    assert epochs[1]["begin"] == epochs[0]["end"] >= 10
+    assert all({own["begin"] for own in each["replicas"]} == {each["begin"]} for each in epochs)
+
+
+def test_each_spu_says_what_it_holds(nodes, watcher, topic):
+    produce(nodes, topic, 10)
+    watcher.wait_until_in_sync(topic)
+
+    def ends(replicas):
+        return {(each["partition"], each["logEnd"], each["highWatermark"], each["lag"]) for each in replicas}
+
+    def is_quiet():
+        return ends(shown(nodes, "replica", "list", topic)) == {(0, 10, 10, 0), (1, 0, 0, 0), (2, 0, 0, 0)}
+
+    wait_until(is_quiet, 30, "all have all, and know that it is committed")
+    replicas = shown(nodes, "replica", "list", topic)
+    assert [each["spuId"] for each in replicas] == [spu for spu in nodes.ids for _ in range(PARTITIONS)]
+    assert all(each["isLive"] and each["error"] is None for each in replicas)
+    leaders = {each["partition"]: each["spuId"] for each in replicas if each["role"] == "leader"}
+    assert leaders == {number: watcher.leader(topic, number) for number in range(PARTITIONS)}
+    mine = shown(nodes, "replica", "list", topic, "--spu", "2")
+    assert mine == [each for each in replicas if each["spuId"] == 2]
