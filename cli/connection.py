@@ -33,4 +33,4 @@ def connection_table(documents: list[Document]) -> str:
     return table(("SPU", "FROM", "VERSION", "SINCE", "LEASE", "PARTITIONS", "METADATA", "UP TO DATE"), rows)
 
 
-COMMANDS = {"list": Command("connection list", no_options, _list)}
+COMMANDS = {"list": Command("connection list", no_options, _list, is_watchable=True)}

@@ -20,4 +20,4 @@ def controller_table(documents: list[Document]) -> str:
     return table(("CONTROLLER", "OBJECTS", "EVENTS", "ACTIONS"), rows)
 
 
-COMMANDS = {"list": Command("controller list", no_options, _list)}
+COMMANDS = {"list": Command("controller list", no_options, _list, is_watchable=True)}

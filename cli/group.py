@@ -128,11 +128,12 @@ def _is_among(partition: Partition, topics: Sequence[tuple[str, list[int] | None
 
 
 def commands(wall_clock: WallClock) -> dict[str, Command]:
+    explaining = group_explain.explaining(wall_clock)
     return {
-        "list": group_command("list", _list_options, _list),
-        "describe": group_command("describe", _describe_options, _describing(wall_clock)),
+        "list": group_command("list", _list_options, _list, is_watchable=True),
+        "describe": group_command("describe", _describe_options, _describing(wall_clock), is_watchable=True),
         "reset-offsets": group_command("reset-offsets", group_reset.options, group_reset.resetting(wall_clock)),
-        "explain": group_command("explain", group_explain.options, group_explain.explaining(wall_clock)),
+        "explain": group_command("explain", group_explain.options, explaining, is_watchable=True),
         "delete": group_command("delete", _delete_options, _delete),
     }
 

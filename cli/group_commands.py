@@ -9,6 +9,7 @@ from .log_facts import Partition
 from .reasons import reason_of
 from .sc_commands import Command
 from .server_connection import RefusedError
+from .spu_client import SpuClient
 from .spu_commands import spu_command
 
 MEMBERS_NAMED_MAX = 5
@@ -16,8 +17,13 @@ MEMBERS_NAMED_MAX = 5
 GroupAsk = Callable[[GroupClient, argparse.Namespace], Awaitable[None]]
 
 
-def group_command(name: str, options: Callable[[argparse.ArgumentParser], None], ask: GroupAsk) -> Command:
-    return spu_command(f"group {name}", options, lambda spus, arguments: ask(GroupClient(spus), arguments))
+def group_command(
+    name: str, options: Callable[[argparse.ArgumentParser], None], ask: GroupAsk, *, is_watchable: bool = False
+) -> Command:
+    async def asking(spus: SpuClient, arguments: argparse.Namespace) -> None:
+        await ask(GroupClient(spus), arguments)
+
+    return spu_command(f"group {name}", options, asking, is_watchable=is_watchable)
 
 
 def raise_the_first(what: str, answers: Mapping[Partition, RefusedError | None]) -> None:

@@ -206,6 +206,6 @@ def known(number: int) -> int | None:
 
 
 COMMANDS = {
-    "list": Command("partition list", _list_options, _list),
-    "describe": Command("partition describe", _describe_options, _describe),
+    "list": Command("partition list", _list_options, _list, is_watchable=True),
+    "describe": Command("partition describe", _describe_options, _describe, is_watchable=True),
 }

@@ -80,4 +80,4 @@ def _role(replica: ReplicaDetail) -> str | None:
     return "leader" if replica.is_leader else "follower"
 
 
-COMMANDS = {"list": Command("replica list", _list_options, _list)}
+COMMANDS = {"list": Command("replica list", _list_options, _list, is_watchable=True)}

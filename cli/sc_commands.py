@@ -18,12 +18,15 @@ from tailrace.controller.objects import Object
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address, Network, TcpNetwork
+from tailrace.runtime.process import run_until_stopped
 from tailrace.runtime.settings import SettingsError, parse_address
+from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 from .documents import DocumentError, read_documents
 from .printing import for_encoding, plain
 from .sc_client import Document, ScClient
 from .server_connection import RefusedError, UnreachableError
+from .watch import WATCH_SECONDS, Seen, watch_seconds
 
 SC_VARIABLE = "TAILRACE_SC"
 SC_DEFAULT = "127.0.0.1:9003"
@@ -34,6 +37,8 @@ DONE = 0
 REFUSED = 1
 WRONG_USAGE = 2
 UNREACHABLE = 3
+
+_CLOCK = SystemClock()
 
 Ask = Callable[[ScClient, argparse.Namespace], Awaitable[None]]
 
@@ -49,6 +54,9 @@ class Command:
     name: str
     options: Callable[[argparse.ArgumentParser], None]
     ask: Ask
+    is_watchable: bool = False
+    """Whether it only looks, and may do so again and again."""
+    wall_clock: WallClock = _CLOCK
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         self.options(parser)
@@ -58,6 +66,15 @@ class Command:
             help=f"the SC's public port, and its standbys' (default: ${SC_VARIABLE}, or {SC_DEFAULT})",
         )
         parser.add_argument("--output", "-o", choices=OUTPUTS, default="table", help="default: table")
+        if self.is_watchable:
+            parser.add_argument(
+                "--watch",
+                metavar="SECONDS",
+                nargs="?",
+                type=watch_seconds,
+                const=WATCH_SECONDS,
+                help=f"look every {WATCH_SECONDS:g} or SECONDS s, and show what has changed, until Ctrl-C",
+            )
 
     def run(self, arguments: argparse.Namespace) -> int:
         try:
@@ -67,6 +84,23 @@ class Command:
             raise first_error(group) from None
 
     async def execute(self, arguments: argparse.Namespace, network: Network) -> int:
+        if getattr(arguments, "watch", None) is None:
+            return await self._once(arguments, network, None)
+        statuses: list[int] = []
+
+        async def watch() -> None:
+            seen = Seen(self.wall_clock)
+            arguments.seen = seen
+            statuses.append(await self._once(arguments, network, seen))
+            # What is wrong from the first is hardly a matter of time.
+            while statuses[0] == DONE:
+                await trio.sleep(arguments.watch)
+                await self._once(arguments, network, seen)
+
+        await run_until_stopped(watch)
+        return statuses[0] if statuses else DONE
+
+    async def _once(self, arguments: argparse.Namespace, network: Network, seen: Seen | None) -> int:
         try:
             client = ScClient(network, _addresses(arguments))
             try:
@@ -74,15 +108,16 @@ class Command:
             finally:
                 client.close()
         except (UsageError, DocumentError, FieldError, SettingsError) as error:
-            return self._fail(error, WRONG_USAGE)
+            return self._fail(error, WRONG_USAGE, seen)
         except RefusedError as error:
-            return self._fail(error, REFUSED)
+            return self._fail(error, REFUSED, seen)
         except UnreachableError as error:
-            return self._fail(error, UNREACHABLE)
+            return self._fail(error, UNREACHABLE, seen)
         return DONE
 
-    def _fail(self, error: Exception, status: int) -> int:
-        say(self.name, str(error))
+    def _fail(self, error: Exception, status: int, seen: Seen | None) -> int:
+        if seen is None or seen.is_news(str(error)):
+            say(self.name, str(error))
         return status
 
 
@@ -107,7 +142,18 @@ def no_options(parser: argparse.ArgumentParser) -> None:
 
 
 def show_documents(arguments: argparse.Namespace, documents: object, as_table: Callable[[], str]) -> None:
-    """As a table for people, or as they are."""
+    """As a table for people, or as they are; with `--watch` only what is another than before."""
+    seen: Seen | None = getattr(arguments, "seen", None)
+    if seen is None:
+        _show(arguments, documents, as_table)
+        return
+    text = as_table() if arguments.output == "table" else json.dumps(documents)
+    if seen.is_news(text):
+        show_next(arguments, documents, lambda: seen.headed(text))
+        sys.stdout.flush()
+
+
+def _show(arguments: argparse.Namespace, documents: object, as_table: Callable[[], str]) -> None:
     match arguments.output:
         case "json":
             print(json.dumps(documents, indent=2))
@@ -126,7 +172,7 @@ def show_next(arguments: argparse.Namespace, document: object, as_text: Callable
             print(json.dumps(document))
         case "yaml":
             print("---")
-            show_documents(arguments, document, as_text)
+            _show(arguments, document, as_text)
         case _:
             print(for_encoding(as_text(), sys.stdout.encoding))
 

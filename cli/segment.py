@@ -149,4 +149,4 @@ def _offset(text: str) -> int:
     return int(text)
 
 
-COMMANDS = {"list": Command("segment list", _list_options, _list)}
+COMMANDS = {"list": Command("segment list", _list_options, _list, is_watchable=True)}

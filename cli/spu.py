@@ -190,7 +190,7 @@ def _spus(found: list[Object]) -> list[Spu]:
 
 COMMANDS = {
     "register": Command("spu register", _register_options, _register),
-    "list": Command("spu list", no_options, _list),
-    "describe": Command("spu describe", _describe_options, _describe),
+    "list": Command("spu list", no_options, _list, is_watchable=True),
+    "describe": Command("spu describe", _describe_options, _describe, is_watchable=True),
     "unregister": Command("spu unregister", _unregister_options, _unregister),
 }

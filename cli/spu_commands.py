@@ -13,7 +13,9 @@ from .spu_client import BOOTSTRAP, SpuClient
 SpuAsk = Callable[[SpuClient, argparse.Namespace], Awaitable[None]]
 
 
-def spu_command(name: str, options: Callable[[argparse.ArgumentParser], None], ask: SpuAsk) -> Command:
+def spu_command(
+    name: str, options: Callable[[argparse.ArgumentParser], None], ask: SpuAsk, *, is_watchable: bool = False
+) -> Command:
     """A command that finds the SPUs through the SC, or through any of them."""
 
     def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +37,7 @@ def spu_command(name: str, options: Callable[[argparse.ArgumentParser], None], a
         finally:
             spus.close()
 
-    return Command(name, configure, asking)
+    return Command(name, configure, asking, is_watchable)
 
 
 def named_topic(text: str, flag: str = "") -> tuple[str, list[int] | None]:

@@ -167,8 +167,8 @@ def _groups(found: list[Object]) -> list[SpuGroup]:
 
 COMMANDS = {
     "create": Command("spu-group create", _create_options, _create),
-    "list": Command("spu-group list", no_options, _list),
-    "describe": Command("spu-group describe", _describe_options, _describe),
+    "list": Command("spu-group list", no_options, _list, is_watchable=True),
+    "describe": Command("spu-group describe", _describe_options, _describe, is_watchable=True),
     "scale": Command("spu-group scale", _scale_options, _scale),
     "delete": Command("spu-group delete", _delete_options, _delete),
 }

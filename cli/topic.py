@@ -213,8 +213,8 @@ def _topics(found: list[Object]) -> list[Topic]:
 
 COMMANDS = {
     "create": Command("topic create", _create_options, _create),
-    "list": Command("topic list", _list_options, _list),
-    "describe": Command("topic describe", _describe_options, _describe),
+    "list": Command("topic list", _list_options, _list, is_watchable=True),
+    "describe": Command("topic describe", _describe_options, _describe, is_watchable=True),
     "delete": Command("topic delete", _delete_options, _delete),
     "undelete": Command("topic undelete", _undelete_options, _undelete),
     "alter": Command("topic alter", _alter_options, _alter),

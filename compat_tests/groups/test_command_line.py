@@ -1,6 +1,7 @@
 """`tailrace group` as a process, on groups of stock clients; all but `explain` on Apache Kafka as well."""
 
 import json
+import signal
 import subprocess
 
 import pytest
@@ -110,6 +111,25 @@ def test_a_group_goes_on_where_it_was_reset_to(flavour, topic, group, start_memb
     successor = start_member(flavour, topic)
     again = [value for number in "01" for value in values_of(topic, number, member)[-4:]]
     wait_until(lambda: sorted(successor.values) == sorted(again), PATIENCE_SECONDS, "the last four are read again")
+
+
+def test_who_watches_a_group_sees_it_read_on(bootstrap, topic, group, start_member, fill):
+    member = start_member(KAFKA_PYTHON, topic)
+    read_to_the_end(member, topic, fill, count=1)
+    command = tailrace("group", "describe", group, "--watch", "0.1", "--bootstrap", bootstrap, "--output", "json")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+
+        def committed():
+            (described,) = json.loads(watching.stdout.readline())
+            return {each["committed"] for each in described["partitions"]}
+
+        assert committed() == {1}
+        fill(topic, 4, PARTITIONS)
+        while committed() != {5}:
+            pass
+        watching.send_signal(signal.SIGINT)
+        _, said = watching.communicate(timeout=20)
+    assert (watching.returncode, said) == (0, "")
 
 
 def test_a_backup_brings_all_offsets_back(tmp_path, topic, group, start_member, fill, run, shown):

@@ -1,6 +1,7 @@
-"""What the command line tells of leader epochs, and of the replicas that each SPU holds; ours alone."""
+"""What the command line tells of leader epochs and of replicas, and of an election while it goes on; ours alone."""
 
 import json
+import signal
 import subprocess
 
 import pytest
@@ -74,3 +75,24 @@ def test_each_spu_says_what_it_holds(nodes, watcher, topic):
     assert leaders == {number: watcher.leader(topic, number) for number in range(PARTITIONS)}
     mine = shown(nodes, "replica", "list", topic, "--spu", "2")
     assert mine == [each for each in replicas if each["spuId"] == 2]
+
+
+def test_who_watches_sees_another_leader_come(nodes, watcher, topic):
+    first = watcher.leader(topic)
+    words = ("partition", "list", topic, "--watch", "0.1", "--sc", nodes.sc, "--output", "json")
+    with subprocess.Popen(tailrace(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+
+        def leader():
+            """Of partition 0, as soon as it has one; the next time that anything changes."""
+            partition = json.loads(watching.stdout.readline())[0]
+            return partition["leader"] if partition["resolution"] == "Online" else None
+
+        assert leader() == first
+        nodes.kill_node(first)
+        while leader() in (first, None):
+            pass
+        watching.send_signal(signal.SIGINT)
+        _, said = watching.communicate(timeout=20)
+    assert (watching.returncode, said) == (0, "")
+    nodes.start_node(first)
+    watcher.wait_until_in_sync(topic)
