@@ -197,7 +197,7 @@ class SpuClient:
         async def ask_one(spu_id: int, its_keys: list[Key]) -> None:
             try:
                 answers.update(await ask(spu_id, its_keys))
-            except UnreachableError as error:
+            except (UnreachableError, RefusedError) as error:
                 answers.update(dict.fromkeys(its_keys, error))
 
         async with trio.open_nursery() as nursery:

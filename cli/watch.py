@@ -39,5 +39,6 @@ def watch_seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not SECONDS_MIN <= seconds <= SECONDS_MAX:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from {SECONDS_MIN:g} to {SECONDS_MAX:g}")
+        allowed = f"a number of seconds from {SECONDS_MIN:g} to {SECONDS_MAX:g}"
+        raise argparse.ArgumentTypeError(f"{text} is not {allowed}; names stand before --watch")
     return seconds

@@ -2,14 +2,17 @@
 
 import json
 import signal
+import struct
 import subprocess
 
 import pytest
 from cluster import tailrace
+from raw import connect, string
 from spu_cluster import SeparateCluster
 from waiting import wait_until
 
 PARTITIONS = 3
+OFFSET_FOR_LEADER_EPOCH = 23
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +32,18 @@ def shown(nodes, *words):
 def produce(nodes, topic, count):
     command = tailrace("produce", f"{topic}/0", "--sc", nodes.sc)
     subprocess.run(command, input=b"line\n" * count, check=True, capture_output=True, timeout=60)
+
+
+def end_of_epoch(nodes, topic, epoch):
+    """As the leader of partition 0 answers any client."""
+    body = struct.pack(">i", 1) + string(topic) + struct.pack(">iiii", 1, 0, -1, epoch)
+    for address in nodes.bootstrap.split(","):
+        with connect(address) as connection:
+            answer = connection.call(OFFSET_FOR_LEADER_EPOCH, 2, body)
+        error, _, _, end = struct.unpack(">hiiq", answer[-18:])
+        if not error:
+            return end
+    raise AssertionError("nobody leads it")
 
 
 def test_each_leader_has_an_epoch_and_all_logs_agree_where_it_began(nodes, watcher, topic):
@@ -55,6 +70,7 @@ def test_each_leader_has_an_epoch_and_all_logs_agree_where_it_began(nodes, watch
     assert (epochs[0]["begin"], epochs[-1]["end"], epochs[-1]["epoch"]) == (0, partition["logEnd"], partition["epoch"])
     assert epochs[1]["begin"] == epochs[0]["end"] >= 10
     assert all({own["begin"] for own in each["replicas"]} == {each["begin"]} for each in epochs)
+    assert all(end_of_epoch(nodes, topic, each["epoch"]) == each["end"] for each in epochs)
 
 
 def test_each_spu_says_what_it_holds(nodes, watcher, topic):

@@ -235,6 +235,21 @@ async def test_a_version_is_agreed_upon() -> None:
         client.close()
 
 
+async def test_who_serves_no_such_request_has_refused_it() -> None:
+    async with scripted_brokers(_nothing) as cluster:
+        del cluster.brokers[1].versions[ApiKey.LIST_GROUPS]
+        client = _client(cluster)
+
+        async def ask(spu_id: int, keys: Sequence[str]) -> dict[str, int]:
+            await client.ask(spu_id, ListGroupsRequest())
+            raise AssertionError("it does not serve that")
+
+        (answer,) = (await client.ask_each(["a"], client.coordinators, ask)).values()
+        assert isinstance(answer, RefusedError)
+        assert answer.code == ErrorCode.UNSUPPORTED_VERSION
+        client.close()
+
+
 async def test_an_spu_that_nobody_knows_is_not_online() -> None:
     async with scripted_brokers(_nothing) as cluster:
         client = _client(cluster)
