@@ -21,6 +21,10 @@ CHECKPOINT_SECONDS = 5
 COMPACTION_REST_SECONDS = 600
 """A log that cannot be compacted is not tried again before: finding that out may have read all of it."""
 
+KEPT_LONGER_MS_MAX = 10 * 60 * 1000
+"""Than the Streaming Controller lets a topic be brought back: its clock may be another, and an SPU that removed what
+others bring back would have lost its copy."""
+
 
 class Housekeeping:
     def __init__(
@@ -59,7 +63,8 @@ class Housekeeping:
 
     async def _remove_parked(self) -> None:
         try:
-            expired = await self._parking.remove_expired(self._configs.settings.deleted_topic_retention_ms)
+            retention_ms = self._configs.settings.deleted_topic_retention_ms
+            expired = await self._parking.remove_expired(retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX))
         except OSError as error:
             self._logger.error("parked_storage_not_removed", reason=str(error))  # tried again the next time
             return

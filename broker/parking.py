@@ -2,7 +2,8 @@
 that they can come back, then removed.
 
 What no spec names is parked from the moment its marker says; what lacks a marker, because the process ended between the
-deletion and the parking, gets it at the next start.
+deletion and the parking, gets it at the next start. What is removed is renamed first: a process may end while files are
+being removed, and nobody must take the rest of a log for a log.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -64,6 +65,7 @@ class Parking:
 
     async def remove_expired(self, retention_ms: int) -> list[Storage]:
         """Removes what has been parked for longer than the retention; says what went."""
+        await self._files.discard_tree(layout.removed_directory(self._data_directory))
         newest_ms = self._wall_clock.now_ms() - retention_ms
         removed = []
         for topic in list(self._topics()):
@@ -76,12 +78,24 @@ class Parking:
     async def _remove(self, storage: Storage) -> None:
         removal = self._removals[storage] = trio.Event()
         try:
-            await self._files.discard_tree(self._directory(storage))
+            removed = await self._take_away(storage)
             self._files.remove(self._marker(storage))
             self.on_removed(storage)
         finally:
             del self._removals[storage]
             removal.set()
+        await self._files.discard_tree(removed)
+
+    async def _take_away(self, storage: Storage) -> str:
+        """From where it could be opened; where it is now."""
+        directory, all_removed = self._directory(storage), layout.removed_directory(self._data_directory)
+        self._files.make_directories(all_removed)
+        removed = f"{all_removed}/{'-'.join(map(str, storage[1:]))}"
+        if self._files.exists(directory):  # else a process that was here before has ended before it removed the marker
+            self._files.rename(directory, removed)
+        for renamed_in in (all_removed, self._data_directory, directory.rpartition("/")[0]):
+            await self._files.sync_directory(renamed_in)
+        return removed
 
     def _is_expired(self, storage: Storage, newest_ms: int) -> bool:
         marker = self._marker(storage)

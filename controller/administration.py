@@ -145,7 +145,8 @@ class Administration:
         """The topic, which is back: served again if that can be soon, else waiting for SPUs. Raises KafkaError."""
 
         def plan(name_or_id: str) -> Planned[Topic]:
-            return plan_undeletion(name_or_id, self._local)
+            retention_ms = self._broker_configs.settings.deleted_topic_retention_ms
+            return plan_undeletion(name_or_id, self._local, self._wall_clock.now_ms(), retention_ms)
 
         (planned,) = await self._changes.write([name_or_id], caught(plan), Ends(TIMEOUT_MS))
         topic = raised(planned)

@@ -29,7 +29,15 @@ from .actions import Delete, KvAction, Put
 from .changes import Planned, Plans
 from .key_value.interface import NO_VERSION, VALUE_BYTES_MAX
 from .local_store import LocalStore, is_finished
-from .objects import ConfigOverrides, DeletedTopic, GroupConfigs, ProducerIdBlock, Topic, TopicSpec
+from .objects import (
+    ConfigOverrides,
+    DeletedTopic,
+    GroupConfigs,
+    PartitionResolution,
+    ProducerIdBlock,
+    Topic,
+    TopicSpec,
+)
 from .spu_group_controller import is_leaving
 
 PRODUCER_IDS_PER_BLOCK = 1000
@@ -78,9 +86,11 @@ def plan_deletions(topic_ids: Sequence[TopicId], local: LocalStore, now_ms: int)
     return plans
 
 
-def plan_undeletion(name_or_id: str, local: LocalStore) -> Planned[Topic]:
-    """The topic as it was, with its id and its replicas; it stays remembered until it is there. Raises KafkaError."""
-    deleted = find_deleted(name_or_id, local.deleted_topics.values())
+def plan_undeletion(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> Planned[Topic]:
+    """The topic as it was, with its id and its replicas; it stays remembered until it is there. One of which SPUs may
+    be removing the files is not found any more. Raises KafkaError."""
+    kept = [each for each in local.deleted_topics.values() if not _has_had_its_time(each, now_ms, retention_ms)]
+    deleted = find_deleted(name_or_id, kept)
     topic = deleted.topic
     if topic.id in local.topics_by_id:
         return Planned(topic, (Delete(deleted),))  # an SC died between two writes: it was not deleted yet, or is back
@@ -92,7 +102,13 @@ def plan_undeletion(name_or_id: str, local: LocalStore) -> Planned[Topic]:
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"{topic.name} cannot be told from the topic {other} where '.' and '_' count as the same",
         )
-    return Planned(topic, (Put(replace(topic, version=NO_VERSION)), Delete(deleted)))
+    # Whoever led has ended: it leads again in another epoch, or somebody else does.
+    partitions = local.partitions_of(topic.id).values()
+    offline = [
+        replace(each, status=replace(each.status, resolution=PartitionResolution.OFFLINE, reason="it was deleted"))
+        for each in partitions
+    ]
+    return Planned(topic, (*map(Put, offline), Put(replace(topic, version=NO_VERSION)), Delete(deleted)))
 
 
 def plan_forgetting(local: LocalStore, now_ms: int, retention_ms: int) -> tuple[KvAction, ...]:
@@ -101,8 +117,12 @@ def plan_forgetting(local: LocalStore, now_ms: int, retention_ms: int) -> tuple[
     return tuple(
         Delete(each)
         for place, each in enumerate(newest_first)
-        if place >= DELETED_TOPICS_MAX or each.deleted_at_ms <= now_ms - retention_ms
+        if place >= DELETED_TOPICS_MAX or _has_had_its_time(each, now_ms, retention_ms)
     )
+
+
+def _has_had_its_time(deleted: DeletedTopic, now_ms: int, retention_ms: int) -> bool:
+    return deleted.deleted_at_ms <= now_ms - retention_ms
 
 
 def plan_more_partitions(requests: Sequence[MorePartitions], local: LocalStore) -> Plans[specs.TopicSpec]:

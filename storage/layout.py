@@ -48,6 +48,11 @@ def parked_path(data_directory: str, topic: str, topic_id: UUID, partition: int 
     return f"{topic_directory(data_directory, topic, topic_id)}/{name}"
 
 
+def removed_directory(data_directory: str) -> str:
+    """What lies in there is being removed, and nobody opens it again."""
+    return f"{data_directory}/removed"
+
+
 def replica_directory(data_directory: str, topic: str, topic_id: UUID, partition: int) -> str:
     return f"{data_directory}/topics/{topic}/{topic_id}/{partition}"
 

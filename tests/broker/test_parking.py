@@ -8,6 +8,7 @@ from spus import SteadyClock
 
 from tailrace.broker.parking import Parking, Storage
 from tailrace.protocol.ids import TopicId
+from tailrace.runtime.directories import make_directories_durably
 from tailrace.storage import layout
 
 FIRST, SECOND = TopicId(int=1), TopicId(int=2)
@@ -118,7 +119,7 @@ async def test_what_is_being_removed_is_given_back_to_nobody(world: _World, auto
     world.store("u", SECOND)
     await world.parking.park(Storage("t", FIRST))
     await world.parking.park(Storage("u", SECOND))
-    world.files.removal_seconds = 9.0
+    world.files.sync_seconds = lambda: 9.0
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.parking.remove_expired, 0)
         await trio.testing.wait_all_tasks_blocked()
@@ -168,13 +169,13 @@ async def test_nobody_is_given_back_what_is_being_removed(world: _World, monkeyp
     world.store("t", FIRST, 1)
     await world.parking.park(Storage("t", FIRST, 1))
     goes_on = trio.Event()
-    discard_tree = world.files.discard_tree
+    sync_directory = world.files.sync_directory
 
-    async def discard_slowly(directory: str) -> None:
+    async def sync_slowly(directory: str) -> None:
         await goes_on.wait()
-        await discard_tree(directory)
+        await sync_directory(directory)
 
-    monkeypatch.setattr(world.files, "discard_tree", discard_slowly)
+    monkeypatch.setattr(world.files, "sync_directory", sync_slowly)
     happened: list[str] = []
     world.parking.on_removed = lambda _: happened.append("removed")
 
@@ -190,3 +191,24 @@ async def test_nobody_is_given_back_what_is_being_removed(world: _World, monkeyp
         goes_on.set()
     assert happened == ["removed", "given back"]
     assert not world.has("t", FIRST, 1)
+
+
+@pytest.mark.parametrize("partition", [None, 0])
+async def test_of_what_is_being_removed_nothing_is_opened_again(world: _World, partition: int | None) -> None:
+    """Wherever the process, or the machine, ends."""
+    directory = layout.replica_directory("/data", "t", FIRST, 0)
+    await make_directories_durably(world.files, directory)
+    for name in ("00000000000000000000.log", "00000000000000000007.log", "manifest"):
+        world.files.open(f"{directory}/{name}", create=True).append(b"content")
+        await world.files.open(f"{directory}/{name}").sync()
+    await world.files.sync_directory(directory)
+    await world.parking.park(Storage("t", FIRST, partition))
+    whole = world.files.list(directory)
+    left: list[SimulatedFiles] = []
+    world.files.on_operation = lambda: left.extend([world.files.after_kill(), world.files.crash("synced")])
+    assert await world.parking.remove_expired(0) == [Storage("t", FIRST, partition)]
+    assert len(left) > 10
+    for files in left:
+        assert files.list(directory) in ([], whole)
+        await Parking("/data", files, world.clock).remove_expired(0)
+        assert files.list(directory) == files.list(layout.removed_directory("/data")) == []

@@ -9,6 +9,7 @@ import trio
 from simulation.client import WireClient
 from spus import ADDRESS, RunningSpu, World, batch, running_spu
 
+from tailrace.broker.housekeeping import KEPT_LONGER_MS_MAX
 from tailrace.broker.spu import Spu, StartError
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -215,7 +216,10 @@ async def test_parked_storage_goes_after_its_retention(autojump_clock: object) -
         directory = f"{DATA}/topics/t/{topic.id}"
         await trio.sleep(400)
         assert files.list(directory)
-        clock.time_ms += 3_600_001
+        clock.time_ms += 3_600_001  # it cannot be brought back any more
+        await trio.sleep(400)
+        assert files.list(directory)
+        clock.time_ms += KEPT_LONGER_MS_MAX
         await trio.sleep(400)
         assert not files.list(directory)
 

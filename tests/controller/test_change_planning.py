@@ -25,6 +25,10 @@ from tailrace.controller.objects import (
     DeletedTopic,
     GroupConfigs,
     Object,
+    Partition,
+    PartitionResolution,
+    PartitionSpec,
+    PartitionStatus,
     ProducerIdBlock,
     Spu,
     SpuGroup,
@@ -41,7 +45,7 @@ from tailrace.controller.objects import (
     TopicStatus,
 )
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import Epoch, SpuId
 
 ID, OTHER_ID = UUID(int=7), UUID(int=8)
 
@@ -123,8 +127,26 @@ def test_a_deletion_that_was_begun_is_finished() -> None:
 
 def test_an_undeletion_that_was_begun_is_finished() -> None:
     local = local_with(topic(), DeletedTopic(topic(), 400))
-    plan = plan_undeletion("orders", local)
+    plan = plan_undeletion("orders", local, 500, 1000)
     assert [type(write) for write in plan.writes] == [Delete]
+
+
+def test_what_is_brought_back_has_its_leaders_elected_anew() -> None:
+    led = Partition(
+        "orders",
+        ID,
+        0,
+        PartitionSpec(SpuId(1), (SpuId(1), SpuId(2))),
+        PartitionStatus(PartitionResolution.ONLINE, SpuId(1), Epoch(3), live_replicas={SpuId(1): "a"}),
+        version=1,
+    )
+    plan = plan_undeletion("orders", local_with(led, DeletedTopic(topic(), 400)), 500, 1000)
+    before_the_topic, *others = [each.object for each in plan.writes]
+    assert isinstance(before_the_topic, Partition)
+    assert before_the_topic.status == replace(
+        led.status, resolution=PartitionResolution.OFFLINE, reason="it was deleted"
+    )
+    assert [type(each) for each in others] == [Topic, DeletedTopic]
 
 
 @pytest.mark.parametrize(
@@ -135,11 +157,12 @@ def test_an_undeletion_that_was_begun_is_finished() -> None:
         ([DeletedTopic(topic(), 1), topic(topic_id=OTHER_ID)], "orders", ErrorCode.TOPIC_ALREADY_EXISTS),
         ([DeletedTopic(topic("a.b"), 1), topic("a_b", OTHER_ID)], "a.b", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ([DeletedTopic(topic(), 1), DeletedTopic(topic(topic_id=OTHER_ID), 2)], "orders", ErrorCode.INVALID_REQUEST),
+        ([DeletedTopic(topic(), 0)], "orders", ErrorCode.UNKNOWN_TOPIC_ID),
     ],
 )
 def test_what_cannot_be_brought_back(there: list[Object], asked: str, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as refused:
-        plan_undeletion(asked, local_with(*there))
+        plan_undeletion(asked, local_with(*there), 1000, 1000)
     assert refused.value.code is code
 
 

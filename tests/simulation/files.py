@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
+import crc32c
 import trio
 
 from tailrace.runtime.files import Buffer, UnreadableError
@@ -81,6 +82,8 @@ def _apply_entry(names: dict[str, Node], operation: Entry) -> None:
         names.pop(operation.path, None)
     elif operation.path in names:
         names[operation.to] = names.pop(operation.path)
+        for path in [path for path in names if path.startswith(operation.path + "/")]:
+            names[operation.to + path[len(operation.path) :]] = names.pop(path)
 
 
 class SimulatedFile:
@@ -197,10 +200,11 @@ class SimulatedFiles:
         self.remove(path)
 
     async def discard_tree(self, directory: str) -> None:
+        """In any order, as far as directories are left for their last: a process may end in between."""
         await self._take_long_to_remove()
-        for path in sorted(self._names, reverse=True):
-            if path == directory or path.startswith(directory + "/"):
-                self.remove(path)
+        below = [path for path in self._names if path == directory or path.startswith(directory + "/")]
+        for path in sorted(below, key=lambda path: (-path.count("/"), crc32c.crc32c(path.encode()))):
+            self.remove(path)
 
     def rename(self, path: str, to: str) -> None:
         if path not in self._names:
