@@ -192,8 +192,13 @@ class Leader:
         link = self._speaking(reply.epoch, spu, reply.incarnation, now)
         if link is None or link.matched_end is None:
             return
+        log_start_before = link.log_start
         link.on_reply(reply)
         self._matched[spu] = link.matched_end
+        if reply.log_start > log_start_before and not self._was_unclean:
+            # It led before, and was still deleting when it was sealed.
+            self._owed_log_start = max(self._owed_log_start, min(reply.log_start, reply.high_watermark))
+            self._take_over_log_start()
         log_end = self._log.log_end
         caught_up_at = link.caught_up_at(log_end, now)
         if caught_up_at is not None:

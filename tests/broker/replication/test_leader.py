@@ -410,6 +410,14 @@ def test_what_another_store_has_deleted_is_deleted_here_when_it_is_known_to_be_c
     assert world.reply(B, 4, high_watermark=4, log_start=2).delete_to is None
 
 
+def test_what_a_store_was_deleting_when_it_was_sealed_is_deleted_here() -> None:
+    world = _served(A, B, entries=3)
+    world.join(B, high_watermark=3)
+    assert world.reply(B, 3, high_watermark=3, log_start=2).delete_to == 2
+    world.log.advance_log_start(2)
+    assert world.reply(B, 3, high_watermark=3, log_start=2).delete_to is None
+
+
 def test_nothing_is_deleted_on_the_word_of_a_store_that_continues_another_log() -> None:
     world = World([e(base) for base in range(9)], high_watermark=9, live=(A,), was_unclean=True)
     world.ready()

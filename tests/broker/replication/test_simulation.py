@@ -355,7 +355,7 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     _keeps_whatever_lies_in_gaps: 100,
     _takes_the_high_watermark_unmatched: 150,
     _starts_with_the_checkpoint: 180,
-    _believes_what_earlier_recoveries_have_stamped: 630_000,
+    _believes_what_earlier_recoveries_have_stamped: 630_300,
     _forgets_when_the_high_watermark_was_committed: 850,
     _seals_the_new_copy_set_alone: 170,
     _drops_the_copy_set_before_at_once: 70,
