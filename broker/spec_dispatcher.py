@@ -5,6 +5,8 @@ can come back, and a new topic of the same name, which has another id, starts em
 leaves its files where they are: they go with the topic, and are attached again if it returns.
 """
 
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 import trio
@@ -26,6 +28,7 @@ from .flusher import Flusher
 from .held_specs import HeldSpecs, HeldTopic
 from .metrics import BrokerMetrics
 from .parking import Parking, Storage
+from .replica_controller import UNREADABLE
 from .replica_counts import note_live_replicas
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replica_log import LogOfEntries
@@ -101,7 +104,7 @@ class SpecDispatcher:
                     self._closed.clear()  # storage that is attached from now on has no mark that speaks for it
                     # Also what could not be applied: it may be understood another time.
                     held = {topic.id: {spec.partition for spec in topic.partitions} for topic in specs.topics}
-                    await self._parking.park_orphans(held)
+                    await self._park_orphans(held)
                     self.has_applied_all = True
         if refused:
             raise refused[0]
@@ -138,7 +141,8 @@ class SpecDispatcher:
     async def _apply_topic(self, named: HeldTopic, refused: list[KafkaError]) -> None:
         before = self._topics.get(named.id)
         if before is None:
-            await self._parking.unpark(Storage(named.name, named.id))
+            with suppress(OSError):  # each of its replicas finds that again, and stays away
+                await self._parking.unpark(Storage(named.name, named.id))
         try:
             settings = self._settings_of(named)
         except KafkaError as error:
@@ -178,17 +182,14 @@ class SpecDispatcher:
         return damage is None or damage.epoch != spec.epoch
 
     async def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
-        try:
-            await self._parking.unpark(Storage(spec.topic, spec.topic_id, spec.partition))
-        except OSError as error:  # it would be removed under whoever uses it
-            self._refuse_to_open(spec, str(error))
-            return
-        directory = layout.replica_directory(self._data_directory, spec.topic, spec.topic_id, spec.partition)
-        is_new = not self._files.list(directory)
         key = spec.topic_id, spec.partition
-        clean = is_new or key in self._closed
-        self._closed.discard(key)
+        directory = layout.replica_directory(self._data_directory, spec.topic, *key)
         try:
+            for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
+                await self._parking.unpark(Storage(spec.topic, spec.topic_id, partition))
+            is_new = not self._files.list(directory)
+            clean = is_new or key in self._closed
+            self._closed.discard(key)
             log = Log.open(
                 self._files,
                 directory,
@@ -197,12 +198,12 @@ class SpecDispatcher:
                 open_files=self._open_files,
                 directory_syncs=self._directory_syncs,
             )
-        except OSError as error:
+        except UNREADABLE as error:
             self._refuse_to_open(spec, str(error))
             return
         if log.epochs.latest > spec.epoch:
-            self._refuse_to_open(spec, f"its log is at epoch {log.epochs.latest}, and epoch {spec.epoch} was assigned")
-            await log.close(clean=False)
+            reason = f"its log is at epoch {log.epochs.latest}, and epoch {spec.epoch} was assigned"
+            await self._refuse_opened(spec, log, reason)
             return
         self._report_recovery(spec, log)
         # With no other replica everything in the log is committed; else only what was known to be so.
@@ -210,9 +211,8 @@ class SpecDispatcher:
         saved = self._high_watermarks.get(key, _NOTHING_SAVED)
         try:
             high_watermark = log.log_end if alone else high_watermark_at_start(LogOfEntries(log), saved.value)
-        except (OSError, KafkaError) as error:
-            self._refuse_to_open(spec, str(error))
-            await log.close(clean=False)
+        except UNREADABLE as error:
+            await self._refuse_opened(spec, log, str(error))
             return
         epoch = epoch_at_start(high_watermark, saved.value, saved.epoch)
         self._high_watermarks.pop(key, None)
@@ -227,6 +227,13 @@ class SpecDispatcher:
     def _refuse_to_open(self, spec: PartitionSpec, reason: str) -> None:
         self._log(spec).error("replica_did_not_open", reason=reason)
         self._replicas.add_damaged(spec, reason)
+
+    async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str) -> None:
+        self._refuse_to_open(spec, reason)
+        try:
+            await log.close(clean=False)
+        except OSError as error:
+            self._log(spec).error("log_not_closed", reason=str(error))
 
     def _report_offline(self, replica: Replica) -> None:
         self._log(replica.spec).error("replica_went_offline", reason=replica.offline_reason)
@@ -314,6 +321,12 @@ class SpecDispatcher:
             )
             return False
         return True
+
+    async def _park_orphans(self, held: Mapping[TopicId, Collection[int]]) -> None:
+        try:
+            await self._parking.park_orphans(held)
+        except OSError as error:  # the same: what belongs here is served meanwhile
+            self._logger.error("orphans_not_parked", reason=str(error))
 
     def _forget(self, removed: Storage) -> None:
         """Whoever is given such a replica again begins with nothing."""

@@ -78,7 +78,8 @@ class Log:
     ) -> "Log":
         """`clean`: the program that wrote last says that it closed its logs. Then what lies there is not scanned.
 
-        Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk.
+        Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk; KafkaError where
+        producers have to be known from batches that are none any more.
         """
         if open_files is None:
             open_files = OpenFiles(files)

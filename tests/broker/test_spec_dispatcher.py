@@ -25,6 +25,7 @@ from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import read_header, stamp
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import SavedHighWatermark, load_high_watermarks, save_high_watermarks
+from tailrace.storage.log import Log
 from tailrace.storage.promises import Promises
 
 HERE, ELSEWHERE = SpuId(1), SpuId(2)
@@ -102,10 +103,25 @@ async def spu(nursery: trio.Nursery) -> _Spu:
     return _Spu(nursery)
 
 
-def _append(replica: Replica, *values: bytes) -> None:
-    data = bytearray(batch(*values))
+def _append(replica: Replica, *values: bytes, **attributes: int) -> None:
+    data = bytearray(batch(*values, **attributes))
     stamp(data, 0, replica.log.log_end, replica.spec.epoch)
     replica.append(data, read_header(data))
+
+
+def _fail_for(monkeypatch: pytest.MonkeyPatch, files: SimulatedFiles, call: str, path: str) -> list[str]:
+    """The disk fails for that one path; grows with each attempt."""
+    real = getattr(files, call)
+    tried = []
+
+    def fail(asked: str) -> object:
+        if asked == path:
+            tried.append(asked)
+            raise OSError("the disk does not answer")
+        return real(asked)
+
+    monkeypatch.setattr(files, call, fail)
+    return tried
 
 
 async def test_replicas_that_belong_here_run_after_the_call(spu: _Spu) -> None:
@@ -245,18 +261,26 @@ async def test_a_marker_that_cannot_be_removed_keeps_the_replica_away(
     (replica,) = await spu.apply(_topic())
     _append(replica, b"a")
     await spu.apply(_topic(partitions=(1,)))
-    remove = spu.files.remove
-
-    def refuse(path: str) -> None:
-        if path.endswith("0.parked"):
-            raise OSError("read-only")
-        remove(path)
-
     with monkeypatch.context() as now:
-        now.setattr(spu.files, "remove", refuse)
+        _fail_for(now, spu.files, "remove", layout.parked_path("/data", "t", TOPIC, 0))
         assert [each.partition for each in await spu.apply(_topic(partitions=(0, 1)))] == [1]
-    assert spu.replicas.damaged[TOPIC, 0].reason == "read-only"
+    assert spu.replicas.damaged[TOPIC, 0].reason == "the disk does not answer"
     assert [each.partition for each in await spu.apply(_topic(partitions=(0, 1), epoch=1))] == [1, 0]
+
+
+async def test_a_topics_marker_that_cannot_be_removed_keeps_the_topic_away_and_no_other(
+    spu: _Spu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (replica,) = await spu.apply(_topic())
+    _append(replica, b"a")
+    await spu.apply()
+    marker = layout.parked_path("/data", "t", TOPIC)
+    with monkeypatch.context() as now:
+        _fail_for(now, spu.files, "remove", marker)
+        assert [each.topic for each in await spu.apply(_topic(partitions=(0, 1)), _topic(OTHER, "other"))] == ["other"]
+    assert spu.replicas.damaged.keys() == {(TOPIC, 0), (TOPIC, 1)}
+    assert len(await spu.change(_topic(partitions=(0, 1), epoch=1))) == 3
+    assert not spu.files.exists(marker)
 
 
 async def test_a_log_that_does_not_close_holds_up_nothing(spu: _Spu) -> None:
@@ -288,6 +312,17 @@ async def test_what_belongs_to_no_topic_is_parked_once_all_are_known(spu: _Spu) 
     assert again.dispatcher.has_applied_all
     assert again.files.exists(layout.parked_path("/data", "forgotten", OTHER))
     assert not again.files.exists(layout.parked_path("/data", "t", TOPIC))
+
+
+async def test_what_belongs_to_no_topic_and_cannot_be_parked_holds_up_nothing(
+    spu: _Spu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (replica,) = await spu.apply(_topic(OTHER, "forgotten"))
+    await replica.close()
+    again = spu.again()
+    _fail_for(monkeypatch, again.files, "list", layout.topic_directory("/data", "forgotten", OTHER))
+    assert [each.topic for each in await again.apply(_topic())] == ["t"]
+    assert again.dispatcher.has_applied_all
 
 
 async def test_after_an_unclean_stop_logs_are_examined_and_counted(spu: _Spu) -> None:
@@ -432,20 +467,11 @@ async def test_a_log_of_a_later_epoch_is_not_led_in_an_earlier_one(spu: _Spu) ->
 
 
 @pytest.mark.parametrize("damaged", [0, 1])
-async def test_a_log_that_does_not_open_takes_no_neighbour_with_it(nursery: trio.Nursery, damaged: int) -> None:
-    files = SimulatedFiles()
-    tried = []
-
-    real_make = files.make_directories
-
-    def make(path: str) -> None:
-        if path.endswith(f"/{TOPIC}/{damaged}"):
-            tried.append(path)
-            raise OSError("the disk does not answer")
-        real_make(path)
-
-    files.make_directories = make  # type: ignore[method-assign]
-    spu = _Spu(nursery, files)
+@pytest.mark.parametrize("call", ["list", "make_directories"])
+async def test_a_log_that_does_not_open_takes_no_neighbour_with_it(
+    spu: _Spu, monkeypatch: pytest.MonkeyPatch, call: str, damaged: int
+) -> None:
+    tried = _fail_for(monkeypatch, spu.files, call, layout.replica_directory("/data", "t", TOPIC, damaged))
     (whole,) = await spu.apply(_topic(partitions=(0, 1)))
     assert whole.partition == 1 - damaged
     assert spu.replicas.damaged[TOPIC, damaged].reason == "the disk does not answer"
@@ -455,6 +481,39 @@ async def test_a_log_that_does_not_open_takes_no_neighbour_with_it(nursery: trio
     assert len(tried) == 2, "an election is a reason"
     await spu.apply()
     assert not spu.replicas.damaged
+
+
+async def test_a_log_that_is_not_led_and_does_not_close_takes_no_neighbour_with_it(
+    spu: _Spu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (replica,) = await spu.apply(_topic(epoch=7))
+    _append(replica, b"a")
+    await replica.close()
+    again = spu.again()
+
+    async def refuse(*_: object, clean: bool) -> None:
+        raise OSError("the disk does not answer")
+
+    monkeypatch.setattr(Log, "close", refuse)
+    assert [each.topic for each in await again.apply(_topic(epoch=6), _topic(OTHER, "other"))] == ["other"]
+    assert again.replicas.damaged[TOPIC, 0].reason == "its log is at epoch 7, and epoch 6 was assigned"
+
+
+async def test_a_log_with_a_header_that_is_none_is_one_that_did_not_open(spu: _Spu) -> None:
+    """Its producers' snapshot is gone as well, so that opening it goes through sealed segments from batch to batch."""
+    small = {"segment.bytes": "1048576"}
+    (replica,) = await spu.apply(_topic(configs=small))
+    for sequence in range(3):
+        _append(replica, bytes(600_000), producer_id=7, producer_epoch=0, base_sequence=sequence)
+    await replica.log.sync()
+    directory = replica.log.directory
+    for name in spu.files.list(directory):
+        if name.endswith(".producers"):
+            spu.files.remove(f"{directory}/{name}")
+    spu.files.open(f"{directory}/{0:020d}.log").write_at(16, b"\x07")  # the magic byte of its batch
+    again = spu.again(clean=False)
+    assert [each.topic for each in await again.apply(_topic(configs=small), _topic(OTHER, "other"))] == ["other"]
+    assert "magic" in again.replicas.damaged[TOPIC, 0].reason
 
 
 async def test_who_stops_waiting_does_not_stop_the_work(spu: _Spu) -> None:
