@@ -214,10 +214,10 @@ class Leader:
             link.quiet_at = math.inf
 
     def on_appended(self, now: float) -> None:
-        """The log has grown, by a producer's batches."""
+        """The log has grown, by a producer's batches, or by its recovery a moment ago."""
         assert self.is_serving and not self.is_over
         self._appended_at = now
-        self.live_replicas.on_appended(now)
+        self.live_replicas.on_appended(self._log.log_end, self._matched, now)
         for spu, link in self._links.items():
             self._push(spu, link, now)
         self._commit(now)

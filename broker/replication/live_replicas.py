@@ -123,10 +123,11 @@ class LiveReplicas:
             if spu in self.left:
                 self._silence_at = -math.inf  # it may be well again: `propose` finds out
 
-    def on_appended(self, now: float) -> None:
-        """From now on nobody has all but the leader."""
+    def on_appended(self, log_end: int, matched: Mapping[SpuId, int], now: float) -> None:
+        """From now on nobody has all but who has matched that end: what recovery appends is said when it may be known
+        to be there already, and who knows that it has all says nothing more."""
         for spu, at in self._caught_up_at.items():
-            if at == math.inf:
+            if at == math.inf and matched.get(spu, -1) < log_end:
                 self._fall_behind(spu, now)
 
     def on_link_lost(self, spu: SpuId, now: float) -> None:

@@ -276,6 +276,19 @@ def test_who_has_all_and_knows_it_is_left_in_peace() -> None:
     assert world.leader.is_settled
 
 
+def test_who_has_all_stays_live_though_it_is_said_only_then_that_something_was_appended() -> None:
+    """What recovery appends is announced at the end of a turn in which a follower may have answered already."""
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 0.0)
+    world.produce(e(0, 2), now=1.0)
+    world.reply(B, 1, high_watermark=1, now=1.01)
+    world.leader.on_appended(1.01)
+    assert world.ready().send == []
+    world.leader.on_deadline(20.0)
+    assert world.ready().propose is None
+
+
 def test_a_high_watermark_goes_along_with_entries() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)

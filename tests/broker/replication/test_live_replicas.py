@@ -120,10 +120,18 @@ def test_who_has_all_is_not_silent_until_there_is_more() -> None:
         live.on_caught_up(spu, math.inf)
     assert _propose(live, {B: 12, C: 12}, now=100.0) is None
     assert live.deadline == math.inf
-    live.on_appended(200.0)
+    live.on_appended(13, {B: 12, C: 12}, 200.0)
     live.on_caught_up(B, math.inf)
     assert live.deadline == 210.0
     assert _propose(live, {B: 12, C: 12}, now=209.9) is None
+    assert _propose(live, {B: 12, C: 12}, now=210.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
+
+
+def test_who_has_it_already_when_something_is_said_to_be_appended_is_not_silent() -> None:
+    live = _live()
+    for spu in (B, C):
+        live.on_caught_up(spu, math.inf)
+    live.on_appended(12, {B: 12, C: 11}, 200.0)
     assert _propose(live, {B: 12, C: 12}, now=210.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
 
 
