@@ -19,6 +19,8 @@ from .system_calls import send_file
 
 BACKLOG = 1024
 PARTS_MAX = 512  # of one vectored send; Linux takes 1024
+NEXT_ADDRESS_SECONDS = 0.25
+"""A small part of what anybody here waits for a connection."""
 
 _Host = tuple[object, ...]
 """A resolved address, as sockets take it."""
@@ -243,15 +245,40 @@ class TcpNetwork:
         return TcpListener(listening, self._readiness, self._send_buffer_bytes)
 
     async def connect(self, address: Address) -> TcpConnection:
-        """To the first of the host's addresses that answers: a name may stand for one of IPv6 and one of IPv4."""
-        first_error: OSError | None = None
-        for family, host in await _resolve(address):
+        """To the first of the host's addresses that answers: a name may stand for one of IPv6 and one of IPv4, and one
+        of them may drop what is sent to it. So the next is tried soon, while those before it go on."""
+        connected: TcpConnection | None = None
+        errors: list[OSError] = []
+
+        async def attempt(family: int, host: _Host, failed: trio.Event) -> None:
+            nonlocal connected
             try:
-                return await self._connect(family, host, address)
+                connection = await self._connect(family, host, address)
             except OSError as error:
-                first_error = first_error or error
-        assert first_error is not None
-        raise first_error
+                errors.append(error)
+                failed.set()
+                return
+            if connected is not None:
+                connection.close()  # another one was as fast
+            else:
+                connected = connection
+                nursery.cancel_scope.cancel()
+
+        found = await _resolve(address)
+        try:
+            async with trio.open_nursery() as nursery:
+                for family, host in found:
+                    failed = trio.Event()
+                    nursery.start_soon(attempt, family, host, failed)
+                    with trio.move_on_after(NEXT_ADDRESS_SECONDS):
+                        await failed.wait()
+        except BaseException:
+            if connected is not None:
+                connected.close()
+            raise
+        if connected is None:
+            raise errors[0]
+        return connected
 
     async def _connect(self, family: int, host: _Host, address: Address) -> TcpConnection:
         connecting = socket.socket(family, socket.SOCK_STREAM)

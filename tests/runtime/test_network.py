@@ -3,9 +3,10 @@
 import errno
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -291,6 +292,43 @@ async def test_everything_is_sent_though_it_does_not_fit_at_once_and_received_to
         assert received == data
 
 
+def _stand_for(monkeypatch: pytest.MonkeyPatch, *addresses: Address) -> None:
+    """Any name stands for these."""
+
+    async def found(*_: object, **options: object) -> list[object]:
+        return [(socket.AF_INET, 0, 0, "", (each.host, each.port)) for each in addresses]
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", found)
+
+
+@contextmanager
+def _black_hole() -> Iterator[Address]:
+    """Where connecting never ends: nobody accepts, and Linux drops what is more than may wait for that."""
+    with ExitStack() as open_sockets:
+        listening = open_sockets.enter_context(socket.socket())
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(8):
+            waiting = open_sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listening.getsockname())
+        yield Address(*listening.getsockname())
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """Every socket that is made."""
+    sockets: list[socket.socket] = []
+
+    class Made(socket.socket):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            sockets.append(self)
+
+    monkeypatch.setattr(socket, "socket", Made)
+    return sockets
+
+
 async def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with a server that listens on IPv4 alone, and a name that stands for IPv6 first."""
     network = TcpNetwork()
@@ -298,12 +336,50 @@ async def test_each_address_of_a_name_is_tried(monkeypatch: pytest.MonkeyPatch) 
     nobody = await network.listen(Address("127.0.0.1", 0))
     refusing = nobody.address
     nobody.close()
-
-    async def found(*_: object, **options: object) -> list[object]:
-        return [(socket.AF_INET, 0, 0, "", (each.host, each.port)) for each in (refusing, listener.address)]
-
-    monkeypatch.setattr(trio.socket, "getaddrinfo", found)
+    _stand_for(monkeypatch, refusing, listener.address)
     connection = await network.connect(Address("both.example", listener.address.port))
     assert connection.remote == listener.address
+    connection.close()
+    listener.close()
+
+
+async def test_an_address_that_drops_everything_does_not_keep_from_the_next(
+    monkeypatch: pytest.MonkeyPatch, made: list[socket.socket], autojump_clock: object
+) -> None:
+    network = TcpNetwork()
+    listener = await network.listen(LOOPBACK)
+    with _black_hole() as hole:
+        _stand_for(monkeypatch, hole, listener.address)
+        made.clear()
+        with trio.fail_after(2):
+            connection = await network.connect(Address("both.example", 1))
+        assert connection.remote == listener.address
+        assert [each.fileno() < 0 for each in made] == [True, False]
+    connection.close()
+    listener.close()
+
+
+async def test_who_stops_waiting_for_a_connection_leaves_no_socket_behind(
+    monkeypatch: pytest.MonkeyPatch, made: list[socket.socket], autojump_clock: object
+) -> None:
+    with _black_hole() as hole:
+        _stand_for(monkeypatch, hole, hole, hole)
+        made.clear()
+        with trio.move_on_after(2) as waiting:
+            await TcpNetwork().connect(Address("hole.example", 1))
+        assert waiting.cancelled_caught
+        assert [each.fileno() < 0 for each in made] == [True, True, True]
+
+
+async def test_of_addresses_that_answer_at_once_one_is_connected(
+    monkeypatch: pytest.MonkeyPatch, made: list[socket.socket]
+) -> None:
+    monkeypatch.setattr(network_module, "NEXT_ADDRESS_SECONDS", 0)
+    network = TcpNetwork()
+    listener = await network.listen(LOOPBACK)
+    _stand_for(monkeypatch, *[listener.address] * 3)
+    made.clear()
+    connection = await network.connect(Address("many.example", 1))
+    assert [each.fileno() for each in made].count(-1) == len(made) - 1
     connection.close()
     listener.close()
