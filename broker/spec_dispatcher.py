@@ -38,6 +38,8 @@ from .topic_settings import TopicSettings, settings_of
 
 APPLIED_IN_A_ROW = 50
 """Thousands of partitions must not keep clients waiting: after so many it is their turn."""
+CLOSES_AT_ONCE = 16
+"""Each waits for its disk, and all other specs for the last of them."""
 HIGH_WATERMARKS_KEPT_MAX = 10_000
 """Of replicas that have gone. One that does not know its own any more begins with where its log starts."""
 _NOTHING_SAVED = SavedHighWatermark(0, NO_EPOCH)
@@ -287,16 +289,10 @@ class SpecDispatcher:
         for replica in replicas:
             reason = f"{replica.topic}-{replica.partition} was deleted, or moved to other SPUs"
             replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
-        for replica in replicas:
-            await self._replication.leave(replica)
-            self._keep_high_watermark(replica)
-            try:
-                await replica.close()
-            except OSError as error:
-                self._log(replica.spec).error("log_not_closed", reason=str(error))
-            else:
-                if replica.offline_reason is None:
-                    self._closed.add(replica.key)
+        limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
+        async with trio.open_nursery() as nursery:
+            for replica in replicas:
+                nursery.start_soon(self._close, replica, limiter)
         keys = {(spec.topic_id, spec.partition) for spec in gone}
         for topic_id in dict.fromkeys(spec.topic_id for spec in gone):
             topic = self._topics.pop(topic_id)
@@ -311,6 +307,18 @@ class SpecDispatcher:
             elif await self._park(Storage(topic.name, topic_id)):
                 logger = self._logger.bind(topic=topic.name, topic_id=str(topic_id))
                 logger.info("topic_parked", partitions=len(topic.partitions))
+
+    async def _close(self, replica: Replica, limiter: trio.CapacityLimiter) -> None:
+        async with limiter:
+            await self._replication.leave(replica)
+            self._keep_high_watermark(replica)
+            try:
+                await replica.close()
+            except OSError as error:
+                self._log(replica.spec).error("log_not_closed", reason=str(error))
+            else:
+                if replica.offline_reason is None:
+                    self._closed.add(replica.key)
 
     async def _park(self, storage: Storage) -> bool:
         try:

@@ -69,12 +69,11 @@ from .replication_context import ReplicationContext
 from .sc_connection import RefusedForGoodError, Registration, ScConnection
 from .sc_receiver import ScReceiver
 from .scrubbing import Scrubbing
-from .spec_dispatcher import SpecDispatcher
+from .spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
 from .storage_limit import StorageLimit
 from .waiting import Deadlines
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
-CLOSES_AT_ONCE = 16
 
 
 class StartError(Exception):

@@ -15,7 +15,7 @@ from tailrace.broker.held_specs import HeldSpecs, HeldTopic
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.parking import Parking, Storage
 from tailrace.broker.replicas import Replica, Replicas
-from tailrace.broker.spec_dispatcher import SpecDispatcher
+from tailrace.broker.spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
 from tailrace.broker.waiting import Deadlines
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
@@ -288,6 +288,24 @@ async def test_a_log_that_does_not_close_holds_up_nothing(spu: _Spu) -> None:
     _append(replica, b"a")
     spu.files.syncs_fail = True
     assert await spu.change(removed=((TOPIC, 0),)) == []
+
+
+async def test_a_topic_of_many_partitions_goes_as_fast_as_one_of_a_single_one(
+    autojump_clock: object, spu: _Spu
+) -> None:
+    """All other specs wait meanwhile."""
+    for replica in await spu.apply(_topic(partitions=range(CLOSES_AT_ONCE)), _topic(OTHER, "single")):
+        _append(replica, b"a")
+        await replica.log.sync()
+        _append(replica, b"b")
+    spu.files.sync_seconds = lambda: 1.0
+    took = []
+    for left in ([_topic(partitions=range(CLOSES_AT_ONCE))], []):
+        since = trio.current_time()
+        await spu.apply(*left)
+        took.append(trio.current_time() - since)
+    assert took[0] == took[1] > 0
+    assert {(TOPIC, number) for number in range(CLOSES_AT_ONCE)} <= spu.closed
 
 
 async def test_the_same_topic_again_finds_its_records_and_another_of_its_name_starts_empty(spu: _Spu) -> None:
