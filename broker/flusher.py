@@ -6,11 +6,15 @@ and is never tried again: what the page cache lost, a second sync would wrongly 
 
 import trio
 
+from tailrace.runtime.descriptors import are_used_up
+
 from .metrics import BrokerMetrics
 from .replicas import Replica
 from .waiting import Deadlines
 
 FLUSHES_AT_ONCE = 4
+FLUSH_AGAIN_SECONDS = 0.5
+"""After one that did not come to the disk."""
 MILLISECONDS_FOREVER = 2**62
 """Kafka writes "never" as the largest 64-bit number; anything this large is meant so."""
 
@@ -54,9 +58,7 @@ class Flusher:
 
     async def _flush(self, replica: Replica) -> None:
         try:
-            async with self._limiter:
-                started = trio.current_time()
-                await replica.log.sync()
+            started = await self._sync(replica)
         except OSError as error:
             if replica.is_open:  # a topic that was deleted meanwhile has its logs closed
                 replica.go_offline(f"sync failed: {error}")
@@ -72,6 +74,19 @@ class Flusher:
         if replica.log.synced_end < replica.log.log_end:
             self._begin_waiting(replica, started)  # appended while the sync ran: it is no older than that
             self.on_appended(replica)
+
+    async def _sync(self, replica: Replica) -> float:
+        """Returns when it began."""
+        while True:
+            try:
+                async with self._limiter:
+                    started = trio.current_time()
+                    await replica.log.sync()
+                    return started
+            except OSError as error:
+                if not are_used_up(error):
+                    raise
+            await trio.sleep(FLUSH_AGAIN_SECONDS)
 
 
 class _FlushTimer:

@@ -5,7 +5,6 @@ One that has the partition to itself leads as soon as it is told to, and commits
 several, a controller takes part in replication, and says when this one leads and how far all is committed.
 """
 
-import errno
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -20,6 +19,7 @@ from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader
+from tailrace.runtime.descriptors import are_used_up
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
@@ -400,7 +400,7 @@ class Replica:
 
     def _not_read(self, error: OSError) -> KafkaError:
         """Nothing is wrong with the disk where all files that may be open are: the client tries again."""
-        if error.errno in (errno.EMFILE, errno.ENFILE):
+        if are_used_up(error):
             return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no more files can be opened now: {error}")
         return self._failed("read", error)
 

@@ -5,6 +5,8 @@ One process may hold an SPU and the Streaming Controller; what is left, an eight
 open for a moment.
 """
 
+import errno
+
 UNBOUNDED = 2**31 - 1
 _CLIENTS_OF_AN_SPU = 1 / 2
 _LOGS = 1 / 4
@@ -22,6 +24,11 @@ def clients_of_a_controller(descriptors_max: int | None) -> int:
 
 def files_of_logs(descriptors_max: int | None) -> int:
     return _share(descriptors_max, _LOGS)
+
+
+def are_used_up(error: OSError) -> bool:
+    """Whether it says that no more files can be opened now: nothing is wrong with the file, or with its disk."""
+    return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def _share(descriptors_max: int | None, part: float) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
+from tailrace.runtime.descriptors import are_used_up
 from tailrace.runtime.files import File, Files
 
 from . import manifest
@@ -79,7 +80,8 @@ class LogDisk:
     # records
 
     async def sync(self, segments: Segments, as_noted: Callable[[SegmentFacts], SegmentFacts]) -> None:
-        """Returns once everything that was appended before the call is on the disk."""
+        """Returns once everything that was appended before the call is on the disk. For want of an open file it is not
+        tried at all: who calls may call again."""
         self.check()
         end, unsynced_bytes = segments.open.end, self.unsynced_bytes
         sealed, open_segment = segments.unsynced(), segments.open
@@ -91,7 +93,8 @@ class LogDisk:
             if sealed or open_segment.base != self._entered_base:
                 await self.sync_directories(segments.open)
         except OSError as error:
-            self._fail_sync(error)
+            if not are_used_up(error):
+                self._fail_sync(error)
             raise
         self.synced_end = max(self.synced_end, end)
         self.unsynced_bytes -= unsynced_bytes

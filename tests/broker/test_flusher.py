@@ -1,13 +1,16 @@
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Never
 
+import pytest
 import trio
 import trio.testing
 from simulation.files import SimulatedFiles
 from spus import batch
 
-from tailrace.broker.flusher import FLUSHES_AT_ONCE, Flusher
+from tailrace.broker.flusher import FLUSH_AGAIN_SECONDS, FLUSHES_AT_ONCE, Flusher
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.replicas import Replica
 from tailrace.broker.topic_settings import settings_of
@@ -195,6 +198,24 @@ async def test_a_failed_sync_takes_the_replica_offline_for_good(autojump_clock: 
         on.append(neighbour, b"a")
         await trio.sleep(1)
         assert neighbour.high_watermark == 1
+
+
+async def test_a_flush_that_lacks_an_open_file_waits_until_there_is_one(
+    autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(directory: str) -> Never:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    async with _flushing() as on:
+        replica = replica_on(on.files, flush_ms=NEVER, flush_messages="1")
+        with monkeypatch.context() as now:
+            now.setattr(on.files, "sync_directory", refuse)
+            on.append(replica, b"a")
+            await trio.sleep(10)
+            assert (replica.offline_reason, replica.log.has_failed) == (None, False)
+            assert (replica.high_watermark, on.metrics.flushes) == (0, 0)
+        await trio.sleep(FLUSH_AGAIN_SECONDS)
+        assert (replica.high_watermark, on.metrics.flushes) == (1, 1)
 
 
 async def test_a_topic_deleted_before_its_flush_is_no_failed_disk(autojump_clock: trio.testing.MockClock) -> None:

@@ -1,5 +1,8 @@
 """What is on the disk after which call. What a crash leaves of a whole log: test_crash_states."""
 
+import errno
+from typing import Never
+
 import pytest
 from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
@@ -100,6 +103,27 @@ async def test_a_failed_sync_is_never_tried_again(parts: Parts) -> None:
     with pytest.raises(OSError, match="sync failed"):
         parts.disk.check()
     assert parts.disk.synced_end == 0
+
+
+@pytest.mark.parametrize("call", ["open", "sync_directory"])
+async def test_a_sync_that_lacked_an_open_file_is_tried_again(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """It did not come to the sync."""
+    parts.append(1)
+    parts.segments.open.reader.log.release()
+
+    def refuse(*_: object, **__: object) -> Never:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as now:
+        now.setattr(parts.files, call, refuse)
+        with pytest.raises(OSError, match="too many open files"):
+            await parts.disk.sync(parts.segments, _as_it_is)
+    assert (parts.disk.failure, parts.disk.synced_end) == (None, 0)
+    await parts.disk.sync(parts.segments, _as_it_is)
+    assert parts.disk.synced_end == 1
+    assert parts.files.crash("synced").size(f"{DIRECTORY}/{0:020}.log") == 100
 
 
 async def test_a_new_manifest_says_nothing_of_how_the_log_was_closed(parts: Parts) -> None:
