@@ -41,7 +41,8 @@ from .replication.sealing import Promise
 from .replication_context import ReplicationContext
 
 KEPT_EVENTS_MAX = 1000
-"""Many times the window of a leader. What comes beyond is dropped, as if the network had lost it."""
+"""Many times the window of a leader. Messages that come beyond are dropped, as if the network had lost them. All else
+is kept: nobody says it again, and it is seldom said, for it is of links, settings and deadlines."""
 
 UNREADABLE = (OSError, KafkaError)
 """What a log raises that its disk fails, or that has batches which are none any more."""
@@ -115,7 +116,9 @@ class ReplicaController:
             self._context.peers.to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
             self._logger.info("deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch)
         elif self._is_busy:
-            self._keep(partial(_on_message, spu, from_leader, message), received)
+            if len(self._kept) < KEPT_EVENTS_MAX:
+                kept = None if received is None else received.kept()
+                self._kept.append((partial(_on_message, spu, from_leader, message), kept))
         elif role is not None:
             # As `_hear` does, without a callable for each message: there is hardly anything that comes more often.
             try:
@@ -184,7 +187,7 @@ class ReplicaController:
     def _tell(self, event: Event) -> None:
         """Something rarer than messages and appends."""
         if self._is_busy:
-            self._keep(event, None)
+            self._kept.append((event, None))
         elif self._role is not None:
             self._hear(event)
 
@@ -265,10 +268,6 @@ class ReplicaController:
             self.entries.at_hand.forget()
 
     # carrying out
-
-    def _keep(self, event: Event, received: ReceivedBatches | None) -> None:
-        if len(self._kept) < KEPT_EVENTS_MAX:
-            self._kept.append((event, None if received is None else received.kept()))
 
     def _hear(self, event: Event, received: ReceivedBatches | None = None) -> None:
         role = self._role

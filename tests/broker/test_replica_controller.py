@@ -7,6 +7,8 @@ from replicating import KEY, Store, WirePeers, code_of, produce, wire_of
 from tailrace.broker.peer_messages import PeerMessage
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replication.messages import SealReply
+from tailrace.broker.topic_settings import settings_of
+from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -126,6 +128,22 @@ async def test_a_disk_that_fails_while_something_is_carried_out_ends_the_part(au
         assert set(wire.spec.live_replicas) == {1, 3}
         assert follower.values() == []
         assert follower.peers.followed == {1: 0, 3: 1}
+
+
+async def test_settings_that_change_are_heard_of_however_long_a_disk_takes(autojump_clock: object) -> None:
+    """Of the messages that come meanwhile some are dropped: they are sent again. Nobody says again what the settings
+    are."""
+    async with wire_of(3, flush_messages="1") as wire:
+        leader, follower = wire.stores[1], wire.stores[2]
+        follower.files.sync_seconds = lambda: 1000.0 if trio.current_time() < 900 else 0.0
+        produce(leader, b"a")
+        await trio.sleep(800)
+        follower.replica.use_settings(settings_of({}, BrokerConfigs({})))
+        await trio.sleep(300)
+        produce(leader, b"b")
+        await trio.sleep(1)
+        assert follower.values() == [b"a", b"b"]
+        assert follower.log.synced_end == 1, "it acknowledges before it syncs"
 
 
 async def test_a_log_that_cannot_be_read_when_a_part_begins_takes_only_its_replica_offline(
