@@ -14,7 +14,7 @@ from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decode, encode_whole
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, known_code
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.server.request_context import RequestContext
 
@@ -75,7 +75,7 @@ class Forwarding:
             # Somebody else's request for it is under way.
             await self._mirror.until(lambda: result.name in self._cluster.topics)
         elif result.error_code != ErrorCode.NONE:
-            return KafkaError(ErrorCode(result.error_code), result.error_message or "")
+            return KafkaError(known_code(result.error_code), result.error_message or "")
         topic = self._cluster.topics.get(result.name)
         return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{result.name} was deleted again")
 
@@ -83,7 +83,7 @@ class Forwarding:
         body = encode_whole(request, api_version)
         answer: ForwardResponse = await self._sc.request(ForwardRequest(api_key, api_version, body))
         if answer.error_code != ErrorCode.NONE:
-            raise KafkaError(ErrorCode(answer.error_code), answer.error_message or "")
+            raise KafkaError(known_code(answer.error_code), answer.error_message or "")
         response = decode(API_TABLE[api_key].response, api_version, answer.body, elements_max=len(answer.body))
         await self._mirror.reached(answer.metadata_version)
         return response

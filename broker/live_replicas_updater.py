@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, known_code
 from tailrace.protocol.ids import Epoch
 from tailrace.protocol.internal.report_live_replicas import (
     ReportedPartition,
@@ -138,7 +138,7 @@ class LiveReplicasUpdater:
         answer = await report(ReportLiveReplicasRequest(partitions=list(due)))
         if answer.error_code != ErrorCode.NONE:
             # Somebody else leads by now; the specs that say so are on their way.
-            self._logger.warning("live_replicas_refused", code=ErrorCode(answer.error_code).name, partitions=len(due))
+            self._logger.warning("live_replicas_refused", code=known_code(answer.error_code).name, partitions=len(due))
 
 
 def _announces_itself(replica: Replica) -> bool:

@@ -5,7 +5,7 @@ frame, so that whatever follows is still there for the link.
 """
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
+from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError, known_code
 from tailrace.protocol.framing import SIZE, checked_size
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.introduce_message import IntroduceMessage
@@ -79,17 +79,10 @@ async def _introduction_of(connection: Connection) -> IntroduceMessage:
     key = read_key(received)
     if key is InternalApiKey.REFUSE:
         refusal = read_body(RefuseMessage, received)
-        raise RefusedError(_code(refusal.error_code), refusal.error_message)
+        raise RefusedError(known_code(refusal.error_code), refusal.error_message)
     if key is not InternalApiKey.INTRODUCE:
         raise RemoteProtocolError(f"{key.name} before an introduction")
     return read_body(IntroduceMessage, received)
-
-
-def _code(number: int) -> ErrorCode:
-    try:
-        return ErrorCode(number)
-    except ValueError:
-        return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 async def _receive(connection: Connection, size: int) -> bytes:

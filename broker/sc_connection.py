@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace import __version__
 from tailrace.cluster.specs import Endpoint
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, known_code
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.leave import LeaveRequest
 from tailrace.protocol.internal.register_spu import RegisteredListener, RegisterSpuRequest, RegisterSpuResponse
@@ -196,7 +196,7 @@ class ScConnection:
             return None
         if answer.error_code == ErrorCode.NONE:
             return answer
-        reason = answer.error_message or ErrorCode(answer.error_code).name
+        reason = answer.error_message or known_code(answer.error_code).name
         if self._is_news(address, reason):
             self._logger.warning("registration_refused", address=str(address), reason=reason)
         if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
@@ -263,7 +263,7 @@ class ScConnection:
                 link.close("the lease was not confirmed in time")
                 return
             if answer.error_code != ErrorCode.NONE:
-                link.close(f"the lease was refused: {ErrorCode(answer.error_code).name}")
+                link.close(f"the lease was refused: {known_code(answer.error_code).name}")
                 return
             renewed = asked  # counted from the sending, as the SC counts it from the receipt
             if not self._leaving:

@@ -145,6 +145,14 @@ class ErrorCode(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+def known_code(number: int) -> ErrorCode:
+    """What a peer says that may be newer: a code that is not known here is an error all the same."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 class KafkaError(Exception):
     """The request cannot be met; the response carries the code, and the message where the version has room for one."""
 

@@ -25,6 +25,7 @@ from tailrace.protocol.messages.create_topics import (
 )
 from tailrace.server.request_context import ClientIdentity, RequestContext
 
+A_NEWER_CODE = 9999
 TOPIC = TopicId(int=7)
 NEWEST = API_TABLE[ApiKey.CREATE_TOPICS].max_version
 
@@ -123,25 +124,41 @@ async def test_a_connection_that_breaks_is_said_at_once(autojump_clock: object) 
     assert refused.value.code == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_what_the_controller_has_against_the_whole_request_is_passed_on(autojump_clock: object) -> None:
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [(ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_CONTROLLER), (A_NEWER_CODE, ErrorCode.UNKNOWN_SERVER_ERROR)],
+)
+async def test_what_the_controller_has_against_the_whole_request_is_passed_on(
+    autojump_clock: object, said: int, code: ErrorCode
+) -> None:
     class Refusing:
         async def request(self, message: Any) -> Any:
             await trio.lowlevel.checkpoint()
-            return ForwardResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message="another one acts")
+            return ForwardResponse(error_code=said, error_message="another one acts")
 
     cluster = Cluster()
     with pytest.raises(KafkaError, match="another one acts") as refused:
         await Forwarding(Refusing(), cluster, MirrorUpdater(cluster, SpuId(1))).forward(_context(), REQUEST, 7000)
-    assert refused.value.code == ErrorCode.NOT_CONTROLLER
+    assert refused.value.code == code
 
 
-async def test_topics_that_a_client_asked_metadata_of_are_created_or_not_each_by_itself(autojump_clock: object) -> None:
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (A_NEWER_CODE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_topics_that_a_client_asked_metadata_of_are_created_or_not_each_by_itself(
+    autojump_clock: object, said: int, code: ErrorCode
+) -> None:
+    sentence = "too much like another"
+
     def answer(request: CreateTopicsRequest) -> CreateTopicsResponse:
-        code, sentence = ErrorCode.INVALID_TOPIC_EXCEPTION, "too much like another"
         return CreateTopicsResponse(
             topics=[
                 CreatableTopicResult(name="t", error_message=None),
-                CreatableTopicResult(name="t.2", error_code=code, error_message=sentence),
+                CreatableTopicResult(name="t.2", error_code=said, error_message=sentence),
             ]
         )
 
@@ -151,7 +168,7 @@ async def test_topics_that_a_client_asked_metadata_of_are_created_or_not_each_by
     made, refused = await spu.forwarding.create_topics(wanted)
     assert made is spu.cluster.topics["t"]
     assert isinstance(refused, KafkaError)
-    assert (refused.code, refused.message) == (ErrorCode.INVALID_TOPIC_EXCEPTION, "too much like another")
+    assert (refused.code, refused.message) == (code, sentence)
     asked = decode(CreateTopicsRequest, NEWEST, spu.sc.asked[0].body)
     assert [(topic.num_partitions, topic.replication_factor) for topic in asked.topics] == [(2, 1), (1, 1)]
     assert [(config.name, config.value) for config in asked.topics[0].configs] == [("retention.ms", "1")]

@@ -41,7 +41,7 @@ class _Spu:
     heard: list[list[tuple[int, int, int, int]]] = field(default_factory=list)
     failed: list[list[int]] = field(default_factory=list)
     """Partitions that were given up, by message."""
-    answer: ErrorCode = ErrorCode.NONE
+    answer: int = ErrorCode.NONE
 
     def __post_init__(self) -> None:
         self.metrics = BrokerMetrics()
@@ -201,14 +201,17 @@ async def test_many_partitions_go_in_several_messages(monkeypatch: pytest.Monkey
     assert [[number for number, *_ in each] for each in spu.heard] == [[0, 1, 2], [3, 4, 5], [6]]
 
 
-async def test_a_refusal_is_logged() -> None:
-    spu = _Spu(answer=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+@pytest.mark.parametrize(
+    ("code", "name"), [(ErrorCode.NOT_LEADER_OR_FOLLOWER, "NOT_LEADER_OR_FOLLOWER"), (9999, "UNKNOWN_SERVER_ERROR")]
+)
+async def test_a_refusal_is_logged(code: int, name: str) -> None:
+    spu = _Spu(answer=code)
     spu.add(_spec(0))
     with capture_logs() as logged:
         async with spu.connected():
             pass
     refused = [each["code"] for each in logged if each["event"] == "live_replicas_refused"]
-    assert refused == ["NOT_LEADER_OR_FOLLOWER"]
+    assert refused == [name]
 
 
 async def test_a_replica_whose_disk_failed_is_given_up_as_long_as_it_is_here() -> None:

@@ -26,6 +26,7 @@ from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
 
+A_NEWER_CODE = 9999
 STANDBY = Address("sc-2", 9004)
 REGISTRATION = Registration(
     SpuId(7), "first", "store", True, (Endpoint("PUBLIC", "0.0.0.0", 9005),), Endpoint("PRIVATE", "spu-7", 9006)
@@ -268,24 +269,36 @@ async def test_a_lease_that_is_not_confirmed_is_logged_and_another_connection_ma
         assert len(sc.heard_of(RegisterSpuRequest)) == 2
 
 
-async def test_an_spu_that_the_controller_does_not_know_any_more_registers_again(autojump_clock: object) -> None:
+@pytest.mark.parametrize("code", [ErrorCode.BROKER_ID_NOT_REGISTERED, A_NEWER_CODE])
+async def test_an_spu_that_the_controller_does_not_know_any_more_registers_again(
+    autojump_clock: object, code: int
+) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network):
         await sc.registered()
-        sc.answers[InternalApiKey.RENEW_LEASE] = lambda message: RenewLeaseResponse(ErrorCode.BROKER_ID_NOT_REGISTERED)
+        sc.answers[InternalApiKey.RENEW_LEASE] = lambda message: RenewLeaseResponse(code)
         await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
         del sc.answers[InternalApiKey.RENEW_LEASE]
         await trio.sleep(1)
         assert len(sc.heard_of(RegisterSpuRequest)) == 2
 
 
-def _refused(code: ErrorCode, sentence: str) -> RegisterSpuResponse:
+def _refused(code: int, sentence: str | None) -> RegisterSpuResponse:
     return replace(accepted(), error_code=code, error_message=sentence)
 
 
-async def test_an_unregistered_spu_says_so_once_and_is_let_in_later(autojump_clock: object) -> None:
+@pytest.mark.parametrize(
+    ("code", "sentence", "reason"),
+    [
+        (ErrorCode.BROKER_ID_NOT_REGISTERED, "SPU 7 is not registered", "SPU 7 is not registered"),
+        (A_NEWER_CODE, None, "UNKNOWN_SERVER_ERROR"),
+    ],
+)
+async def test_an_unregistered_spu_says_so_once_and_is_let_in_later(
+    autojump_clock: object, code: int, sentence: str | None, reason: str
+) -> None:
     network = MemoryNetwork()
-    refusal = _refused(ErrorCode.BROKER_ID_NOT_REGISTERED, "SPU 7 is not registered")
+    refusal = _refused(code, sentence)
     async with scripted_sc(network) as sc:
         sc.answers[InternalApiKey.REGISTER_SPU] = lambda message: refusal
         with capture_logs() as logged:
@@ -295,7 +308,7 @@ async def test_an_unregistered_spu_says_so_once_and_is_let_in_later(autojump_clo
                 with trio.fail_after(1.1):
                     await sc.registered()
     refusals = [event for event in logged if event["event"] == "registration_refused"]
-    assert [event["reason"] for event in refusals] == ["SPU 7 is not registered"]
+    assert [event["reason"] for event in refusals] == [reason]
 
 
 async def test_a_leftover_of_our_id_is_waited_for(autojump_clock: object) -> None:

@@ -1,6 +1,6 @@
 import warnings
 
-from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, known_code
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -19,6 +19,11 @@ def test_every_code_that_kafka_python_knows_is_named() -> None:
 
 def test_codes_have_no_gap() -> None:
     assert sorted(ErrorCode) == list(range(-1, 134))
+
+
+def test_a_code_that_is_none_of_ours_is_an_unknown_error() -> None:
+    assert known_code(133) is ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert known_code(134) is known_code(-1) is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_an_error_says_its_code_and_why() -> None:
