@@ -33,6 +33,7 @@ from .election_planning import Elected, plan_elections
 from .identities import new_topic_id
 from .local_store import LocalStore
 from .objects import Topic
+from .observed import Observed
 from .reassignment_planning import OfOneTopic, Outcomes, by_topic, ongoing, plan_reassignments
 
 SERVED_AGAIN_MS_MAX = 2_000
@@ -45,6 +46,7 @@ class Administration:
         changes: Changes,
         effects: Effects,
         local: LocalStore,
+        observed: Observed,
         broker_configs: BrokerConfigs,
         wall_clock: WallClock,
         chance: Chance,
@@ -53,6 +55,7 @@ class Administration:
         self._changes = changes
         self._effects = effects
         self._local = local
+        self._observed = observed
         self._broker_configs = broker_configs
         self._wall_clock = wall_clock
         self._chance = chance
@@ -102,7 +105,7 @@ class Administration:
         self, partitions: Sequence[PartitionName], *, unclean: bool, timeout_ms: int = TIMEOUT_MS
     ) -> list[KafkaError | None]:
         def plan(partitions: Sequence[PartitionName]) -> Plans[Elected]:
-            return plan_elections(partitions, self._local, unclean=unclean)
+            return plan_elections(partitions, self._local, self._observed, unclean=unclean)
 
         ends = Ends(timeout_ms)
         elected = await self._changes.write(partitions, plan, ends)

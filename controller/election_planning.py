@@ -13,17 +13,22 @@ from .changes import Planned, Plans
 from .election import elected_cleanly, elected_uncleanly, is_sure
 from .local_store import LocalStore
 from .objects import Partition
+from .observed import Heard, Observed
 
 Elected = tuple[Partition, Epoch]
 """The partition as it was, and the epoch that was given."""
 
 
-def plan_elections(asked: Sequence[PartitionName], local: LocalStore, *, unclean: bool) -> Plans[Elected]:
+def plan_elections(
+    asked: Sequence[PartitionName], local: LocalStore, observed: Observed, *, unclean: bool
+) -> Plans[Elected]:
     plans: Plans[Elected] = []
     for name in asked:
         try:
             partition = _existing(name, local)
-            elected = _elected_uncleanly(partition, local) if unclean else _with_preferred_leader(partition, local)
+            heard = observed.heard((partition.topic_id, partition.number))
+            elect = _elected_uncleanly if unclean else _with_preferred_leader
+            elected = elect(partition, local, heard)
             plans.append(Planned((partition, elected.status.epoch), (Put(elected),)))
         except KafkaError as error:
             plans.append(error)
@@ -38,27 +43,29 @@ def _existing(name: PartitionName, local: LocalStore) -> Partition:
     return partition
 
 
-def _with_preferred_leader(partition: Partition, local: LocalStore) -> Partition:
+def _with_preferred_leader(partition: Partition, local: LocalStore, heard: Heard) -> Partition:
     """The one before it hands over: all that was acknowledged, the preferred one has."""
     preferred, status = partition.spec.initial_leader, partition.status
     if status.leads == preferred:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"SPU {preferred} leads already")
     if not is_sure(preferred, status.live_replicas, local.spus):
         raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"SPU {preferred} is no live replica now")
+    if heard.has_failed(local.spus[preferred]):
+        raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"the storage of SPU {preferred} has failed")
     return replace(partition, status=elected_cleanly(partition, preferred, local.spus))
 
 
-def _elected_uncleanly(partition: Partition, local: LocalStore) -> Partition:
+def _elected_uncleanly(partition: Partition, local: LocalStore, heard: Heard) -> Partition:
     """The first that is there: a live one before others, which lack what was acknowledged since they left."""
     spus, status = local.spus, partition.status
     if status.leads != NO_LEADER:
         raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, f"SPU {status.leads} leads")
     online = [spu for spu in partition.spec.replicas if spu in spus and spus[spu].is_online]
-    if not online:
-        raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "none of its replicas is online")
-    leader = min(
-        online, key=lambda spu: (not is_sure(spu, status.live_replicas, spus), spu not in status.live_replicas)
-    )
+    able = [spu for spu in online if not heard.has_failed(spus[spu])]
+    if not able:
+        reason = "the storage of those that are online has failed" if online else "none of its replicas is online"
+        raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
+    leader = min(able, key=lambda spu: (not is_sure(spu, status.live_replicas, spus), spu not in status.live_replicas))
     if is_sure(leader, status.live_replicas, spus):
         return replace(partition, status=elected_cleanly(partition, leader, spus))
     return replace(partition, status=elected_uncleanly(partition, leader, spus))

@@ -23,6 +23,7 @@ from .events import (
     StorageReported,
 )
 from .local_store import PartitionKey
+from .objects import Spu
 
 ObservedEvent = (
     SpuConnected
@@ -59,6 +60,10 @@ class Heard:
     """Those that did not respond in this round of elections, each with its incarnation."""
     failed: dict[SpuId, str] = field(default_factory=dict)
     """Those whose storage has failed, each with its incarnation: until another process looks at it again."""
+
+    def has_failed(self, spu: Spu) -> bool:
+        """Whether that is still the process whose storage has failed."""
+        return self.failed.get(spu.spec.id) == spu.status.incarnation
 
 
 class Observed:

@@ -173,7 +173,14 @@ class StreamingController:
         effects = Effects(workflow.local, workflow.cluster)
         chance = self._seams.chance
         administration = Administration(
-            changes, effects, workflow.local, broker_configs, self._seams.wall_clock, chance, self._logger
+            changes,
+            effects,
+            workflow.local,
+            workflow.observed,
+            broker_configs,
+            self._seams.wall_clock,
+            chance,
+            self._logger,
         )
         objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, self._logger)
         host = PublicHost(

@@ -181,7 +181,9 @@ async def running_workflow(
     changes = Changes(workflow.writes)
     effects = Effects(workflow.local, workflow.cluster)
     clock, chance = SteadyClock(), RandomChance(chance_seed)
-    administration = Administration(changes, effects, workflow.local, broker_configs, clock, chance, logger)
+    administration = Administration(
+        changes, effects, workflow.local, workflow.observed, broker_configs, clock, chance, logger
+    )
     objects = ObjectAdministration(administration, changes, effects, workflow.local, chance, logger)
     spus = ObedientSpus()
     host = PublicHost(

@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from controller_model import ModelSc, model, topic
+from controller_model import ModelSc, model, topic, topic_id
 
 from tailrace.controller.actions import Put
 from tailrace.controller.changes import Planned
 from tailrace.controller.election_planning import plan_elections
+from tailrace.controller.events import LeaderFailed
 from tailrace.controller.objects import Partition, PartitionResolution
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
@@ -15,6 +16,7 @@ from tailrace.server.administration import PartitionName
 
 ONE, TWO = SpuId(1), SpuId(2)
 NAME = PartitionName("t", 0)
+KEY = topic_id(1), 0
 
 
 def led_by_two() -> ModelSc:
@@ -33,7 +35,7 @@ def led_by_two() -> ModelSc:
 
 
 def planned(sc: ModelSc, name: PartitionName = NAME, *, unclean: bool = False) -> Partition:
-    (plan,) = plan_elections([name], sc.brain.store, unclean=unclean)
+    (plan,) = plan_elections([name], sc.brain.store, sc.brain.observed, unclean=unclean)
     assert isinstance(plan, Planned)
     (write,) = plan.writes
     assert isinstance(write, Put)
@@ -43,7 +45,7 @@ def planned(sc: ModelSc, name: PartitionName = NAME, *, unclean: bool = False) -
 
 
 def refusal(sc: ModelSc, name: PartitionName = NAME, *, unclean: bool = False) -> ErrorCode:
-    (plan,) = plan_elections([name], sc.brain.store, unclean=unclean)
+    (plan,) = plan_elections([name], sc.brain.store, sc.brain.observed, unclean=unclean)
     assert isinstance(plan, KafkaError)
     assert plan.message
     return plan.code
@@ -74,6 +76,33 @@ def test_a_preferred_leader_that_is_away_or_started_anew_cannot() -> None:
     sc.start_spu(1, "third")
     sc.settle()
     assert refusal(sc) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+def test_a_preferred_leader_whose_disk_has_failed_cannot() -> None:
+    sc = led_by_two()
+    sc.deliver(LeaderFailed(ONE, "second", *KEY, sc.partition(1).status.epoch))
+    assert refusal(sc) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    sc.start_spu(1, "third", store="first")
+    sc.settle()
+    assert planned(sc).status.leads == ONE
+
+
+def test_uncleanly_nobody_leads_whose_disk_has_failed() -> None:
+    """The others would be live no more, and never lead."""
+    sc = led_by_two()
+    sc.report(sc.partition(1), (ONE, TWO))
+    sc.settle()
+    sc.stop_spu(2)
+    sc.settle()
+    sc.start_spu(2, "second")
+    sc.settle()
+    sc.deliver(LeaderFailed(ONE, "second", *KEY, sc.partition(1).status.epoch))
+    sc.settle()
+    assert sc.partition(1).status.resolution is PartitionResolution.OFFLINE
+    assert planned(sc, unclean=True).status.live_replicas == {TWO: "second"}
+    sc.stop_spu(2)
+    sc.settle()
+    assert refusal(sc, unclean=True) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
 @pytest.mark.parametrize("unclean", [False, True])
