@@ -27,13 +27,13 @@ from tailrace.protocol.ids import SpuId, TopicId
 
 from .actions import Delete, KvAction, Put
 from .changes import Planned, Plans
+from .election import offline
 from .key_value.interface import NO_VERSION, VALUE_BYTES_MAX
 from .local_store import LocalStore, is_finished
 from .objects import (
     ConfigOverrides,
     DeletedTopic,
     GroupConfigs,
-    PartitionResolution,
     ProducerIdBlock,
     Topic,
     TopicSpec,
@@ -104,11 +104,8 @@ def plan_undeletion(name_or_id: str, local: LocalStore, now_ms: int, retention_m
         )
     # Whoever led has ended: it leads again in another epoch, or somebody else does.
     partitions = local.partitions_of(topic.id).values()
-    offline = [
-        replace(each, status=replace(each.status, resolution=PartitionResolution.OFFLINE, reason="it was deleted"))
-        for each in partitions
-    ]
-    return Planned(topic, (*map(Put, offline), Put(replace(topic, version=NO_VERSION)), Delete(deleted)))
+    without_leaders = [Put(replace(each, status=offline(each, "it was deleted"))) for each in partitions]
+    return Planned(topic, (*without_leaders, Put(replace(topic, version=NO_VERSION)), Delete(deleted)))
 
 
 def plan_forgetting(local: LocalStore, now_ms: int, retention_ms: int) -> tuple[KvAction, ...]:

@@ -44,7 +44,7 @@ def decide(partition: Partition, spus: Spus, heard: Heard, rules: Rules = FOR_LI
     status = partition.status
     if status.resolution is PartitionResolution.NONE:
         return _offline(partition, "no leader has been elected yet")
-    if has_leader(partition, spus) and not _has_failed(status.leader, spus, heard):
+    if has_leader(partition, spus) and not heard.has_failed(spus[status.leader]):
         report = heard.report
         if report is not None and is_current(report, partition):
             return Decision(as_reported(partition, spus, report))
@@ -234,8 +234,12 @@ def with_live_replicas(status: PartitionStatus, live: LiveReplicas) -> Partition
     return replace(status, live_replicas=live, live_version=status.live_version + 1)
 
 
+def offline(partition: Partition, reason: str) -> PartitionStatus:
+    return replace(partition.status, resolution=PartitionResolution.OFFLINE, reason=reason)
+
+
 def _offline(partition: Partition, reason: str) -> Decision:
-    return Decision(replace(partition.status, resolution=PartitionResolution.OFFLINE, reason=reason))
+    return Decision(offline(partition, reason))
 
 
 def _waits_for(live: LiveReplicas, present: list[SpuId]) -> str:
@@ -246,7 +250,7 @@ def _waits_for(live: LiveReplicas, present: list[SpuId]) -> str:
 
 
 def _none_leads(kind: str, asked: list[SpuId], spus: Spus, heard: Heard) -> str:
-    failed = [spu for spu in asked if _has_failed(spu, spus, heard)]
+    failed = [spu for spu in asked if heard.has_failed(spus[spu])]
     silent = [spu for spu in asked if spu not in failed]
     reasons = [f"storage has failed: {_listed(failed)}"] if failed else []
     reasons += [f"no {kind} responds: {_listed(silent)}"] if silent else []
@@ -275,11 +279,7 @@ def _log_ends(partition: Partition, candidates: list[SpuId], spus: Spus, heard: 
 
 def _is_silent(spu: SpuId, spus: Spus, heard: Heard) -> bool:
     """Whether this process was given its time to respond, in this round, or has said that it cannot."""
-    return heard.silent.get(spu) == spus[spu].status.incarnation or _has_failed(spu, spus, heard)
-
-
-def _has_failed(spu: SpuId, spus: Spus, heard: Heard) -> bool:
-    return heard.failed.get(spu) == spus[spu].status.incarnation
+    return heard.silent.get(spu) == spus[spu].status.incarnation or heard.has_failed(spus[spu])
 
 
 def _listed(spus: Iterable[SpuId]) -> str:

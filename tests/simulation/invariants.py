@@ -298,15 +298,13 @@ class Invariants:
     def on_stored(self, changes: Sequence[Change]) -> None:
         """Who waited until it is looked at the next time would have heard of what came after it."""
         for change in changes:
-            if isinstance(change, Put) and change.key.startswith("partition/"):
-                partition = decode(change.key, change.value, change.version)
-                assert isinstance(partition, Partition)
-                self._check_unclean(partition)
-                self._check_partition(partition)
-            elif isinstance(change, Put) and change.key.startswith("spu/"):
-                registered = decode(change.key, change.value, change.version)
-                assert isinstance(registered, RegisteredSpu)
-                self._check_lease(registered)
+            if isinstance(change, Put):
+                match decode(change.key, change.value, change.version):
+                    case Partition() as partition:
+                        self._check_unclean(partition)
+                        self._check_partition(partition)
+                    case RegisteredSpu() as registered:
+                        self._check_lease(registered)
 
     def _check_lease(self, registered: RegisteredSpu) -> None:
         """Who is taken for gone, so that others lead what it led, must not count on its lease any more."""
