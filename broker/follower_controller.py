@@ -59,6 +59,10 @@ class FollowerController:
     def leader(self) -> SpuId:
         return self.core.leader
 
+    @property
+    def is_in_touch(self) -> bool:
+        return self._context.peers.is_linked(self.leader, from_leader=True)
+
     # life
 
     def begin(self, now: float) -> None:

@@ -93,6 +93,10 @@ class LeaderController:
     def epoch(self) -> Epoch:
         return self.core.epoch
 
+    @property
+    def is_in_touch(self) -> bool:
+        return self.core.can_commit
+
     # life
 
     def begin(self, now: float) -> None:

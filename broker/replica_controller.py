@@ -86,6 +86,10 @@ class ReplicaController:
         """Made where there is something to say: there are thousands of replicas."""
         return self._context.logger.bind(topic=self._replica.topic, partition=self._replica.partition)
 
+    @property
+    def is_in_touch(self) -> bool:
+        return self._role is not None and self._role.is_in_touch
+
     def is_stale(self, timer: "_Timer") -> bool:
         return timer is not self._timer
 

@@ -51,6 +51,10 @@ class AcknowledgementWaiter(Protocol):
 class Replication(Protocol):
     """The replica's part in replicating its partition."""
 
+    @property
+    def is_in_touch(self) -> bool:
+        """Whether a leader is linked with those it commits with, and a follower with its leader."""
+
     def on_spec(self) -> None: ...
 
     def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
@@ -417,6 +421,14 @@ class Replica:
             return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         leader = "nobody" if self.spec.leader == NO_LEADER else f"SPU {self.spec.leader}"
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{leader} leads {self.topic}-{self.partition}")
+
+    def cut_off(self) -> KafkaError:
+        """Another one leads by now, if one can."""
+        whom = "those that it commits with" if self.is_leader else "the leader"
+        return KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"SPU {self._spu} reaches neither the Streaming Controller nor {whom} of {self.topic}-{self.partition}",
+        )
 
     def not_leading_yet(self) -> KafkaError:
         """For what depends on the end of a log that is being merged; clients ask again."""

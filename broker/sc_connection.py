@@ -106,6 +106,8 @@ class ScConnection:
         self.lease_end = -math.inf
         """Until then nobody else is given what this SPU leads. Only a renewal counts: by then the specs that the SC has
         sent on this connection are here."""
+        self.confirmed_at = -math.inf
+        """When the last renewal was asked for that the SC confirmed; at first, when this connection was begun."""
         self._changed = trio.Event()
         self._said: dict[Address, str] = {}
         """What was logged last of why there is no connection, by whom it was tried with: of several, only one leads."""
@@ -136,6 +138,7 @@ class ScConnection:
 
     async def run(self) -> None:
         """Until cancelled. Raises RefusedForGoodError."""
+        self.confirmed_at = trio.current_time()
         try:
             while not self._leaving:
                 await trio.sleep(self._reconnecting.pause_seconds())
@@ -265,7 +268,7 @@ class ScConnection:
             if answer.error_code != ErrorCode.NONE:
                 link.close(f"the lease was refused: {known_code(answer.error_code).name}")
                 return
-            renewed = asked  # counted from the sending, as the SC counts it from the receipt
+            self.confirmed_at = renewed = asked  # counted from the sending, as the SC counts it from the receipt
             if not self._leaving:
                 self.lease_end = renewed + lease_seconds
 

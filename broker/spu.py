@@ -53,6 +53,7 @@ from .group_gauges import gauge_groups
 from .group_lag import GroupLag
 from .group_settings import SettingsOfGroups
 from .housekeeping import Housekeeping
+from .isolation import Isolation
 from .live_replicas_updater import LiveReplicasUpdater
 from .metrics import KNOWN, BrokerMetrics, Gauges, PartitionGauges, pieces, render
 from .mirror_updater import MirrorUpdater
@@ -131,6 +132,7 @@ class Spu:
         self.peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
         self.sc: ScConnection
+        self.isolation: Isolation
         self.groups: GroupCoordination
         self.forwarding: Forwarding
         self.producer_ids: ProducerIds
@@ -267,9 +269,11 @@ class Spu:
             receiver = self._receiver(nursery, replication, live_replicas)
             sc = self._connection(receiver, [_endpoint(*each) for each in public], private)
             self.sc = sc
+            self.isolation = Isolation(self.replicas, lambda: sc.confirmed_at, self._logger)
             self.forwarding = Forwarding(sc, self.cluster, self._mirror)
             self.producer_ids = ProducerIds(partial(allocate_from, sc.request))
             nursery.start_soon(sc.run)
+            nursery.start_soon(self.isolation.watch)
             nursery.start_soon(self.deadlines.run)
             nursery.start_soon(self.peers.run, replication, private)
             if metrics is not None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import psutil
-from chaos.links import Links
+from chaos.links import SC, Links
 from cluster import FREE_PORTS, READY_LINE, Server, run_to_end, tailrace
 from peer.apache_kafka import free_port
 from waiting import wait_until
@@ -71,7 +71,7 @@ def wait_until_online(sc: str, spus: Iterable[int], seconds: float = 30) -> None
 class SeparateCluster:
     """One SC and some SPUs, each with a directory of its own; after the first start they keep their addresses.
 
-    With `has_links`, SPUs reach each other through a proxy that a test can tell to lose what they say; with
+    With `has_links`, SPUs reach each other and the SC through a proxy that a test can tell to lose what they say; with
     `has_racks`, each stands in a rack of its own. `settings` are Kafka's, for brokers; `sc_options` are the SC's own.
     """
 
@@ -87,11 +87,11 @@ class SeparateCluster:
         sc_options: Sequence[str] = (),
     ) -> None:
         self.sc = ANY_PORT
-        self.sc_private = ANY_PORT
         self.ids = tuple(range(first_id, first_id + spus))
         self._sc_options = sc_options
         self.controller = Server(directory, "sc", SC_READY)
         self.links = Links(self.ids, self.spu_pid) if has_links else None
+        self.sc_private = self.links.private[SC] if self.links else ANY_PORT
         self._directory = directory
         self._has_racks = has_racks
         self._store = store
@@ -135,7 +135,8 @@ class SeparateCluster:
         private = f"{self.links.private[spu]}={self.links.advertised[spu]}" if self.links else ANY_PORT
         return tailrace(
             *("serve", "spu", "--id", str(spu), "--data", str(self._directory / (directory or f"spu-{spu}"))),
-            *("--sc", self.sc_private, "--public", self._addresses.get(spu, ANY_PORT), "--private", private),
+            *("--sc", self.links.advertised[SC] if self.links else self.sc_private),
+            *("--public", self._addresses.get(spu, ANY_PORT), "--private", private),
             *("--metrics", "off", *self._settings),
         )
 

@@ -238,6 +238,8 @@ class Fetch:
             found = replica.read(offset, bytes_max, end, at_least_one=at_least_one)
             if found is not None:
                 data.records = found
+        elif offset >= end and self._spu.isolation.is_cut_off(replica):
+            raise replica.cut_off()
         return data
 
     def _check_verdict(self, replica: Replica) -> None:

@@ -104,6 +104,8 @@ def writable(spu: "Spu", topic: str | UUID, partition: int, acks: int) -> Replic
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{replica.topic} is written by brokers alone")
     if replica.is_merging:
         raise replica.not_leader()  # not yet: the client tries again
+    if spu.isolation.is_cut_off(replica):
+        raise replica.cut_off()
     if acks == ALL:
         live, wanted = replica.live_count, replica.replicas_min
         if live < wanted:

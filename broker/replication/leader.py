@@ -140,6 +140,12 @@ class Leader:
                 deadline = link.quiet_at
         return deadline
 
+    @property
+    def can_commit(self) -> bool:
+        """Whether those who speak to this leader are enough to commit what is appended now, if all of them take it."""
+        speaking = dict.fromkeys([self._spu, *self._links], 1)
+        return self._policy.committed_end(speaking, self.live_replicas.counting) > 0
+
     def follower_end(self, spu: SpuId) -> int | None:
         """Up to where it is known to have this log."""
         return self._matched.get(spu)

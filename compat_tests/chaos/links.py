@@ -1,7 +1,7 @@
-"""The connections between SPUs, carried by a proxy that cuts, silences and slows them.
+"""The connections of SPUs with each other and with SCs, carried by a proxy that cuts, silences and slows them.
 
-Every SPU is known to the others by an address of the proxy. Who has dialled is found out from the kernel: the SPU that
-owns the other end of the connection. So the proxy understands nothing of what it carries.
+Every SPU is known to the others, and every SC to the SPUs, by an address of the proxy. Who has dialled is found out
+from the kernel: the SPU that owns the other end of the connection. So the proxy understands nothing of what it carries.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import psutil
 from peer.apache_kafka import free_port
@@ -34,30 +34,35 @@ class Carriage:
 
 
 WELL = Carriage()
+SC = 0
+"""The first Streaming Controller, where SPUs go by their ids; a second one is -1."""
 
 
 class Links:
-    def __init__(self, spus: Iterable[int], pid_of: Callable[[int], int]) -> None:
+    def __init__(self, spus: Iterable[int], pid_of: Callable[[int], int], scs: int = 1) -> None:
         self._spus = tuple(spus)
         self._pid_of = pid_of
-        self.private = {spu: f"127.0.0.1:{free_port()}" for spu in self._spus}
-        """Where each SPU listens."""
+        self.scs = tuple(range(SC, SC - scs, -1))
+        self.private = {node: f"127.0.0.1:{free_port()}" for node in (*self._spus, *self.scs)}
+        """Where each of them listens for SPUs."""
         self.advertised: dict[int, str] = {}
         """Where the others believe that it listens."""
-        self._carriage = {_pair(*each): WELL for each in combinations(self._spus, 2)}
+        self._among_spus = tuple(_pair(*each) for each in combinations(self._spus, 2))
+        self._carriage = dict.fromkeys((*self._among_spus, *product(self.scs, self._spus)), WELL)
         self._cuts = dict.fromkeys(self._carriage, 0)
         """How often a link was severed: a connection does not outlive one, however short it was."""
         self._is_closed = False
         self._listeners = []
-        for spu in self._spus:
+        for node in self.private:
             listener = socket.create_server(("127.0.0.1", 0))
             self._listeners.append(listener)
-            self.advertised[spu] = "{}:{}".format(*listener.getsockname())
-            threading.Thread(target=self._accept, args=(spu, listener), daemon=True).start()
+            self.advertised[node] = "{}:{}".format(*listener.getsockname())
+            threading.Thread(target=self._accept, args=(node, listener), daemon=True).start()
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        return tuple(self._carriage)
+        """Those of SPUs with each other."""
+        return self._among_spus
 
     def set(self, one: int, other: int, carriage: Carriage) -> None:
         """From now on, also for what is under way."""
@@ -65,13 +70,19 @@ class Links:
         self._carriage[_pair(one, other)] = carriage
 
     def isolate(self, spu: int, carriage: Carriage) -> None:
-        """All the links of one SPU."""
+        """All the links of one SPU with others."""
         for other in self._spus:
             if other != spu:
                 self.set(spu, other, carriage)
 
+    def cut_off(self, spu: int, carriage: Carriage) -> None:
+        """From the SCs as well: nobody but clients reaches it."""
+        self.isolate(spu, carriage)
+        for sc in self.scs:
+            self.set(sc, spu, carriage)
+
     def carry_all(self) -> None:
-        for pair in self.pairs:
+        for pair in self._carriage:
             self.set(*pair, WELL)
 
     def close(self) -> None:
@@ -82,22 +93,22 @@ class Links:
                 listener.shutdown(socket.SHUT_RDWR)
             listener.close()
 
-    def _accept(self, spu: int, listener: socket.socket) -> None:
+    def _accept(self, node: int, listener: socket.socket) -> None:
         while not self._is_closed:
             try:
                 accepted, address = listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._carry, args=(spu, accepted, address[1]), daemon=True).start()
+            threading.Thread(target=self._carry, args=(node, accepted, address[1]), daemon=True).start()
 
-    def _carry(self, spu: int, accepted: socket.socket, port: int) -> None:
+    def _carry(self, node: int, accepted: socket.socket, port: int) -> None:
         with accepted:
             dialler = self._owner_of(port)
             cuts = dict(self._cuts)
-            if dialler is None or not self._carriage[_pair(spu, dialler)].is_open:
+            if dialler is None or not self._carriage[_pair(node, dialler)].is_open:
                 _reset_when_closed(accepted)
                 return
-            host, _, number = self.private[spu].rpartition(":")
+            host, _, number = self.private[node].rpartition(":")
             try:
                 onward = socket.create_connection((host, int(number)), timeout=5)
             except OSError:
@@ -108,10 +119,10 @@ class Links:
                     each.settimeout(None)
                 ended = threading.Event()
                 back = threading.Thread(
-                    target=self._pump, args=(onward, accepted, spu, dialler, cuts, ended), daemon=True
+                    target=self._pump, args=(onward, accepted, node, dialler, cuts, ended), daemon=True
                 )
                 back.start()
-                self._pump(accepted, onward, dialler, spu, cuts, ended)
+                self._pump(accepted, onward, dialler, node, cuts, ended)
                 back.join()
 
     def _pump(

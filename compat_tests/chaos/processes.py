@@ -2,7 +2,7 @@
 
 With two SCs on one etcd, one leads and the other stands by, so an SC need not become ready. A process that is not
 harmed has to live: one that ended by itself is a failure, and so is a clean stop that is not clean. The links
-between the SPUs can be harmed as well.
+between the SPUs, and to the SCs, can be harmed as well.
 """
 
 import gc
@@ -55,11 +55,11 @@ class HarmedCluster:
         self._settings = [f"--set={name}={value}" for name, value in (settings or {}).items()]
         self._store = store
         self._public = {f"sc-{number}": f"127.0.0.1:{free_port()}" for number in range(1, scs + 1)}
-        self._private = {name: f"127.0.0.1:{free_port()}" for name in self._public}
         self._clients = {f"spu-{spu}": f"127.0.0.1:{free_port()}" for spu in SPUS}
         self._servers = {name: Server(directory, name, SC_READY) for name in self._public}
         self._servers |= {name: Server(directory, name, SPU_READY) for name in self._clients}
-        self.links = Links(SPUS, lambda spu: self._servers[f"spu-{spu}"].pid)
+        self.links = Links(SPUS, lambda spu: self._servers[f"spu-{spu}"].pid, scs)
+        self._sc_nodes = dict(zip(self._public, self.links.scs, strict=True))
         self.complaints: list[str] = []
 
     @property
@@ -79,6 +79,11 @@ class HarmedCluster:
     def isolation_targets(self) -> Mapping[str, Sequence[Harm]]:
         """An SPU that clients and the SC reach, and no other SPU."""
         return {f"isolation-{spu}": OF_A_LINK for spu in SPUS}
+
+    @property
+    def cut_off_targets(self) -> Mapping[str, Sequence[Harm]]:
+        """An SPU that clients reach, and nobody else."""
+        return {f"cut_off-{spu}": OF_A_LINK for spu in SPUS}
 
     @property
     def sc(self) -> str:
@@ -173,6 +178,8 @@ class HarmedCluster:
         kind, *spus = target.split("-")
         if kind == "isolation":
             self.links.isolate(int(spus[0]), carriage)
+        elif kind == "cut_off":
+            self.links.cut_off(int(spus[0]), carriage)
         else:
             self.links.set(int(spus[0]), int(spus[1]), carriage)
 
@@ -234,12 +241,12 @@ class HarmedCluster:
     def _command(self, name: str) -> list[str]:
         common = ("--data", str(self._directory / name), "--metrics", "off", "--log-format", "json")
         if name in self._public:
-            ports = ("--public", self._public[name], "--private", self._private[name])
+            ports = ("--public", self._public[name], "--private", self.links.private[self._sc_nodes[name]])
             return tailrace("serve", "sc", "--store", self._store, *ports, *common)
         number = name.removeprefix("spu-")
         private = f"{self.links.private[int(number)]}={self.links.advertised[int(number)]}"
         ports = ("--public", self._clients[name], "--private", private)
-        scs = ",".join(self._private.values())
+        scs = ",".join(self.links.advertised[sc] for sc in self.links.scs)
         return tailrace("serve", "spu", "--id", number, "--sc", scs, *ports, *common, *self._settings)
 
 

@@ -36,7 +36,8 @@ def test_no_copy_loses_what_was_acknowledged_whatever_dies(cluster):
     watcher = Watcher(cluster.bootstrap)
     for topic, configs in TOPICS.items():
         watcher.create_topic(topic, PARTITIONS, configs={"min.insync.replicas": 2} | configs)
-    faults = plan(SEED, {**cluster.targets, **cluster.link_targets}, SECONDS, UNHARMED_SECONDS)
+    targets = {**cluster.targets, **cluster.link_targets, **cluster.cut_off_targets}
+    faults = plan(SEED, targets, SECONDS, UNHARMED_SECONDS)
     print(f"TAILRACE_CHAOS_SEED={SEED} TAILRACE_REPLICATION_SECONDS={SECONDS:g}", *faults, sep="\n")
 
     load = Load(cluster, dict.fromkeys(TOPICS, PARTITIONS))

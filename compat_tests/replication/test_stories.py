@@ -135,6 +135,16 @@ def test_a_leader_that_reaches_nobody_acknowledges_nothing(nodes, links, watcher
     load.check()
 
 
+@pytest.mark.parametrize("carriage", [SEVERED, SILENT], ids=["severed", "silent"])
+def test_clients_of_a_leader_that_only_they_reach_go_on_elsewhere(nodes, links, watcher, topic, load, carriage):
+    leader = watcher.leader(topic)
+    links.cut_off(leader, carriage)
+    load.wait_for_more()
+    links.carry_all()
+    load.wait_for_more()
+    load.check()
+
+
 def test_followers_are_waited_for_when_links_are_slow(links, nodes, load):
     for node in nodes.ids:
         links.isolate(node, Carriage(delay_seconds=0.1))

@@ -348,6 +348,24 @@ def test_a_lost_link_is_no_reason_to_leave_before_it_has_lasted() -> None:
     assert proposed is not None and dict(proposed.members).keys() == {A}
 
 
+def test_all_live_replicas_have_to_speak_for_anything_to_be_committed() -> None:
+    world = World([e(0)], high_watermark=1, live=(A, B))
+    assert not world.leader.can_commit
+    world.leader.on_hello(Hello(EPOCH, C, "3.1"), 0.0)
+    assert not world.leader.can_commit
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    assert world.leader.can_commit
+    world.leader.on_link_lost(B, 0.0)
+    assert not world.leader.can_commit
+
+
+def test_as_many_have_to_speak_as_a_quorum_takes() -> None:
+    world = World([e(0)], high_watermark=1, policy=Quorum(stores=3, reads=2, writes=2))
+    assert not world.leader.can_commit
+    world.leader.on_hello(Hello(EPOCH, C, "3.1"), 0.0)
+    assert world.leader.can_commit
+
+
 def test_who_speaks_lives_whatever_the_controller_says() -> None:
     world = _served(A, B)
     world.join(B, high_watermark=0)

@@ -1,0 +1,51 @@
+"""Whether this SPU is cut off: neither the Streaming Controller answers it, nor do those with whom it commits.
+
+Others lead then, most likely, and a client that still reaches this SPU would be kept here as long as that lasts: with
+refusals that do not make it look for another leader, or with fetches that find nothing. So what cannot be served is
+NOT_LEADER_OR_FOLLOWER. While either side is there nothing changes: followers commit without a Streaming Controller, and
+with its leases confirmed nobody else leads.
+"""
+
+from collections.abc import Callable
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from .replicas import Replica, Replicas
+
+UNCONFIRMED_SECONDS_MAX = 3.0
+"""Twice a lease: an SC that is started again at once changes nothing."""
+LOOK_SECONDS = 0.5
+
+
+class Isolation:
+    def __init__(self, replicas: Replicas, confirmed_at: Callable[[], float], logger: FilteringBoundLogger) -> None:
+        self._replicas = replicas
+        self._confirmed_at = confirmed_at
+        self._logger = logger
+        self._is_unconfirmed = False
+        self._cut_off_count = 0
+
+    def is_cut_off(self, replica: Replica) -> bool:
+        return self._is_unconfirmed and replica.replication is not None and not replica.replication.is_in_touch
+
+    async def watch(self) -> None:
+        """Runs until cancelled."""
+        while True:
+            confirmed_until = self._confirmed_at() + UNCONFIRMED_SECONDS_MAX
+            self._is_unconfirmed = trio.current_time() >= confirmed_until
+            if self._is_unconfirmed:
+                self._look()
+                await trio.sleep(LOOK_SECONDS)
+            else:
+                self._cut_off_count = 0
+                await trio.sleep_until(confirmed_until)
+
+    def _look(self) -> None:
+        """Who waits for what does not come is told so."""
+        cut_off = [replica for replica in self._replicas if self.is_cut_off(replica)]
+        if cut_off and not self._cut_off_count:
+            self._logger.warning("partitions_cut_off", count=len(cut_off))
+        self._cut_off_count = len(cut_off)
+        for replica in cut_off:
+            replica.refuse_waiters(replica.cut_off())

@@ -1,0 +1,119 @@
+"""A leader that reaches nobody sends its clients on: as soon as others may lead, and not while either side is there."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from clusters import FETCH_VERSION, PRODUCE_VERSION, ClusterOfSpus, cluster_of
+from spus import batch
+from structlog.testing import capture_logs
+
+from tailrace.broker.isolation import LOOK_SECONDS, UNCONFIRMED_SECONDS_MAX
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+FOUND_OUT_SECONDS = UNCONFIRMED_SECONDS_MAX + 2 * LOOK_SECONDS
+
+
+@asynccontextmanager
+async def led_by_one(**configs: str) -> AsyncIterator[tuple[ClusterOfSpus, int]]:
+    """Three SPUs have a record each; the leader of the topic."""
+    async with cluster_of(1, 2, 3) as cluster:
+        await cluster.create(1, "t", 1, 3, **configs)
+        await trio.sleep(1)
+        leader, _ = (await cluster.leaders(1, "t"))[0]
+        assert await cluster.produce(leader, "t", 0, b"a") == ErrorCode.NONE
+        yield cluster, leader
+
+
+async def kill_followers(cluster: ClusterOfSpus, leader: int) -> None:
+    for spu in {1, 2, 3} - {leader}:
+        await cluster.kill_spu(spu)
+
+
+async def test_who_reaches_nobody_says_so_until_somebody_is_back(autojump_clock: trio.testing.MockClock) -> None:
+    async with led_by_one() as (cluster, leader):
+        with capture_logs() as logs:
+            await cluster.kill_sc()
+            await kill_followers(cluster, leader)
+            await trio.sleep(FOUND_OUT_SECONDS)
+            for acks in (1, -1):
+                assert await cluster.produce(leader, "t", 0, b"b", acks=acks) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            await trio.sleep(5)
+        assert (await cluster.fetched(leader, "t", 0)).records
+        assert (await cluster.fetched(leader, "t", 0, 1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert [each["event"] for each in logs].count("partitions_cut_off") == 1
+        await cluster.start_sc()
+        await trio.sleep(10)
+        assert (await cluster.fetched(leader, "t", 0, 1)).error_code == ErrorCode.NONE
+        assert await cluster.produce(leader, "t", 0, b"b") == ErrorCode.NONE
+
+
+async def test_followers_are_enough(autojump_clock: trio.testing.MockClock) -> None:
+    async with led_by_one() as (cluster, leader):
+        await cluster.kill_sc()
+        await trio.sleep(60)
+        assert await cluster.produce(leader, "t", 0, b"b") == ErrorCode.NONE
+        assert (await cluster.fetched(leader, "t", 0, 2)).error_code == ErrorCode.NONE
+
+
+async def test_as_many_followers_as_commit_are_enough(autojump_clock: trio.testing.MockClock) -> None:
+    async with led_by_one(replication_policy="majority") as (cluster, leader):
+        await cluster.kill_sc()
+        await cluster.kill_spu(min({1, 2, 3} - {leader}))
+        await trio.sleep(60)
+        assert await cluster.produce(leader, "t", 0, b"b") == ErrorCode.NONE
+
+
+async def test_a_controller_is_enough(autojump_clock: trio.testing.MockClock) -> None:
+    async with led_by_one(min_insync_replicas="2") as (cluster, leader):
+        await kill_followers(cluster, leader)
+        await trio.sleep(60)
+        assert await cluster.produce(leader, "t", 0, b"b") == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert (await cluster.fetched(leader, "t", 0, 1)).error_code == ErrorCode.NONE
+
+
+async def test_who_has_the_partition_alone_needs_nobody(autojump_clock: trio.testing.MockClock) -> None:
+    async with cluster_of(1) as cluster:
+        await cluster.create(1, "t", 1, 1)
+        await cluster.kill_sc()
+        await trio.sleep(60)
+        assert await cluster.produce(1, "t", 0, b"b") == ErrorCode.NONE
+        assert (await cluster.fetched(1, "t", 0, 1)).error_code == ErrorCode.NONE
+
+
+async def test_a_follower_needs_its_leader_or_a_controller(autojump_clock: trio.testing.MockClock) -> None:
+    async with led_by_one() as (cluster, leader):
+        follower = min({1, 2, 3} - {leader})
+        await cluster.kill_sc()
+        await trio.sleep(60)
+        assert (await cluster.fetched(follower, "t", 0, 1)).error_code == ErrorCode.NONE
+        await cluster.kill_spu(leader)
+        await trio.sleep(LOOK_SECONDS)
+        assert (await cluster.fetched(follower, "t", 0)).records
+        assert (await cluster.fetched(follower, "t", 0, 1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("waits_for", ["acknowledgement", "records"])
+async def test_who_waits_is_told(autojump_clock: trio.testing.MockClock, waits_for: str) -> None:
+    async with led_by_one() as (cluster, leader):
+        await cluster.kill_sc()
+        await kill_followers(cluster, leader)
+        client = await cluster.client_of(leader)
+        started = trio.current_time()
+        if waits_for == "acknowledgement":
+            data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"b"))])]
+            produce = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=data)
+            response = await client.request(ApiKey.PRODUCE, PRODUCE_VERSION, produce)
+            code = response.responses[0].partition_responses[0].error_code
+        else:
+            partitions = [FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1_000_000)]
+            topics = [FetchTopic(topic="t", partitions=partitions)]
+            fetch = FetchRequest(max_bytes=1_000_000, min_bytes=1, max_wait_ms=60_000, topics=topics)
+            response = await client.request(ApiKey.FETCH, FETCH_VERSION, fetch)
+            code = response.responses[0].partitions[0].error_code
+        assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert trio.current_time() - started < FOUND_OUT_SECONDS
