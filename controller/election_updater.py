@@ -178,7 +178,8 @@ class ElectionUpdater:
                 if question.action.incarnation == incarnation
             }
             ends = {key: log_ends[key] for key in asked if key in log_ends}
-            if len(ends) < len(asked) and not is_busy:
+            is_there = self._candidates.is_connected(spu, incarnation)  # or it is known to be lost
+            if len(ends) < len(asked) and not is_busy and is_there:
                 self._logger.warning("candidate_without_log_end", spu=spu, partitions=len(asked) - len(ends))
             await self._events(LogEndsReported(spu, incarnation, asked, ends, is_busy))
 

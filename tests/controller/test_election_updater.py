@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 import structlog
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tailrace.controller.actions import AskLogEnd, AwaitLeader, ElectionAction
@@ -150,11 +151,14 @@ async def test_who_does_not_say_it_in_time_has_said_nothing(why: str, autojump_c
             world.processes[ONE] = "second"
         case _:
             world.log_ends.clear()
-    async with world.taking(_ask(ONE)):
-        await trio.sleep(3 * ANSWER_SECONDS_MAX)
+    with capture_logs() as logs:
+        async with world.taking(_ask(ONE)):
+            await trio.sleep(3 * ANSWER_SECONDS_MAX)
     ((at, event),) = world.answers
     assert event == LogEndsReported(ONE, "first", {(ORDERS, 0): EPOCH}, {})
     assert at < 2 * ANSWER_SECONDS_MAX
+    is_there = why in ("mute", "does not have it")
+    assert [each["event"] for each in logs] == ["candidate_without_log_end"] * is_there
 
 
 async def test_a_log_that_cannot_be_read_is_no_reason_to_wait(autojump_clock: MockClock) -> None:
