@@ -13,33 +13,35 @@ from structlog.typing import FilteringBoundLogger
 
 from .replicas import Replica, Replicas
 
-UNCONFIRMED_SECONDS_MAX = 3.0
-"""Twice a lease: an SC that is started again at once changes nothing."""
+WITHOUT_LEASE_SECONDS_MAX = 1.5
+"""An SC that is started again at once changes nothing."""
 LOOK_SECONDS = 0.5
 
 
 class Isolation:
-    def __init__(self, replicas: Replicas, confirmed_at: Callable[[], float], logger: FilteringBoundLogger) -> None:
+    def __init__(self, replicas: Replicas, lease_end: Callable[[], float], logger: FilteringBoundLogger) -> None:
         self._replicas = replicas
-        self._confirmed_at = confirmed_at
+        self._lease_end = lease_end
         self._logger = logger
-        self._is_unconfirmed = False
+        self._is_without_lease = False
         self._cut_off_count = 0
 
     def is_cut_off(self, replica: Replica) -> bool:
-        return self._is_unconfirmed and replica.replication is not None and not replica.replication.is_in_touch
+        return self._is_without_lease and replica.replication is not None and not replica.replication.is_in_touch
 
     async def watch(self) -> None:
         """Runs until cancelled."""
         while True:
-            confirmed_until = self._confirmed_at() + UNCONFIRMED_SECONDS_MAX
-            self._is_unconfirmed = trio.current_time() >= confirmed_until
-            if self._is_unconfirmed:
+            await trio.sleep_until(max(self._well_until, trio.current_time() + LOOK_SECONDS))
+            self._is_without_lease = trio.current_time() >= self._well_until
+            if self._is_without_lease:
                 self._look()
-                await trio.sleep(LOOK_SECONDS)
             else:
                 self._cut_off_count = 0
-                await trio.sleep_until(confirmed_until)
+
+    @property
+    def _well_until(self) -> float:
+        return self._lease_end() + WITHOUT_LEASE_SECONDS_MAX
 
     def _look(self) -> None:
         """Who waits for what does not come is told so."""

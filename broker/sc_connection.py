@@ -106,8 +106,8 @@ class ScConnection:
         self.lease_end = -math.inf
         """Until then nobody else is given what this SPU leads. Only a renewal counts: by then the specs that the SC has
         sent on this connection are here."""
-        self.confirmed_at = -math.inf
-        """When the last renewal was asked for that the SC confirmed; at first, when this connection was begun."""
+        self.last_lease_end = -math.inf
+        """Of the last lease that there was, whatever has become of the connection since."""
         self._changed = trio.Event()
         self._said: dict[Address, str] = {}
         """What was logged last of why there is no connection, by whom it was tried with: of several, only one leads."""
@@ -138,7 +138,6 @@ class ScConnection:
 
     async def run(self) -> None:
         """Until cancelled. Raises RefusedForGoodError."""
-        self.confirmed_at = trio.current_time()
         try:
             while not self._leaving:
                 await trio.sleep(self._reconnecting.pause_seconds())
@@ -252,6 +251,7 @@ class ScConnection:
     async def _renew_lease(self, link: PrivateLink, lease_seconds: float, heartbeat_seconds: float) -> None:
         """Returns when the SC does not confirm in time, or does not know this SPU any more."""
         renewed = trio.current_time()
+        self.last_lease_end = renewed + lease_seconds
         while True:
             await trio.sleep_until(renewed + heartbeat_seconds)
             asked = trio.current_time()
@@ -268,9 +268,10 @@ class ScConnection:
             if answer.error_code != ErrorCode.NONE:
                 link.close(f"the lease was refused: {known_code(answer.error_code).name}")
                 return
-            self.confirmed_at = renewed = asked  # counted from the sending, as the SC counts it from the receipt
+            renewed = asked  # counted from the sending, as the SC counts it from the receipt
+            self.last_lease_end = renewed + lease_seconds
             if not self._leaving:
-                self.lease_end = renewed + lease_seconds
+                self.lease_end = self.last_lease_end
 
     # what is said
 

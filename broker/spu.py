@@ -269,7 +269,7 @@ class Spu:
             receiver = self._receiver(nursery, replication, live_replicas)
             sc = self._connection(receiver, [_endpoint(*each) for each in public], private)
             self.sc = sc
-            self.isolation = Isolation(self.replicas, lambda: sc.confirmed_at, self._logger)
+            self.isolation = Isolation(self.replicas, lambda: sc.last_lease_end, self._logger)
             self.forwarding = Forwarding(sc, self.cluster, self._mirror)
             self.producer_ids = ProducerIds(partial(allocate_from, sc.request))
             nursery.start_soon(sc.run)

@@ -10,6 +10,7 @@ from grouping import Asked
 from spus import RunningSpu, World, led_elsewhere, running_spu
 from trio.testing import wait_all_tasks_blocked
 
+from tailrace.broker import isolation
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.records import GroupRecord
@@ -144,7 +145,10 @@ async def test_nothing_is_told_before_every_live_replica_has_it(autojump_clock: 
         assert ask(spu, commit(2)).reply == 2
 
 
-async def test_an_answer_is_not_waited_for_longer_than_the_config_says(autojump_clock: object) -> None:
+async def test_an_answer_is_not_waited_for_longer_than_the_config_says(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolation, "WITHOUT_LEASE_SECONDS_MAX", 60)
     async with cluster_of(1, 2) as cluster:
         spu = await coordinator_of(cluster)
         await cluster.kill_spu(3 - spu.id)

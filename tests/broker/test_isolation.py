@@ -9,13 +9,14 @@ from clusters import FETCH_VERSION, PRODUCE_VERSION, ClusterOfSpus, cluster_of
 from spus import batch
 from structlog.testing import capture_logs
 
-from tailrace.broker.isolation import LOOK_SECONDS, UNCONFIRMED_SECONDS_MAX
+from tailrace.broker.isolation import LOOK_SECONDS, WITHOUT_LEASE_SECONDS_MAX
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
-FOUND_OUT_SECONDS = UNCONFIRMED_SECONDS_MAX + 2 * LOOK_SECONDS
+LEASE_SECONDS = 1.5
+FOUND_OUT_SECONDS = LEASE_SECONDS + WITHOUT_LEASE_SECONDS_MAX + 2 * LOOK_SECONDS
 
 
 @asynccontextmanager
