@@ -213,9 +213,11 @@ class ElectionUpdater:
                 )
 
     def _is_awaited(self, action: AwaitLeader) -> bool:
+        """Of a deleted topic nobody is, though its partitions stay as they are while it may be brought back."""
         partition = self._local.partitions.get((action.topic_id, action.number))
         return (
             partition is not None
+            and action.topic_id in self._local.topics_by_id
             and partition.status.resolution is PartitionResolution.CANDIDATE_FOUND
             and partition.status.epoch == action.epoch
         )

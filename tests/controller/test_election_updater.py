@@ -12,9 +12,17 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tailrace.controller.actions import AskLogEnd, AwaitLeader, ElectionAction
 from tailrace.controller.election_updater import ANSWER_SECONDS_MAX, BUSY_TIMES_MAX, ElectionUpdater
-from tailrace.controller.events import Event, LeaderSilent, LogEndsReported, Stored
+from tailrace.controller.events import Event, LeaderSilent, LogEndsReported, Removed, Stored
 from tailrace.controller.local_store import LocalStore, PartitionKey
-from tailrace.controller.objects import Partition, PartitionResolution, PartitionSpec, PartitionStatus
+from tailrace.controller.object_codec import key_of
+from tailrace.controller.objects import (
+    Partition,
+    PartitionResolution,
+    PartitionSpec,
+    PartitionStatus,
+    Topic,
+    TopicSpec,
+)
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.internal.describe_replicas import (
     DescribedReplica,
@@ -27,6 +35,7 @@ ONE, TWO = SpuId(1), SpuId(2)
 ORDERS, BILLS = TopicId(int=7), TopicId(int=8)
 WAIT_SECONDS = 3.0
 EPOCH = Epoch(5)
+TOPIC = Topic("orders", ORDERS, TopicSpec(partitions=3), version=1)
 
 
 @dataclass
@@ -42,9 +51,10 @@ class _World:
     """Whom, and about how many partitions."""
     events: list[tuple[float, Event]] = field(default_factory=list)
     local: LocalStore = field(default_factory=LocalStore)
-    version: int = 0
+    version: int = TOPIC.version
 
     def __post_init__(self) -> None:
+        self.local.apply(Stored(TOPIC))
         self.updater = ElectionUpdater(self, self.local, self._hear, lambda: WAIT_SECONDS, structlog.get_logger())
 
     async def _hear(self, event: Event) -> None:
@@ -203,6 +213,16 @@ async def test_who_has_spoken_or_was_followed_by_another_is_not_waited_for(autoj
         (WAIT_SECONDS, LeaderSilent(ONE, "first", ORDERS, 2, EPOCH)),
         (WAIT_SECONDS * 1.5, LeaderSilent(ONE, "first", ORDERS, 1, Epoch(6))),
     ]
+
+
+async def test_nobody_is_silent_about_a_topic_that_is_deleted_meanwhile(autojump_clock: MockClock) -> None:
+    world = _World()
+    world.store(0, PartitionResolution.CANDIDATE_FOUND)
+    async with world.taking(_await()):
+        await trio.sleep(WAIT_SECONDS / 2)
+        world.local.apply(Removed(key_of(TOPIC), world.version + 1))
+        await trio.sleep(2 * WAIT_SECONDS)
+    assert world.events == []
 
 
 async def test_an_spu_that_carries_out_specs_has_more_time_to_lead_but_not_for_ever(autojump_clock: MockClock) -> None:
