@@ -138,7 +138,7 @@ class LiveReplicasUpdater:
         answer = await report(ReportLiveReplicasRequest(partitions=list(due)))
         if answer.error_code != ErrorCode.NONE:
             # Somebody else leads by now; the specs that say so are on their way.
-            self._logger.warning("live_replicas_refused", code=known_code(answer.error_code).name, partitions=len(due))
+            self._logger.info("live_replicas_refused", code=known_code(answer.error_code).name, partitions=len(due))
 
 
 def _announces_itself(replica: Replica) -> bool:

@@ -204,14 +204,14 @@ async def test_many_partitions_go_in_several_messages(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("code", "name"), [(ErrorCode.NOT_LEADER_OR_FOLLOWER, "NOT_LEADER_OR_FOLLOWER"), (9999, "UNKNOWN_SERVER_ERROR")]
 )
-async def test_a_refusal_is_logged(code: int, name: str) -> None:
+async def test_a_refusal_is_logged_and_no_reason_to_warn(code: int, name: str) -> None:
     spu = _Spu(answer=code)
     spu.add(_spec(0))
     with capture_logs() as logged:
         async with spu.connected():
             pass
-    refused = [each["code"] for each in logged if each["event"] == "live_replicas_refused"]
-    assert refused == [name]
+    refused = [(each["code"], each["log_level"]) for each in logged if each["event"] == "live_replicas_refused"]
+    assert refused == [(name, "info")]
 
 
 async def test_a_replica_whose_disk_failed_is_given_up_as_long_as_it_is_here() -> None:
