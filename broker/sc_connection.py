@@ -34,6 +34,9 @@ LEAVE_SECONDS_MAX = 1.0
 """An SC that does not answer finds out by itself that this SPU has gone."""
 LEASE_MS_ASSUMED = 1500
 """Where an SC refuses this SPU without saying how long its leases are."""
+SILENT_LEASES_MAX = 3
+"""An SC that answers late may be short of time, and another connection costs it more of that: it has to say everything
+anew. One that says nothing for longer than this is gone."""
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})
 
 Ask = Callable[[Any], Awaitable[Any]]
@@ -249,20 +252,22 @@ class ScConnection:
             await trio.sleep_forever()  # whoever runs the link ends this, too
 
     async def _renew_lease(self, link: PrivateLink, lease_seconds: float, heartbeat_seconds: float) -> None:
-        """Returns when the SC does not confirm in time, or does not know this SPU any more."""
+        """Returns when the SC is silent for too long, or does not know this SPU any more. While an answer is late this
+        SPU has no lease, by its own reckoning; the SC ends the connection if it has given it to somebody else."""
         renewed = trio.current_time()
         self.last_lease_end = renewed + lease_seconds
         while True:
             await trio.sleep_until(renewed + heartbeat_seconds)
             asked = trio.current_time()
             answer: RenewLeaseResponse | None = None
-            with trio.move_on_at(renewed + lease_seconds):
+            with trio.move_on_after(SILENT_LEASES_MAX * lease_seconds):
                 try:
                     answer = await link.ask(self._receiver.heartbeat())
                 except LinkClosed:
                     await trio.sleep_forever()
-            if answer is None:
+            if asked <= renewed + lease_seconds < trio.current_time():
                 self._logger.warning("lease_not_confirmed", seconds=lease_seconds)
+            if answer is None:
                 link.close("the lease was not confirmed in time")
                 return
             if answer.error_code != ErrorCode.NONE:

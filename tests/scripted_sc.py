@@ -43,6 +43,8 @@ class ScriptedSc:
     heard: list[Any] = field(default_factory=list)
     """In order, but for the heartbeats: there are many."""
     heartbeats: int = 0
+    renewal_seconds: float = 0
+    """How long it takes to renew a lease."""
     answers: dict[IntEnum, Callable[[Any], Any]] = field(default_factory=dict)
     """By API; None as an answer is never given. Without an entry the answer is that all is well."""
     version: int = 0
@@ -118,6 +120,7 @@ class ScriptedSc:
         async def handle(api_key: IntEnum, message: Any) -> object:
             if api_key == InternalApiKey.RENEW_LEASE:
                 self.heartbeats += 1
+                await trio.sleep(self.renewal_seconds)
             else:
                 self.heard.append(message)
             answer = self._answer(api_key, message)

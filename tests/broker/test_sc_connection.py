@@ -13,7 +13,14 @@ from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
 from tailrace.broker.cluster_identity import ClusterIdentity
-from tailrace.broker.sc_connection import Ask, RefusedForGoodError, Registration, ScConnection, ScUnreachableError
+from tailrace.broker.sc_connection import (
+    SILENT_LEASES_MAX,
+    Ask,
+    RefusedForGoodError,
+    Registration,
+    ScConnection,
+    ScUnreachableError,
+)
 from tailrace.cluster.specs import Endpoint
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
@@ -256,13 +263,32 @@ async def test_a_controller_that_is_away_holds_up_no_stop(autojump_clock: object
             await spu.connection.leave()
 
 
+async def test_a_controller_that_confirms_a_lease_late_is_waited_for_and_not_asked_to_begin_anew(
+    autojump_clock: object,
+) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        await sc.registered()
+        await trio.testing.wait_all_tasks_blocked()
+        sc.renewal_seconds = (SILENT_LEASES_MAX - 0.5) * LEASE_MS / 1000
+        with capture_logs() as logged:
+            await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
+            sc.renewal_seconds, late_seconds = 0, sc.renewal_seconds
+            await trio.sleep(late_seconds - 0.2)
+            assert spu.connection.lease_end < trio.current_time()
+            await trio.sleep(0.2)
+        assert [event["event"] for event in logged] == ["lease_not_confirmed"]
+        assert spu.connection.lease_end > trio.current_time()
+        assert len(sc.heard_of(RegisterSpuRequest)) == 1
+
+
 async def test_a_lease_that_is_not_confirmed_is_logged_and_another_connection_made(autojump_clock: object) -> None:
     network = MemoryNetwork()
     async with scripted_sc(network) as sc, _running(network):
         await sc.registered()
         sc.answers[InternalApiKey.RENEW_LEASE] = lambda message: None
         with capture_logs() as logged:
-            await trio.sleep(LEASE_MS / 1000 + 0.1)
+            await trio.sleep((HEARTBEAT_MS + SILENT_LEASES_MAX * LEASE_MS) / 1000 + 0.1)
         assert "lease_not_confirmed" in [event["event"] for event in logged]
         del sc.answers[InternalApiKey.RENEW_LEASE]
         await trio.sleep(1)
