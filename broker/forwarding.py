@@ -29,7 +29,8 @@ FORWARD_MS_MIN = 1000
 FORWARD_MS_MAX = 30_000
 UNREACHABLE = "the Streaming Controller cannot be reached, or has not done it in time"
 AUTO_CREATE_SECONDS_MAX = 2.0
-"""A metadata request holds up all that its client asks next; it will ask again for what is not there yet."""
+"""A metadata request holds up all that its client asks next; it will ask again for what is not there yet. A client may
+ask more often than this, and then waits for half of what it asks: nothing piles up behind it."""
 
 
 class Sc(Protocol):
@@ -42,6 +43,8 @@ class Forwarding:
         self._sc = sc
         self._cluster = cluster
         self._mirror = mirror
+        self._given_up: dict[str, float] = {}
+        """The topics that were not created in time, each with until when nobody waits for it."""
 
     async def forward(self, context: RequestContext, request: object, timeout_ms: int) -> Any:
         """The response. Raises KafkaError when the controller did not give one in time; what it was asked may have
@@ -55,12 +58,23 @@ class Forwarding:
     async def create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
         """What a metadata request wants created: for each the topic, which the mirror has by now, or why there is
         none. Raises KafkaError when none could be created."""
-        try:
-            with trio.fail_after(AUTO_CREATE_SECONDS_MAX):
-                return await self._create_topics(topics)
-        except (trio.TooSlowError, ScUnreachableError) as error:
-            # What Kafka says of a topic that is being created: clients ask again.
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, UNREACHABLE) from error
+        now = trio.current_time()
+        self._given_up = {name: until for name, until in self._given_up.items() if until > now}
+        wanted = [topic for topic in topics if topic.name not in self._given_up]
+        # What Kafka says of a topic that is being created: clients ask again.
+        late = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, UNREACHABLE)
+        created: list[TopicSpec | KafkaError] = [late] * len(wanted)
+        if wanted:
+            try:
+                with trio.fail_after(AUTO_CREATE_SECONDS_MAX):
+                    created = await self._create_topics(wanted)
+            except ScUnreachableError:
+                pass  # nobody was held up for long
+            except trio.TooSlowError:
+                until = trio.current_time() + AUTO_CREATE_SECONDS_MAX
+                self._given_up.update((topic.name, until) for topic in wanted)
+        outcomes = {topic.name: outcome for topic, outcome in zip(wanted, created, strict=True)}
+        return [outcomes.get(topic.name, late) for topic in topics]
 
     async def _create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
         from tailrace.protocol.messages.create_topics import CreateTopicsRequest

@@ -177,10 +177,41 @@ async def test_topics_that_a_client_asked_metadata_of_are_created_or_not_each_by
 async def test_a_metadata_request_does_not_wait_long_for_a_controller_that_is_away(autojump_clock: object) -> None:
     spu = _Spu(lambda request: None)
     started = trio.current_time()
-    with pytest.raises(KafkaError) as refused:
-        await spu.forwarding.create_topics([NewTopic("t", 1, 1)])
-    assert refused.value.code == ErrorCode.LEADER_NOT_AVAILABLE
+    (late,) = await spu.forwarding.create_topics([NewTopic("t", 1, 1)])
+    assert isinstance(late, KafkaError)
+    assert late.code == ErrorCode.LEADER_NOT_AVAILABLE
     assert trio.current_time() - started == pytest.approx(AUTO_CREATE_SECONDS_MAX)
+
+
+async def test_clients_that_ask_for_a_late_topic_again_and_again_are_not_held_up_each_time(
+    autojump_clock: object,
+) -> None:
+    spu = _Spu(lambda request: None)
+    await spu.forwarding.create_topics([NewTopic("t", 1, 1)])
+    started = trio.current_time()
+    for _ in range(10):
+        (late,) = await spu.forwarding.create_topics([NewTopic("t", 1, 1)])
+        assert isinstance(late, KafkaError)
+        assert late.code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert trio.current_time() == started
+    assert len(spu.sc.asked) == 1
+
+
+async def test_a_late_topic_holds_up_no_other_one_and_is_tried_again_after_a_while(autojump_clock: object) -> None:
+    spu = _Spu(lambda request: None)
+    spu.mirror.apply(_metadata(5))
+    await spu.forwarding.create_topics([NewTopic("t", 1, 1)])
+    spu.sc.answer = _created
+    late, other = await spu.forwarding.create_topics([NewTopic("t", 1, 1), NewTopic("t.2", 1, 1)])
+    asked = decode(CreateTopicsRequest, NEWEST, spu.sc.asked[-1].body)
+    assert [topic.name for topic in asked.topics] == ["t.2"]
+    assert isinstance(late, KafkaError)
+    assert isinstance(other, KafkaError)
+    assert (late.code, other.code) == (ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    await trio.sleep(AUTO_CREATE_SECONDS_MAX)
+    await spu.forwarding.create_topics([NewTopic("t", 1, 1)])
+    asked = decode(CreateTopicsRequest, NEWEST, spu.sc.asked[-1].body)
+    assert [topic.name for topic in asked.topics] == ["t"]
 
 
 async def test_a_topic_that_is_gone_again_is_unknown(autojump_clock: object) -> None:
