@@ -3,7 +3,9 @@
 - The first question for a group creates the internal topic, with as many replicas as `offsets.topic.replication.factor`
   says or, where there are fewer SPUs, on each of them. Kafka waits for more brokers instead.
 - A coordinator is the leader of one of its partitions; while there is none, COORDINATOR_NOT_AVAILABLE, which clients
-  take for "try again". Transactions are not served yet and answered the same way.
+  take for "try again".
+- Transactions are not served yet. Who asks where one is coordinated is refused with
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as by InitProducerId: a client gives up at once, and says so.
 - v4 and later ask for many keys at a time.
 """
 
@@ -95,7 +97,7 @@ def _answers(
 
 def _check(key_type: int, key: str) -> None:
     if key_type == TRANSACTION:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served yet")
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not served yet")
     if key_type != GROUP:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"nothing of key type {key_type} is coordinated here")
 

@@ -11,7 +11,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 FEW = {"offsets.topic.num.partitions": "3"}
-NOT_AVAILABLE, INVALID = ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.INVALID_REQUEST
+REFUSED, INVALID = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST
 
 
 @pytest.mark.parametrize("version", range(4))
@@ -32,7 +32,7 @@ async def test_many_groups(autojump_clock: object, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 7))
-@pytest.mark.parametrize(("key_type", "code"), [(1, NOT_AVAILABLE), (9, INVALID)])
+@pytest.mark.parametrize(("key_type", "code"), [(1, REFUSED), (9, INVALID)])
 async def test_what_nobody_coordinates(autojump_clock: object, version: int, key_type: int, code: ErrorCode) -> None:
     async with running_spu(broker=FEW) as running:
         client = await running.client()
