@@ -158,7 +158,7 @@ def _earlier(spu: "Spu", replica: Replica, topic: str | UUID, header: BatchHeade
     if spu.refused_batches:
         spu.refused_batches.check(topic, replica.partition, header, producers, trio.current_time())
     try:
-        return producers.check(header)
+        return producers.check(header, is_first=replica.log.log_end == 0)
     except KafkaError:
         if spu.is_sure_to_lead(replica):
             raise

@@ -171,6 +171,19 @@ async def test_what_was_sent_right_behind_a_refused_batch_is_refused_like_it(
         assert bounds(running) == (0, stored_before + 2)
 
 
+async def test_nothing_is_stored_in_place_of_a_first_batch_that_is_yet_to_come(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        first, second = (batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 1))
+        (refused,) = await ask(client, request(second))
+        assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        for records in (first, second):
+            (answer,) = await ask(client, request(records))
+            assert answer.error_code == 0
+        assert bounds(running) == (0, 2)
+
+
 async def test_a_leader_without_a_lease_takes_no_gap_for_a_loss(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
