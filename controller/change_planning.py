@@ -38,7 +38,7 @@ from .objects import (
     Topic,
     TopicSpec,
 )
-from .spu_group_controller import is_leaving
+from .spu_group_controller import is_leaving, is_to_return
 
 PRODUCER_IDS_PER_BLOCK = 1000
 DELETED_TOPICS_MAX = 1000
@@ -193,13 +193,12 @@ def spec_of(topic: Topic, local: LocalStore) -> specs.TopicSpec:
 
 
 def _spus_for(chosen: object | None, local: LocalStore) -> list[SpuId]:
-    """Those that may hold what is new: by choice any that is registered, else those that are there and stay."""
-    taking = (
-        spu.spec.id
-        for spu in local.spus.values()
-        if chosen is not None or (spu.is_online and not is_leaving(spu, local))
-    )
-    return sorted(taking)
+    """Those that may hold what is new: by choice any that is registered, else those that stay, or come back to it."""
+    if chosen is not None:
+        return sorted(spu.spec.id for spu in local.spus.values())
+    online = [spu.spec.id for spu in local.spus.values() if spu.is_online and not is_leaving(spu, local)]
+    away = [spu.spec.id for spu in local.spus.values() if is_to_return(spu, local)]
+    return sorted(online + away) if online else []
 
 
 def _existing(name: str, local: LocalStore) -> Topic:

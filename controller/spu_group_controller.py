@@ -19,6 +19,7 @@ from .objects import (
     SpuGroupResolution,
     SpuGroupSpec,
     SpuGroupStatus,
+    SpuResolution,
     SpuSpec,
     SpuType,
     Topic,
@@ -146,6 +147,11 @@ def is_leaving(spu: Spu, store: LocalStore) -> bool:
     if group is None:
         return True
     return group.status.resolution is SpuGroupResolution.RESERVED and spu.spec.id not in ids_of(group.spec)
+
+
+def is_to_return(spu: Spu, store: LocalStore) -> bool:
+    """Whether it has been here, is away, and is wanted back."""
+    return spu.status.resolution is SpuResolution.OFFLINE and not is_leaving(spu, store)
 
 
 def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:

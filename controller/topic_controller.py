@@ -1,12 +1,14 @@
 """The Topic Controller: turns what a topic asks for into rows of SPUs, and the rows into partitions.
 
 The rows are stored first, and the partitions are made from the rows that the store has: had both been proposed at once,
-and the rows lost to another write, there would be partitions that contradict the rows decided next. Only SPUs that are
-online and stay get new replicas, and full ones only where the others are too few; rows chosen by hand may name any
-registered SPU. What lies on SPUs that are to go, or that have been away for long, gets other rows, and then moves.
+and the rows lost to another write, there would be partitions that contradict the rows decided next. SPUs that are
+online and stay get new replicas, full ones only where the others are too few, and those that are away only where all of
+these are: with one of three SPUs away, a topic of three replicas is made all the same, and led by the other two. Rows
+chosen by hand may name any registered SPU. What lies on SPUs that are to go, or that have been away for long, gets
+other rows, and then moves.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from tailrace.cluster.replica_assignment import InsufficientResources, SpuOnRack, assign, fault_of_rows
@@ -29,7 +31,7 @@ from .objects import (
 )
 from .observed import Observed
 from .replacements import replaced
-from .spu_group_controller import is_leaving
+from .spu_group_controller import is_leaving, is_to_return
 
 
 class TopicController:
@@ -161,7 +163,7 @@ class TopicController:
         computed = assign(
             to_compute,
             spec.replication_factor,
-            self._spus(topic),
+            self._spus_for_new(topic),
             own=(*rows.values(), *chosen.values()),
             others=self._assignments.beside(topic.id),
         )
@@ -174,8 +176,24 @@ class TopicController:
         useless = self._observed.with_failed_disks | self._observed.full.keys()
         with_room = [spu for spu in staying if spu.spec.id not in useless]
         taking = with_room if len(with_room) >= topic.spec.replication_factor else staying
-        racks = {spu.spec.id: None if topic.spec.ignores_racks else spu.spec.rack for spu in taking}
-        return [SpuOnRack(spu, racks[spu]) for spu in sorted(racks)]
+        return _on_racks(taking, topic)
+
+    def _spus_for_new(self, topic: Topic) -> list[SpuOnRack]:
+        """With no more that are away than it takes: so all that are online are in every row, and one of them leads."""
+        online = self._spus(topic)
+        lacking = topic.spec.replication_factor - len(online)
+        if lacking <= 0 or not online:
+            return online
+        away = sorted(
+            (spu for spu in self._store.spus.values() if is_to_return(spu, self._store)),
+            key=lambda spu: (spu.spec.id in self._observed.away, spu.spec.id),
+        )
+        return [*online, *_on_racks(away[:lacking], topic)]
+
+
+def _on_racks(spus: Iterable[Spu], topic: Topic) -> list[SpuOnRack]:
+    racks = {spu.spec.id: None if topic.spec.ignores_racks else spu.spec.rack for spu in spus}
+    return [SpuOnRack(spu, racks[spu]) for spu in sorted(racks)]
 
 
 def _is_led(partition: Partition) -> bool:

@@ -75,12 +75,20 @@ def refusal(plan: object) -> ErrorCode:
     return plan.code
 
 
-def test_new_replicas_go_to_spus_that_are_there_and_stay() -> None:
+def test_new_replicas_go_to_spus_that_stay_or_come_back() -> None:
     group = SpuGroup("main", SpuGroupSpec(1, SpuId(4)), SpuGroupStatus(SpuGroupResolution.RESERVED))
-    local = local_with(spu(1), spu(2, online=False), group, spu(5, group="main"))
-    plans = plan_topics([NewTopic("fits", 1, 1), NewTopic("wide", 1, 2)], local, lambda: ID)
+    never_seen = Spu(SpuSpec(SpuId(3), SpuType.CUSTOM))
+    leaving = [spu(5, group="main"), spu(6, group="main", online=False)]
+    local = local_with(spu(1), spu(2, online=False), never_seen, group, *leaving)
+    plans = plan_topics([NewTopic("fits", 1, 1), NewTopic("too", 1, 2), NewTopic("wide", 1, 3)], local, lambda: ID)
     assert isinstance(plans[0], Planned)
-    assert refusal(plans[1]) is ErrorCode.INVALID_REPLICATION_FACTOR
+    assert isinstance(plans[1], Planned)
+    assert refusal(plans[2]) is ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_a_topic_needs_somebody_to_lead_it() -> None:
+    (plan,) = plan_topics([NewTopic("t", 1, 1)], local_with(spu(1, online=False), spu(2, online=False)), lambda: ID)
+    assert refusal(plan) is ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_rows_chosen_by_hand_may_name_any_spu_that_is_registered() -> None:

@@ -64,7 +64,22 @@ def test_rows_chosen_by_hand_may_name_spus_that_are_not_online() -> None:
     assert sc.partition(1).status.leader == 1
 
 
-def test_only_spus_that_are_online_get_replicas() -> None:
+def test_spus_that_are_away_get_replicas_only_where_the_others_are_too_few() -> None:
+    sc = model(1, 2, 3)
+    for spu in (2, 3):
+        sc.stop_spu(spu)
+    sc.settle()
+    sc.write(topic("t", 4, 2))
+    sc.settle()
+    rows = sc.status_of("t").replica_map
+    assert [sorted(row) for row in rows.values()] == [[1, 2]] * 4
+    assert {each.status.leader for each in partitions(sc)} == {1}
+    sc.start_spu(2)
+    sc.settle()
+    assert sc.status_of("t").replica_map == rows
+
+
+def test_nobody_who_is_away_gets_replicas_where_enough_are_online() -> None:
     sc = model(1, 2, 3)
     sc.stop_spu(2)
     sc.settle()
@@ -150,15 +165,15 @@ def test_a_topic_grows_by_rows_chosen_by_hand() -> None:
 
 
 def test_a_topic_that_cannot_grow_stays_provisioned_and_says_why_until_it_can() -> None:
-    sc = with_topic(topic("t", 1, 2), 1, 2)
-    sc.stop_spu(2)
+    sc = with_topic(topic("t", 1, 1), 1)
+    sc.stop_spu(1)
     sc.settle()
     sc.grow_topic("t", 2)
     sc.settle()
     status = sc.status_of("t")
     assert (status.resolution, len(status.replica_map)) == (TopicResolution.PROVISIONED, 1)
-    assert status.reason == "a replication factor of 2 needs 2 SPUs, and 1 is available"
-    sc.start_spu(2, "second")
+    assert status.reason == "a replication factor of 1 needs 1 SPU, and 0 are available"
+    sc.start_spu(1, "second")
     sc.settle()
     status = sc.status_of("t")
     assert (status.resolution, len(status.replica_map), status.reason) == (TopicResolution.PROVISIONED, 2, "")
