@@ -43,16 +43,14 @@ def plan_reassignments(
 
 
 def ongoing(local: LocalStore) -> list[OngoingReassignment]:
-    """Those that are not as their topic wants them yet."""
+    """Those that are not as their topic wants them yet: their replicas as they will be, and then those that leave."""
     found = []
     for topic in local.topics.values():
         for number, wanted in topic.status.replica_map.items():
             partition = local.partitions.get((topic.id, number))
             if partition is not None and is_changing(partition, wanted):
-                replicas = partition.spec.replicas
                 adding, removing = coming_and_going(partition, wanted)
-                union = (*replicas, *(spu for spu in adding if spu not in replicas))
-                found.append(OngoingReassignment(topic.name, number, union, adding, removing))
+                found.append(OngoingReassignment(topic.name, number, (*wanted, *removing), adding, removing))
     return found
 
 

@@ -116,7 +116,7 @@ def test_what_there_is_already_needs_no_write() -> None:
 def test_a_change_goes_on_until_the_new_ones_are_live() -> None:
     sc = with_topic()
     carry_out(sc, ("t", 0, (3, 2)))
-    assert ongoing(sc.brain.store) == [OngoingReassignment("t", 0, (ONE, TWO, THREE), (THREE,), (ONE,))]
+    assert ongoing(sc.brain.store) == [OngoingReassignment("t", 0, (THREE, TWO, ONE), (THREE,), (ONE,))]
     sc.report(sc.partition(1), (ONE, TWO, THREE))
     sc.settle()
     assert ongoing(sc.brain.store) == []

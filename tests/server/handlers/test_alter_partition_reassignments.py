@@ -83,7 +83,7 @@ async def test_what_goes_on_is_listed_and_may_be_given_up(autojump_clock: MockCl
         away = 3 if leader == 2 else 2
         await cluster.stop_spu(away)
         assert await reassign(cluster, "t", {0: [away]}) == {0: ErrorCode.NONE}
-        expected = {("t", 0): ([leader, away], [away], [leader])}
+        expected = {("t", 0): ([away, leader], [away], [leader])}
         assert await ongoing(cluster) == expected
         assert await ongoing(cluster, ("t", 0), ("u", 3)) == expected
         assert await ongoing(cluster, ("t", 1)) == {}
