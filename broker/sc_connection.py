@@ -34,9 +34,9 @@ LEAVE_SECONDS_MAX = 1.0
 """An SC that does not answer finds out by itself that this SPU has gone."""
 LEASE_MS_ASSUMED = 1500
 """Where an SC refuses this SPU without saying how long its leases are."""
-SILENT_LEASES_MAX = 3
-"""An SC that answers late may be short of time, and another connection costs it more of that: it has to say everything
-anew. One that says nothing for longer than this is gone."""
+LATE_SECONDS_MAX = 3.0
+"""An SC that answers after the lease has ended may be short of time, and another connection costs it more of that: it
+has to say everything anew. One that says nothing for longer than this is gone."""
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::"})
 
 Ask = Callable[[Any], Awaitable[Any]]
@@ -260,7 +260,7 @@ class ScConnection:
             await trio.sleep_until(renewed + heartbeat_seconds)
             asked = trio.current_time()
             answer: RenewLeaseResponse | None = None
-            with trio.move_on_after(SILENT_LEASES_MAX * lease_seconds):
+            with trio.move_on_after(lease_seconds + LATE_SECONDS_MAX):
                 try:
                     answer = await link.ask(self._receiver.heartbeat())
                 except LinkClosed:

@@ -88,6 +88,15 @@ BROKER_CONFIGS = by_name(
             at_least(1),
         ),
         ConfigDefinition(
+            "broker.session.timeout.ms",
+            INT,
+            1500,
+            "How long an SPU is taken to be alive after it was heard: its lease, which it renews three times as often. "
+            "The Streaming Controller's.",
+            at_least(300),
+            read_only=True,
+        ),
+        ConfigDefinition(
             "auto.leader.rebalance.enable",
             BOOLEAN,
             True,

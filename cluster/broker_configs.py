@@ -19,6 +19,7 @@ class BrokerSettings:
     auto_create_topics: bool
     delete_topics: bool
     election_wait_seconds: float
+    lease_seconds: float
     rebalances_leaders: bool
     leader_imbalance_check_seconds: int
     deleted_topic_retention_ms: int
@@ -117,6 +118,7 @@ class BrokerConfigs:
             auto_create_topics=bool(self.value("auto.create.topics.enable")),
             delete_topics=bool(self.value("delete.topic.enable")),
             election_wait_seconds=self.number("election.wait.response.ms") / 1000,
+            lease_seconds=self.number("broker.session.timeout.ms") / 1000,
             rebalances_leaders=bool(self.value("auto.leader.rebalance.enable")),
             leader_imbalance_check_seconds=self.number("leader.imbalance.check.interval.seconds"),
             deleted_topic_retention_ms=self.number("deleted.topic.retention.ms"),

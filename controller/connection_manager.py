@@ -54,8 +54,7 @@ from .objects import Listener, Spu
 from .spec_cache import SpecCache
 from .spu_stream import Registered, SpuStream
 
-LEASE_SECONDS = 1.5
-HEARTBEAT_SECONDS = 0.5
+HEARTBEATS_PER_LEASE = 3
 STALL_SECONDS_MIN = 0.1
 """Looking after the leases so much too late means that we did not look at the network either."""
 REGISTER_SECONDS_MAX = 5.0
@@ -99,8 +98,7 @@ class ConnectionManager:
         metrics: ScMetrics,
         logger: FilteringBoundLogger,
         unreadable: Mapping[str, int] = NOTHING,
-        lease_seconds: float = LEASE_SECONDS,
-        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        lease_seconds: float,
     ) -> None:
         """`events` takes what the controllers should know, in order; it may wait. The two other callables may raise
         KafkaError, which the SPU is told. `unreadable`: keys of the store under which something lies that cannot be
@@ -114,7 +112,7 @@ class ConnectionManager:
         self._metrics = metrics
         self._logger = logger
         self._unreadable = unreadable
-        self._heartbeat_seconds = heartbeat_seconds
+        self._heartbeat_seconds = lease_seconds / HEARTBEATS_PER_LEASE
         self._leases = Leases(lease_seconds)
         self._cache = SpecCache()
         self._connected: dict[SpuId, _Peer] = {}

@@ -5,6 +5,7 @@ its specs, as one does that has just started, is given more time: it would be a 
 """
 
 import math
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -193,6 +194,7 @@ class ElectionUpdater:
     async def _report_silent(self) -> None:
         """Those whose time is over."""
         now = trio.current_time()
+        silent: list[AwaitLeader] = []
         while self._deadlines and self._deadlines[0].at <= now:
             deadline = heappop(self._deadlines)
             action = deadline.action
@@ -205,12 +207,13 @@ class ElectionUpdater:
                 self._await(action, deadline.times + 1)
             else:
                 del self._awaited[key]
-                self._logger.warning(
-                    "leader_silent", spu=action.spu, topic_id=str(action.topic_id), partition=action.number
-                )
-                await self._events(
-                    LeaderSilent(action.spu, action.incarnation, action.topic_id, action.number, action.epoch)
-                )
+                silent.append(action)
+        for spu, partitions in Counter(action.spu for action in silent).items():
+            self._logger.warning("leader_silent", spu=spu, partitions=partitions)
+        for action in silent:
+            await self._events(
+                LeaderSilent(action.spu, action.incarnation, action.topic_id, action.number, action.epoch)
+            )
 
     def _is_awaited(self, action: AwaitLeader) -> bool:
         """Of a deleted topic nobody is, though its partitions stay as they are while it may be brought back."""

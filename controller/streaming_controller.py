@@ -24,7 +24,7 @@ from tailrace.server.public_server import PublicServer
 from .actions import Put
 from .administration import Administration
 from .changes import Changes
-from .connection_manager import LEASE_SECONDS, ConnectionManager
+from .connection_manager import ConnectionManager
 from .controller_documents import controller_rows
 from .effects import Effects
 from .events import RebalanceDue, ReconciliationDue, SpusAway
@@ -63,8 +63,6 @@ class StreamingController:
         store: KeyValueStore,
         logger: FilteringBoundLogger,
         provisioner: Provisioner | None = None,
-        *,
-        lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         """The caller opens the store, which may be shared with other SCs if it is an etcd, and closes it."""
         self.metrics = ScMetrics(KNOWN)
@@ -73,7 +71,6 @@ class StreamingController:
         self._store = store
         self._logger = logger = logger.bind()  # once: a logger that is not bound yet binds anew at each line
         self._provisioner = provisioner or NoProvisioner(logger)
-        self._lease_seconds = lease_seconds
         self._counts = WorkflowCounts()
         self._stopping = trio.Event()
         self._standing_by = trio.CancelScope()
@@ -203,7 +200,7 @@ class StreamingController:
             metrics=self.metrics,
             logger=self._logger,
             unreadable=workflow.reader.refused,
-            lease_seconds=self._lease_seconds,
+            lease_seconds=broker_configs.settings.lease_seconds,
         )
         return _Term(workflow, connections, administration, host)
 

@@ -110,6 +110,7 @@ class ObedientSpu:
         self.online = trio.Event()
         """It has been told so."""
         self.link: PrivateLink
+        self.accepted: RegisterSpuResponse
         self.mute = False
         """Whether it stays away from describing its replicas."""
         self._network = network
@@ -162,6 +163,7 @@ class ObedientSpu:
             answer: RegisterSpuResponse = await self.link.ask(request)
             if answer.error_code:
                 return
+            self.accepted = answer
             while True:
                 await trio.sleep(0.5)
                 await self.link.ask(RenewLeaseRequest())

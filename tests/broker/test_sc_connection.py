@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from tailrace.broker.cluster_identity import ClusterIdentity
 from tailrace.broker.sc_connection import (
-    SILENT_LEASES_MAX,
+    LATE_SECONDS_MAX,
     Ask,
     RefusedForGoodError,
     Registration,
@@ -270,7 +270,7 @@ async def test_a_controller_that_confirms_a_lease_late_is_waited_for_and_not_ask
     async with scripted_sc(network) as sc, _running(network) as spu:
         await sc.registered()
         await trio.testing.wait_all_tasks_blocked()
-        sc.renewal_seconds = (SILENT_LEASES_MAX - 0.5) * LEASE_MS / 1000
+        sc.renewal_seconds = LEASE_MS / 1000 + LATE_SECONDS_MAX - 0.5
         with capture_logs() as logged:
             await trio.sleep(HEARTBEAT_MS / 1000 + 0.1)
             sc.renewal_seconds, late_seconds = 0, sc.renewal_seconds
@@ -288,7 +288,7 @@ async def test_a_lease_that_is_not_confirmed_is_logged_and_another_connection_ma
         await sc.registered()
         sc.answers[InternalApiKey.RENEW_LEASE] = lambda message: None
         with capture_logs() as logged:
-            await trio.sleep((HEARTBEAT_MS + SILENT_LEASES_MAX * LEASE_MS) / 1000 + 0.1)
+            await trio.sleep((HEARTBEAT_MS + LEASE_MS) / 1000 + LATE_SECONDS_MAX + 0.1)
         assert "lease_not_confirmed" in [event["event"] for event in logged]
         del sc.answers[InternalApiKey.RENEW_LEASE]
         await trio.sleep(1)

@@ -128,6 +128,7 @@ class _World:
             forward=self._forward,
             metrics=self.metrics,
             logger=structlog.get_logger(),
+            lease_seconds=1.5,
             unreadable=self.unreadable,
         )
 

@@ -215,6 +215,17 @@ async def test_who_has_spoken_or_was_followed_by_another_is_not_waited_for(autoj
     ]
 
 
+async def test_who_is_silent_about_many_partitions_is_complained_of_once(autojump_clock: MockClock) -> None:
+    world = _World()
+    for number in range(3):
+        world.store(number, PartitionResolution.CANDIDATE_FOUND)
+    with capture_logs() as logs:
+        async with world.taking(*map(_await, range(3))):
+            await trio.sleep(2 * WAIT_SECONDS)
+    assert len(world.events) == 3
+    assert [(each["event"], each["spu"], each["partitions"]) for each in logs] == [("leader_silent", ONE, 3)]
+
+
 async def test_nobody_is_silent_about_a_topic_that_is_deleted_meanwhile(autojump_clock: MockClock) -> None:
     world = _World()
     world.store(0, PartitionResolution.CANDIDATE_FOUND)

@@ -337,3 +337,13 @@ async def test_a_port_that_is_taken_is_one_clear_error() -> None:
         await sc.run()
     assert str(PRIVATE) in str(first_error(refused.value))
     taken.close()
+
+
+async def test_leases_are_as_long_as_the_settings_say(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    await world.register(1)
+    settings = {"broker.session.timeout.ms": "9000"}
+    async with running_sc(world, broker=settings), trio.open_nursery() as nursery:
+        spu = await ObedientSpu(world.network, 1).started(nursery)
+        assert (spu.accepted.lease_ms, spu.accepted.heartbeat_ms) == (9000, 3000)
+        nursery.cancel_scope.cancel()
