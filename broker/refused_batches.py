@@ -78,14 +78,16 @@ class RefusedBatches:
 
     def check(
         self, topic: str | UUID, partition: int, header: BatchHeader, producers: ProducerStates, now: float
-    ) -> None:
-        """Raises the KafkaError again if what is missing before this batch is the one that was refused with it."""
+    ) -> bool:
+        """Whether the batch was refused before, and comes again. Raises the KafkaError again if what is missing before
+        it is the one that was refused with it."""
         key = topic, partition, header.producer_id
         refused = self._refused.get(key)
         if refused is None:
-            return
+            return False
         if refused.has_behind(header, now):
             expected = producers.expected(header.producer_id, header.producer_epoch)
             if expected is None or expected == refused.sequence:
                 raise KafkaError(refused.code, refused.message)
         del self._refused[key]
+        return header.base_sequence == refused.sequence and header.producer_epoch == refused.producer_epoch

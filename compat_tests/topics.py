@@ -37,3 +37,19 @@ def every_partition_answers(admin: AdminClient, topic: str, partitions: int) -> 
     except KafkaException:
         return False
     return True
+
+
+def create_anew(bootstrap: str, topic: str) -> None:
+    """Deletes the topic, and makes another one of that name with one partition."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+    admin.delete_topics([topic], operation_timeout=10, request_timeout=10)[topic].result(20)
+
+    def is_created() -> bool:
+        try:
+            admin.create_topics([NewTopic(topic, 1, 1)], operation_timeout=10, request_timeout=10)[topic].result(20)
+        except KafkaException:
+            return False  # where it is not deleted everywhere when that is said
+        return True
+
+    wait_until(is_created, seconds=20)
+    wait_until(lambda: every_partition_answers(admin, topic, 1), seconds=20)

@@ -79,19 +79,13 @@ class ProducerStates:
             return NO_SEQUENCE
         return _next(producer.batches[-1].last_sequence) if epoch == producer.epoch else 0
 
-    def check(self, header: BatchHeader, *, is_first: bool = False) -> AppendedBatch | None:
+    def check(self, header: BatchHeader) -> AppendedBatch | None:
         """None when the batch may be appended; the earlier one when it is a repetition. KafkaError when it is neither.
 
-        A producer that is not known may begin with any sequence, since what it sent before may have expired; but not
-        with the first batch that the log is to hold, before which there can only be one that was refused or lost.
+        A producer that is not known may begin with any sequence: what it sent before may have expired.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
-            if is_first and header.base_sequence != 0:
-                raise KafkaError(
-                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"producer {header.producer_id} begins an empty log at sequence {header.base_sequence}, not at 0",
-                )
             return None
         if header.producer_epoch != producer.epoch:
             if header.producer_epoch < producer.epoch:

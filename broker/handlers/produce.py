@@ -152,13 +152,26 @@ def not_in_time() -> KafkaError:
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the replicas did not acknowledge in time")
 
 
+def _not_the_first(header: BatchHeader) -> KafkaError:
+    """Where nothing was ever written, what came before was lost with an earlier leader, or is still on its way: the
+    producer sends all of it again, in order. Unless that was written to another topic of this name, and only this batch
+    is sent again."""
+    return KafkaError(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        f"what producer {header.producer_id} sent before sequence {header.base_sequence} may be yet to come",
+    )
+
+
 def _earlier(spu: "Spu", replica: Replica, topic: str | UUID, header: BatchHeader) -> AppendedBatch | None:
     """The same batch, if it was stored before."""
     producers = replica.log.producers
-    if spu.refused_batches:
-        spu.refused_batches.check(topic, replica.partition, header, producers, trio.current_time())
+    comes_again = bool(spu.refused_batches) and spu.refused_batches.check(
+        topic, replica.partition, header, producers, trio.current_time()
+    )
+    if header.base_sequence != 0 and replica.log.log_end == 0 and not comes_again:
+        raise _not_the_first(header)
     try:
-        return producers.check(header, is_first=replica.log.log_end == 0)
+        return producers.check(header)
     except KafkaError:
         if spu.is_sure_to_lead(replica):
             raise

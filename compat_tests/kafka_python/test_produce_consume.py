@@ -2,6 +2,7 @@ import pytest
 from clients.kafka_python import read
 from kafka.errors import MessageSizeTooLargeError
 from samples import COMPRESSIONS, SAMPLES
+from topics import create_anew
 
 
 def send_samples(producer, topic):
@@ -48,6 +49,16 @@ def test_many_small_batches_in_flight_keep_their_order(topic, make_producer, mak
     producer.flush(timeout=30)
     assert [future.get(timeout=10).offset for future in futures] == list(range(500))
     assert [int(record.value) for record in read(make_consumer(topic), 500)] == list(range(500))
+
+
+def test_a_producer_goes_on_in_a_topic_that_was_created_anew(bootstrap, topic, make_producer, make_consumer):
+    producer = make_producer(enable_idempotence=True)
+    for value in (b"1", b"2"):
+        producer.send(topic, value, partition=0).get(timeout=30)
+    create_anew(bootstrap, topic)
+    for value in (b"3", b"4"):
+        producer.send(topic, value, partition=0).get(timeout=30)
+    assert [record.value for record in read(make_consumer(topic), 2)] == [b"3", b"4"]
 
 
 def test_records_are_spread_by_key_and_stay_in_order_within_a_partition(create_topic, make_producer, make_consumer):

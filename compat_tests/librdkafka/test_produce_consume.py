@@ -2,6 +2,7 @@ import pytest
 from clients.librdkafka import produce, read
 from confluent_kafka import KafkaError
 from samples import COMPRESSIONS, SAMPLES, START_MS
+from topics import create_anew
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
@@ -33,6 +34,14 @@ def test_a_record_per_request_with_five_in_flight_keeps_its_order(topic, make_pr
     delivered = produce(producer, topic, [b"%d" % number for number in range(1000)], partition=0)
     assert [message.offset() for message in delivered] == list(range(1000))
     assert [int(record.value()) for record in read(make_consumer(topic), 1000)] == list(range(1000))
+
+
+def test_a_producer_goes_on_in_a_topic_that_was_created_anew(bootstrap, topic, make_producer, make_consumer):
+    producer = make_producer(enable_idempotence=True)
+    produce(producer, topic, [b"1", b"2"], partition=0)
+    create_anew(bootstrap, topic)
+    produce(producer, topic, [b"3", b"4"], partition=0)
+    assert [record.value() for record in read(make_consumer(topic), 2)] == [b"3", b"4"]
 
 
 def test_a_large_volume_over_many_partitions_comes_back_whole(create_topic, make_producer, make_consumer):

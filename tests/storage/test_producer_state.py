@@ -86,14 +86,6 @@ def test_an_unknown_producer_may_begin_anywhere() -> None:
     assert ProducerStates().check(header(1234, epoch=3)) is None
 
 
-def test_the_first_batch_of_a_log_has_the_sequence_zero() -> None:
-    states = ProducerStates()
-    assert states.check(header(0, epoch=3), is_first=True) is None
-    with pytest.raises(KafkaError) as found:
-        states.check(header(1, epoch=3), is_first=True)
-    assert found.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
 def test_an_older_epoch_is_fenced_and_a_newer_one_begins_at_zero() -> None:
     states = appended(header(0), header(1), header(0, epoch=2))
     assert refused(states, header(2, epoch=1)) is ErrorCode.INVALID_PRODUCER_EPOCH

@@ -171,14 +171,31 @@ async def test_what_was_sent_right_behind_a_refused_batch_is_refused_like_it(
         assert bounds(running) == (0, stored_before + 2)
 
 
+def _in_order(count: int) -> list[bytes]:
+    return [batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in range(count)]
+
+
 async def test_nothing_is_stored_in_place_of_a_first_batch_that_is_yet_to_come(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
-        first, second = (batch(b"a", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 1))
-        (refused,) = await ask(client, request(second))
-        assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        for records in (first, second):
+        for records in _in_order(3)[1:]:
+            (refused,) = await ask(client, request(records))
+            assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for records in _in_order(3):
+            (answer,) = await ask(client, request(records))
+            assert answer.error_code == 0
+        assert bounds(running) == (0, 3)
+
+
+async def test_a_producer_goes_on_in_a_topic_that_was_created_anew(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        behind = _in_order(3)[1:]
+        (refused,) = await ask(client, request(behind[0]))
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for records in behind:
             (answer,) = await ask(client, request(records))
             assert answer.error_code == 0
         assert bounds(running) == (0, 2)
