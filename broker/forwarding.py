@@ -4,7 +4,7 @@ Only the controller changes the cluster; clients may ask any SPU. The request go
 speaks, so that its answer can be passed on as it comes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
@@ -61,20 +61,22 @@ class Forwarding:
         now = trio.current_time()
         self._given_up = {name: until for name, until in self._given_up.items() if until > now}
         wanted = [topic for topic in topics if topic.name not in self._given_up]
+        outcomes = await self._created_in_time(wanted) if wanted else {}
         # What Kafka says of a topic that is being created: clients ask again.
         late = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, UNREACHABLE)
-        created: list[TopicSpec | KafkaError] = [late] * len(wanted)
-        if wanted:
-            try:
-                with trio.fail_after(AUTO_CREATE_SECONDS_MAX):
-                    created = await self._create_topics(wanted)
-            except ScUnreachableError:
-                pass  # nobody was held up for long
-            except trio.TooSlowError:
-                until = trio.current_time() + AUTO_CREATE_SECONDS_MAX
-                self._given_up.update((topic.name, until) for topic in wanted)
-        outcomes = {topic.name: outcome for topic, outcome in zip(wanted, created, strict=True)}
         return [outcomes.get(topic.name, late) for topic in topics]
+
+    async def _created_in_time(self, topics: Sequence[NewTopic]) -> Mapping[str, TopicSpec | KafkaError]:
+        """By name; nothing if the controller took too long, or was lost."""
+        names = [topic.name for topic in topics]
+        try:
+            with trio.fail_after(AUTO_CREATE_SECONDS_MAX):
+                return dict(zip(names, await self._create_topics(topics), strict=True))
+        except ScUnreachableError:
+            pass  # nobody was held up for long
+        except trio.TooSlowError:
+            self._given_up |= dict.fromkeys(names, trio.current_time() + AUTO_CREATE_SECONDS_MAX)
+        return {}
 
     async def _create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
         from tailrace.protocol.messages.create_topics import CreateTopicsRequest

@@ -24,7 +24,8 @@ class Isolation:
         self._lease_end = lease_end
         self._logger = logger
         self._is_without_lease = False
-        self._cut_off_count = 0
+        self._is_said = False
+        """That partitions are cut off, since they are."""
 
     def is_cut_off(self, replica: Replica) -> bool:
         return self._is_without_lease and replica.replication is not None and not replica.replication.is_in_touch
@@ -37,7 +38,7 @@ class Isolation:
             if self._is_without_lease:
                 self._look()
             else:
-                self._cut_off_count = 0
+                self._is_said = False
 
     @property
     def _well_until(self) -> float:
@@ -46,8 +47,8 @@ class Isolation:
     def _look(self) -> None:
         """Who waits for what does not come is told so."""
         cut_off = [replica for replica in self._replicas if self.is_cut_off(replica)]
-        if cut_off and not self._cut_off_count:
+        if cut_off and not self._is_said:
             self._logger.warning("partitions_cut_off", count=len(cut_off))
-        self._cut_off_count = len(cut_off)
+        self._is_said = bool(cut_off)
         for replica in cut_off:
             replica.refuse_waiters(replica.cut_off())

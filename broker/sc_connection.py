@@ -265,7 +265,7 @@ class ScConnection:
                     answer = await link.ask(self._receiver.heartbeat())
                 except LinkClosed:
                     await trio.sleep_forever()
-            if asked <= renewed + lease_seconds < trio.current_time():
+            if asked <= self.last_lease_end < trio.current_time():
                 self._logger.warning("lease_not_confirmed", seconds=lease_seconds)
             if answer is None:
                 link.close("the lease was not confirmed in time")

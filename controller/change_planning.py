@@ -38,7 +38,7 @@ from .objects import (
     Topic,
     TopicSpec,
 )
-from .spu_group_controller import is_leaving, is_to_return
+from .spu_group_controller import returning, staying
 
 PRODUCER_IDS_PER_BLOCK = 1000
 DELETED_TOPICS_MAX = 1000
@@ -196,9 +196,8 @@ def _spus_for(chosen: object | None, local: LocalStore) -> list[SpuId]:
     """Those that may hold what is new: by choice any that is registered, else those that stay, or come back to it."""
     if chosen is not None:
         return sorted(spu.spec.id for spu in local.spus.values())
-    online = [spu.spec.id for spu in local.spus.values() if spu.is_online and not is_leaving(spu, local)]
-    away = [spu.spec.id for spu in local.spus.values() if is_to_return(spu, local)]
-    return sorted(online + away) if online else []
+    online = staying(local)
+    return sorted(spu.spec.id for spu in (*online, *returning(local))) if online else []
 
 
 def _existing(name: str, local: LocalStore) -> Topic:

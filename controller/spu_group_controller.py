@@ -149,9 +149,15 @@ def is_leaving(spu: Spu, store: LocalStore) -> bool:
     return group.status.resolution is SpuGroupResolution.RESERVED and spu.spec.id not in ids_of(group.spec)
 
 
-def is_to_return(spu: Spu, store: LocalStore) -> bool:
-    """Whether it has been here, is away, and is wanted back."""
-    return spu.status.resolution is SpuResolution.OFFLINE and not is_leaving(spu, store)
+def staying(store: LocalStore) -> list[Spu]:
+    """Those that are online, and wanted."""
+    return [spu for spu in store.spus.values() if spu.is_online and not is_leaving(spu, store)]
+
+
+def returning(store: LocalStore) -> list[Spu]:
+    """Those that have been here, are away, and are wanted back."""
+    away = SpuResolution.OFFLINE
+    return [spu for spu in store.spus.values() if spu.status.resolution is away and not is_leaving(spu, store)]
 
 
 def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:

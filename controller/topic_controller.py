@@ -31,7 +31,7 @@ from .objects import (
 )
 from .observed import Observed
 from .replacements import replaced
-from .spu_group_controller import is_leaving, is_to_return
+from .spu_group_controller import is_leaving, returning, staying
 
 
 class TopicController:
@@ -172,11 +172,10 @@ class TopicController:
         return {number: chosen.get(number) or computed[number] for number in lacking}
 
     def _spus(self, topic: Topic) -> list[SpuOnRack]:
-        staying = [spu for spu in self._store.spus.values() if spu.is_online and not is_leaving(spu, self._store)]
+        online = staying(self._store)
         useless = self._observed.with_failed_disks | self._observed.full.keys()
-        with_room = [spu for spu in staying if spu.spec.id not in useless]
-        taking = with_room if len(with_room) >= topic.spec.replication_factor else staying
-        return _on_racks(taking, topic)
+        with_room = [spu for spu in online if spu.spec.id not in useless]
+        return _on_racks(with_room if len(with_room) >= topic.spec.replication_factor else online, topic)
 
     def _spus_for_new(self, topic: Topic) -> list[SpuOnRack]:
         """With no more that are away than it takes: so all that are online are in every row, and one of them leads."""
@@ -184,10 +183,7 @@ class TopicController:
         lacking = topic.spec.replication_factor - len(online)
         if lacking <= 0 or not online:
             return online
-        away = sorted(
-            (spu for spu in self._store.spus.values() if is_to_return(spu, self._store)),
-            key=lambda spu: (spu.spec.id in self._observed.away, spu.spec.id),
-        )
+        away = sorted(returning(self._store), key=lambda spu: (spu.spec.id in self._observed.away, spu.spec.id))
         return [*online, *_on_racks(away[:lacking], topic)]
 
 

@@ -5,15 +5,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trio
-from clusters import FETCH_VERSION, PRODUCE_VERSION, ClusterOfSpus, cluster_of
-from spus import batch
+from clusters import ClusterOfSpus, cluster_of
 from structlog.testing import capture_logs
 
 from tailrace.broker.isolation import LOOK_SECONDS, WITHOUT_LEASE_SECONDS_MAX
-from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 LEASE_SECONDS = 1.5
 FOUND_OUT_SECONDS = LEASE_SECONDS + WITHOUT_LEASE_SECONDS_MAX + 2 * LOOK_SECONDS
@@ -103,18 +99,10 @@ async def test_who_waits_is_told(autojump_clock: trio.testing.MockClock, waits_f
     async with led_by_one() as (cluster, leader):
         await cluster.kill_sc()
         await kill_followers(cluster, leader)
-        client = await cluster.client_of(leader)
         started = trio.current_time()
         if waits_for == "acknowledgement":
-            data = [TopicProduceData("t", partition_data=[PartitionProduceData(0, batch(b"b"))])]
-            produce = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=data)
-            response = await client.request(ApiKey.PRODUCE, PRODUCE_VERSION, produce)
-            code = response.responses[0].partition_responses[0].error_code
+            code = await cluster.produce(leader, "t", 0, b"b", timeout_ms=60_000)
         else:
-            partitions = [FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1_000_000)]
-            topics = [FetchTopic(topic="t", partitions=partitions)]
-            fetch = FetchRequest(max_bytes=1_000_000, min_bytes=1, max_wait_ms=60_000, topics=topics)
-            response = await client.request(ApiKey.FETCH, FETCH_VERSION, fetch)
-            code = response.responses[0].partitions[0].error_code
+            code = (await cluster.fetched(leader, "t", 0, 1, wait_ms=60_000)).error_code
         assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert trio.current_time() - started < FOUND_OUT_SECONDS
