@@ -188,8 +188,7 @@ class LeaderController:
         replica.on_committed(self.core.high_watermark, self.core.high_watermark_epoch)
         if ready.delete_to is not None:
             self._context.nursery.start_soon(self._delete, ready.delete_to)
-        if replica.deletions:
-            replica.deletions.unpark_all()
+        replica.wake_deleters()
         if replica.is_recovering and self.core.has_sealed_earlier_segments:
             replica.end_recovering()
         return True

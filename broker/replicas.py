@@ -79,9 +79,9 @@ class Replication(Protocol):
 class Replica:
     __slots__ = (
         "_commits_at_append",
+        "_deleters",
         "_spu",
         "deleted_end",
-        "deletions",
         "flush_running",
         "follower_end",
         "high_watermark",
@@ -124,8 +124,8 @@ class Replica:
         self.high_watermark_epoch = high_watermark_epoch
         """In this one or an earlier one that was committed; NO_EPOCH: nobody has said so."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}
-        self.waiting_acknowledgements: deque[tuple[int, AcknowledgementWaiter]] = deque()
-        """By rising offset: each is released when the high watermark has reached its offset."""
+        self.waiting_acknowledgements: deque[tuple[int, AcknowledgementWaiter]] | None = None
+        """By rising offset: each is released when the high watermark has reached its offset. None before the first."""
         self.is_open = True
         """False once its topic has gone."""
         self.is_merging = False
@@ -140,8 +140,8 @@ class Replica:
         """Up to where a follower is known to have the log of the leader here."""
         self.deleted_end = self._log_start
         """Up to where records are deleted for good, whoever leads next."""
-        self.deletions = trio.lowlevel.ParkingLot()
-        """Those who wait for that."""
+        self._deleters: trio.lowlevel.ParkingLot | None = None
+        """Those who wait for that. None before the first."""
         self.offline_reason: str | None = None
         """Set by the first failed write, read or sync; nothing is accepted afterwards."""
         self.offline_watcher: Callable[[Replica], None] | None = None
@@ -223,7 +223,7 @@ class Replica:
             self.refuse_waiters(self.not_leader())
         elif spec.epoch != before.epoch:
             self.on_advanced()  # a fetch of the epoch before is fenced
-            self.deletions.unpark_all()
+            self.wake_deleters()
         self._on_role()
         if self.replication is not None and not self.is_alone:
             self.replication.on_spec()
@@ -330,6 +330,8 @@ class Replica:
     def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
         """The waiter hears when all below the offset is committed, or that this replica will not say so any more."""
         waiting = self.waiting_acknowledgements
+        if waiting is None:
+            waiting = self.waiting_acknowledgements = deque()
         while waiting and waiting[0][1].done:
             waiting.popleft()  # while nothing can be committed, clients give up and ask again without end
         waiting.append((end, waiter))
@@ -344,7 +346,14 @@ class Replica:
                 raise self.not_leader()
             if self.deleted_end() >= end:
                 return
-            await self.deletions.park()
+            if self._deleters is None:
+                self._deleters = trio.lowlevel.ParkingLot()
+            await self._deleters.park()
+
+    def wake_deleters(self) -> None:
+        """What they wait for may have come, or cannot come any more."""
+        if self._deleters is not None:
+            self._deleters.unpark_all()
 
     def may_roll(self, segment_base: int) -> bool:
         """Whether another segment may follow the one with this base: no more than two are not committed."""
@@ -398,7 +407,7 @@ class Replica:
         """The replica will acknowledge nothing more: everyone who waits is told."""
         while self.waiting_acknowledgements:
             self.waiting_acknowledgements.popleft()[1].on_refused(error)
-        self.deletions.unpark_all()
+        self.wake_deleters()
         for fetch in list(self.waiting_fetches):
             fetch.on_advanced()
 

@@ -17,17 +17,17 @@ from .time_index import NO_TIMESTAMP
 
 BUFFERED_ENTRIES_MAX = 32
 """A write for each entry would cost more than the entries save; this many belong to some 128 KiB of log at least."""
+_NOTHING = memoryview(b"")
 
 
 class SegmentIndex:
     __slots__ = (
-        "_entries_max",
+        "_base",
+        "_directory",
         "_is_verified",
         "_offsets",
-        "_offsets_path",
         "_open_files",
         "_times",
-        "_times_path",
         "_written",
         "checksum",
         "new",
@@ -40,16 +40,26 @@ class SegmentIndex:
         self.time_checksum = 0
         self.used = False
         self._open_files = open_files
-        self._offsets_path = f"{directory}/{file_name(base, Kind.INDEX)}"
-        self._times_path = f"{directory}/{file_name(base, Kind.TIME_INDEX)}"
+        self._directory = directory
+        self._base = base
         self._written = 0
         """Entries in the files; those in `new` follow them."""
         self.new = IndexEntries(interval_bytes)
         """Knows, too, which batch gets the next entry: most get none, and it need not be told of them."""
         self._offsets: memoryview | None = None
-        self._times = memoryview(b"")
+        self._times = _NOTHING
         """Both mapped, or neither."""
         self._is_verified = True
+
+    # Thousands of segments at rest need not remember these.
+
+    @property
+    def _offsets_path(self) -> str:
+        return f"{self._directory}/{file_name(self._base, Kind.INDEX)}"
+
+    @property
+    def _times_path(self) -> str:
+        return f"{self._directory}/{file_name(self._base, Kind.TIME_INDEX)}"
 
     def trust(self, entries: int, checksum: int, time_checksum: int, last_position: int) -> None:
         """What the files hold as a former process left them; believed once the checksums agree."""
@@ -195,4 +205,4 @@ class SegmentIndex:
 
     def release(self) -> None:
         self._offsets = None
-        self._times = memoryview(b"")
+        self._times = _NOTHING

@@ -412,6 +412,10 @@ class Waiter:
     def __init__(self) -> None:
         self.answer: KafkaError | bool | None = None
 
+    @property
+    def done(self) -> bool:
+        return self.answer is not None
+
     def on_acknowledged(self) -> None:
         self.answer = True
 
@@ -428,7 +432,7 @@ def produce(store: Store, *values: bytes) -> Waiter:
     data = bytearray(build_batch(records))
     stamp(data, 0, store.log.log_end, store.replica.spec.epoch)
     store.replica.append(data, read_header(data))
-    store.replica.waiting_acknowledgements.append((store.log.log_end, waiter))
+    store.replica.wait_until_committed(store.log.log_end, waiter)
     store.appended[store.replica] = None
     store.end_turn()
     return waiter

@@ -164,11 +164,15 @@ def test_who_makes_a_group_stand_still_is_named(ours, topic, places, group, star
     slow.rest()
     start_member(KAFKA_PYTHON, topic, name="new", max_poll_ms=8_000)
 
+    now = ""
+
     def is_waited_for():
-        return any("It waits for slow-" in line for line in shown("explain", group)["now"])
+        nonlocal now
+        now = " ".join(shown("explain", group)["now"])
+        return "It waits for slow-" in now
 
     wait_until(is_waited_for, PATIENCE_SECONDS, "the group waits for the member that does not poll")
-    assert "max.poll.interval.ms: 8 s" in " ".join(shown("explain", group)["now"])
+    assert "max.poll.interval.ms: 8 s" in now
     wait_until(lambda: shown("explain", group)["state"] == "Stable", PATIENCE_SECONDS, "the others go on")
     explained = shown("explain", group)
     departures = [each for rebalance in explained["rebalances"] for each in rebalance["departures"]]

@@ -157,8 +157,8 @@ def test_uncommitted_reads_are_an_opt_in() -> None:
 def test_acknowledgements_go_as_far_as_the_high_watermark() -> None:
     (replica,) = _World().add(_topic())
     first, second = _Waiter(), _Waiter()
-    replica.waiting_acknowledgements.append((1, first))
-    replica.waiting_acknowledgements.append((3, second))
+    replica.wait_until_committed(1, first)
+    replica.wait_until_committed(3, second)
     _append(replica, b"a", b"b")
     replica.on_advanced()
     assert (first.heard, second.heard) == (["acknowledged"], [])
@@ -175,7 +175,7 @@ def test_who_gave_up_is_not_kept_for_as_long_as_nothing_is_committed() -> None:
         waiter.done = True
     patient = _Waiter()
     replica.wait_until_committed(1, patient)
-    assert [waiter for _, waiter in replica.waiting_acknowledgements] == [patient]
+    assert [waiter for _, waiter in replica.waiting_acknowledgements or ()] == [patient]
 
 
 def test_replication_is_told_of_each_batch() -> None:
@@ -198,6 +198,8 @@ def test_all_answers_are_prepared_before_one_is_sent() -> None:
     happened: list[str] = []
 
     class Producer:
+        done = False
+
         def __init__(self, name: str) -> None:
             self.name = name
 
@@ -208,7 +210,7 @@ def test_all_answers_are_prepared_before_one_is_sent() -> None:
         def on_refused(self, error: KafkaError) -> None: ...
 
     for end, name in ((1, "a"), (2, "b"), (3, "c")):
-        replica.waiting_acknowledgements.append((end, Producer(name)))
+        replica.wait_until_committed(end, Producer(name))
     _append(replica, b"a", b"b")
     replica.on_advanced()
     assert happened == ["prepare a", "prepare b", "send a", "send b"]
@@ -218,7 +220,7 @@ def test_a_full_disk_takes_the_replica_offline_and_tells_all_who_wait() -> None:
     world = _World()
     (replica,) = world.add(_topic())
     producer, consumer = _Waiter(), _Waiter()
-    replica.waiting_acknowledgements.append((9, producer))
+    replica.wait_until_committed(9, producer)
     replica.waiting_fetches[consumer] = None
     world.files.room_bytes = 10
     with pytest.raises(KafkaError) as refused:
@@ -272,7 +274,7 @@ def test_what_is_replicated_is_committed_when_replication_says_so() -> None:
     replica.begin_leading()
     producer = _Waiter()
     _append(replica, b"a")
-    replica.waiting_acknowledgements.append((1, producer))
+    replica.wait_until_committed(1, producer)
     replica.on_advanced()
     assert (replica.log.log_end, replica.high_watermark, producer.heard) == (1, 0, [])
     replica.on_committed(1, Epoch(6))
@@ -307,7 +309,7 @@ def test_who_waits_for_a_leader_that_is_none_any_more_is_told_so() -> None:
     (replica,) = _World().add(_topic(leader=ELSEWHERE))
     replica.begin_leading()
     producer = _Waiter()
-    replica.waiting_acknowledgements.append((1, producer))
+    replica.wait_until_committed(1, producer)
     replica.end_leading()
     assert (replica.is_leader, producer.heard) == (False, [ErrorCode.NOT_LEADER_OR_FOLLOWER])
 
@@ -316,7 +318,7 @@ def test_who_waits_for_a_replica_that_leads_no_more_is_told_so() -> None:
     world = _World()
     (replica,) = world.add(_topic())
     producer, consumer = _Waiter(), _Waiter()
-    replica.waiting_acknowledgements.append((9, producer))
+    replica.wait_until_committed(9, producer)
     replica.waiting_fetches[consumer] = None
     replica.use_spec(replace(replica.spec, leader=ELSEWHERE, epoch=Epoch(6), live_replicas=(ELSEWHERE,)))
     assert producer.heard == [ErrorCode.NOT_LEADER_OR_FOLLOWER]

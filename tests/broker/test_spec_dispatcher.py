@@ -230,7 +230,7 @@ async def test_a_removed_topic_stops_tells_who_waits_and_parks_its_files(spu: _S
         def on_refused(self, error: KafkaError) -> None:
             refused.append(error)
 
-    replica.waiting_acknowledgements.append((9, Waiter()))
+    replica.wait_until_committed(9, Waiter())
     assert await spu.change(removed=((TOPIC, 0), (OTHER, 3))) == []
     assert [error.code for error in refused] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert not replica.is_open

@@ -141,7 +141,7 @@ async def test_the_answer_waits_until_whoever_leads_next_knows(autojump_clock: o
             nursery.start_soon(ask)
             await trio.sleep(0.5)
             deleted_end = 4
-            replica.deletions.unpark_all()
+            replica.wake_deleters()
         assert trio.current_time() == began + 1.5
 
 
