@@ -1,6 +1,7 @@
 """What is measured and how good it has to be: the goals, as ratios to Apache Kafka or as figures of our own."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -38,9 +39,27 @@ class Row:
         return judged >= goal if self.more_is_better else judged <= goal
 
 
+@dataclass(frozen=True)
+class NodeWork:
+    """Work that stops or kills nodes, whose process ids it is told."""
+
+    partitions: int = 1
+    configs: Mapping[str, object] = field(default_factory=dict)
+    """Of the topic, beside the usual ones."""
+
+
 FAILOVER, FAILOVER_OF_MANY, COORDINATOR_FAILOVER = "failover", "failover-of-many", "coordinator-failover"
-KILLS = {FAILOVER: 1, FAILOVER_OF_MANY: 300, COORDINATOR_FAILOVER: 1}
-"""These kill a node themselves, one of those whose process ids they are told; with how many partitions."""
+SLOW_FOLLOWER, SLOW_FOLLOWER_UNCOMMITTED, OUTAGE = "slow-follower", "slow-follower-uncommitted", "outage"
+NODE_WORK = {
+    FAILOVER: NodeWork(),
+    FAILOVER_OF_MANY: NodeWork(partitions=300),
+    COORDINATOR_FAILOVER: NodeWork(),
+    OUTAGE: NodeWork(),
+    SLOW_FOLLOWER: NodeWork(),
+    SLOW_FOLLOWER_UNCOMMITTED: NodeWork(configs={"consumer.consistency": "uncommitted"}),
+}
+PARTITIONS = "partitions"
+OURS_ONLY = {SLOW_FOLLOWER_UNCOMMITTED}
 # A case that needs records reads those that the case before it has written: the order matters.
 ROWS = (
     Row("produce 1 KiB, 1 MB batches, acks=all", "produce-big", "megabytes_per_second", "MB/s", must=1.2, aim=1.8),
@@ -92,6 +111,13 @@ ROWS = (
     Row("3 copies: latency acks=all, p50", "copied-latency", "p50_ms", "ms", False, must=0.5, aim=0.3, copies=3),
     Row("3 copies: latency acks=all, p99", "copied-latency", "p99_ms", "ms", False, must=0.4, aim=0.15, copies=3),
     Row(
+        *("3 copies: replicas at rest in a GiB of memory", PARTITIONS, "per_gibibyte", ""),
+        goal=Of.OURS,
+        must=100_000,
+        aim=400_000,
+        copies=3,
+    ),
+    Row(
         *("3 copies: kill -9 of a leader to the next acknowledgement", FAILOVER, "seconds", "s", False),
         must=0.5,
         aim=0.2,
@@ -104,6 +130,24 @@ ROWS = (
     ),
     Row(
         *("3 copies: kill -9 of a coordinator to the next commit", COORDINATOR_FAILOVER, "seconds", "s", False),
+        copies=3,
+    ),
+    Row(
+        *(
+            "3 copies: kill -9 of a leader whose other follower lacks 300 MB, until records are taken",
+            OUTAGE,
+            "seconds",
+        ),
+        *("s", False),
+        copies=3,
+    ),
+    Row("  until one is committed", OUTAGE, "recovery_seconds", "s", False, copies=3),
+    Row(
+        *("3 copies: end to end beside a slow follower, p50", SLOW_FOLLOWER, "p50_ms", "ms", False),
+        copies=3,
+    ),
+    Row(
+        *("  the same, consumer.consistency=uncommitted", SLOW_FOLLOWER_UNCOMMITTED, "p50_ms", "ms", False),
         copies=3,
     ),
 )

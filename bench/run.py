@@ -25,7 +25,7 @@ from typing import TypeVar
 
 import psutil
 from cluster import Broker, Tailrace
-from goals import KILLS, ROWS, Of, Row
+from goals import NODE_WORK, OURS_ONLY, PARTITIONS, ROWS, Of, Row
 from node_cluster import NodeCluster, Watcher
 from peer.apache_kafka import ApacheKafka
 from peer.apache_kafka_cluster import ApacheKafkaCluster
@@ -125,11 +125,13 @@ def measure_clusters(
     clusters: dict[str, NodeCluster], figures: dict[str, Figures], chosen: list[list[str]], rounds: int
 ) -> None:
     """Three brokers of each, and a controller that is a process of its own."""
+    if [PARTITIONS] in chosen:
+        measure_partitions(clusters[OURS], figures[OURS])  # a heap of fixed size would not tell what they take
     for cluster in clusters.values():
         run_cases(cluster.bootstrap, pids(cluster), ["warm-up"], defaultdict(list), COPIES)
-    for chain, name in turns(chosen, list(clusters), rounds):
-        if chain[0] in KILLS:
-            measure_failover(clusters[name], chain[0], figures[name])
+    for chain, name in turns([chain for chain in chosen if chain != [PARTITIONS]], list(clusters), rounds):
+        if chain[0] in NODE_WORK:
+            measure_node_work(clusters[name], chain[0], figures[name])
         else:
             run_cases(clusters[name].bootstrap, pids(clusters[name]), chain, figures[name], COPIES)
 
@@ -139,7 +141,8 @@ def turns(chosen: list[list[str]], names: list[str], rounds: int) -> Iterator[tu
     for chain in chosen:
         for number in range(rounds):
             for name in names if number % 2 else names[::-1]:
-                yield chain, name
+                if name == OURS or chain[0] not in OURS_ONLY:
+                    yield chain, name
         print(f"# {time.strftime('%H:%M:%S')} {', '.join(chain)}", file=sys.stderr)
 
 
@@ -187,18 +190,38 @@ def have_memory_at_hand() -> None:
         mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE).close()
 
 
-def measure_failover(cluster: NodeCluster, case: str, figures: Figures) -> None:
-    """The client kills the node itself; nobody starts it again before the client is done."""
+def measure_partitions(cluster: NodeCluster, figures: Figures) -> None:
+    """The memory of replicas at rest, in processes that have done nothing else."""
     watcher = Watcher(cluster.bootstrap)
+    topics = [f"bench-{uuid.uuid4().hex[:8]}" for _ in range(11)]
+    for topic in topics:
+        watcher.create_topic(topic, 100, COPIES)
+        if topic is topics[0]:  # it also takes what the first one takes
+            before = private_bytes(pids(cluster))
+    taken = private_bytes(pids(cluster)) - before
+    figures[PARTITIONS, "per_gibibyte"].append(10 * 100 * COPIES / (taken / (1 << 30)))
+    for topic in topics:
+        watcher.delete_topic(topic)
+
+
+def private_bytes(processes: list[int]) -> int:
+    return sum(psutil.Process(pid).memory_full_info().uss for pid in processes)
+
+
+def measure_node_work(cluster: NodeCluster, case: str, figures: Figures) -> None:
+    """The client kills or stops nodes itself; nobody starts one again before the client is done."""
+    watcher, work = Watcher(cluster.bootstrap), NODE_WORK[case]
     topic = f"bench-{uuid.uuid4().hex[:8]}"
-    watcher.create_topic(topic, KILLS[case], COPIES, {"min.insync.replicas": 2})
+    watcher.create_topic(topic, work.partitions, COPIES, {"min.insync.replicas": 2, **work.configs})
     named_pids = [f"{node}:{cluster.node_pid(node)}" for node in cluster.ids]
     measured = run_work(cluster.bootstrap, case, topic, *named_pids)
-    figures[case, "seconds"].append(measured["seconds"])
-    killed = int(measured["node"])
-    cluster.kill_node(killed)  # it is dead; now its end is noticed
-    cluster.start_node(killed)
-    for partition in range(KILLS[case]):
+    killed = measured.pop("node", None)
+    for figure, value in measured.items():
+        figures[case, figure].append(value)
+    if killed is not None:
+        cluster.kill_node(int(killed))  # it is dead; now its end is noticed
+        cluster.start_node(int(killed))
+    for partition in range(work.partitions):
         watcher.wait_until_in_sync(topic, partition)
     watcher.delete_topic(topic)
 
@@ -253,9 +276,11 @@ def table(figures: dict[str, Figures], rounds: int) -> list[str]:
         key = (row.case, row.figure)
         if not figures[OURS][key]:
             continue
-        theirs, ours = (statistics.median(figures[name][key]) for name in (THEIRS, OURS))
+        ours = statistics.median(figures[OURS][key])
+        theirs = statistics.median(figures[THEIRS][key]) if figures[THEIRS][key] else None
         ratio = f"{ours / theirs:.2f}×" if theirs else "–"
-        cells = [row.name, row.unit, number(theirs), number(ours), ratio, goal(row, row.must), goal(row, row.aim)]
+        told = "–" if theirs is None else number(theirs)
+        cells = [row.name, row.unit, told, number(ours), ratio, goal(row, row.must), goal(row, row.aim)]
         lines.append("| " + " | ".join([*cells, verdict(row, theirs, ours)]) + " |")
     return lines
 
@@ -278,7 +303,7 @@ def goal(row: Row, value: float | None) -> str:
     return f"{sign} {value:g}×" if row.goal is Of.RATIO else f"{sign} {value:,g} {row.unit}"
 
 
-def verdict(row: Row, theirs: float, ours: float) -> str:
+def verdict(row: Row, theirs: float | None, ours: float) -> str:
     if row.reaches(row.aim, theirs, ours):
         return "aim"
     must = row.reaches(row.must, theirs, ours)

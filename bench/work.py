@@ -1,7 +1,7 @@
 """One piece of client work against one broker, in a process of its own; prints what it measured as one line of JSON.
 
     python bench/work.py HOST:PORT CASE TOPIC
-    python bench/work.py HOST:PORT failover|failover-of-many|coordinator-failover TOPIC NODE:PID…
+    python bench/work.py HOST:PORT CASE TOPIC NODE:PID…    # if it kills or stops nodes
 
 The clients are librdkafka, the fastest there is, and bare sockets where even that would be the bottleneck. A case
 leaves nothing behind in the process, so the next one starts as this one did.
@@ -33,6 +33,7 @@ from group_work import (
     rebalance,
 )
 from raw import API_VERSIONS, PRODUCE, Connection, address_of, produce_body, produce_result, request
+from replication_work import outage, process_ids, with_a_slow_follower
 
 Measured = dict[str, float]
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
@@ -81,18 +82,24 @@ def produce(bootstrap: str, topic: str, size: int, count: int, **settings: Any) 
     producer = make_producer(bootstrap, **settings)
     producer.list_topics(topic, timeout=10)
     before = stored(bootstrap, topic)
+    started = time.perf_counter()
+    sent = send(producer, topic, size, count)
+    seconds = time.perf_counter() - started
+    if stored(bootstrap, topic) - before != sent:
+        raise SystemExit(f"{stored(bootstrap, topic) - before} of {sent} records are stored")
+    return {"megabytes_per_second": sent * size / seconds / MEBIBYTE, "records_per_second": sent / seconds}
+
+
+def send(producer: Producer, topic: str, size: int, count: int) -> int:
+    """As many or a few more, until they are delivered; says how many."""
     chunk = [{"value": value} for value in values(size)]
     rounds = -(-count // len(chunk))
-    started = time.perf_counter()
     for _ in range(rounds):
         if producer.produce_batch(topic, chunk) != len(chunk):
             raise SystemExit("the producer's queue is too small for the work")
-    left = producer.flush(SECONDS_MAX)
-    seconds = time.perf_counter() - started
-    sent = rounds * len(chunk)
-    if left or stored(bootstrap, topic) - before != sent:
-        raise SystemExit(f"{left} of {sent} records are not delivered, {stored(bootstrap, topic) - before} are stored")
-    return {"megabytes_per_second": sent * size / seconds / MEBIBYTE, "records_per_second": sent / seconds}
+    if left := producer.flush(SECONDS_MAX):
+        raise SystemExit(f"{left} of {rounds * len(chunk)} records are not delivered")
+    return rounds * len(chunk)
 
 
 def consume(bootstrap: str, topic: str, fetch_bytes: int) -> Measured:
@@ -192,8 +199,7 @@ def all_are_led(admin: AdminClient, topic: str, partitions: int) -> bool:
 
 
 def seconds_after_the_end_of(node: int, work: Callable[[], None]) -> Measured:
-    pids = dict(each.split(":") for each in sys.argv[4:])
-    os.kill(int(pids[str(node)]), signal.SIGKILL)
+    os.kill(process_ids()[node], signal.SIGKILL)
     killed = time.perf_counter()
     time.sleep(0.005)  # it may still be at work on the other core
     work()
@@ -341,6 +347,11 @@ CASES: dict[str, Callable[[str, str], Measured]] = {
     "create": lambda b, t: create_topic(b, t, 1000),
     "failover": failover,
     "failover-of-many": failover_of_many,
+    "outage": lambda b, t: outage(
+        b, t, lambda: send(make_producer(b, batch_size=1_000_000, linger_ms=20, acks="1"), t, KIBIBYTE, 300_000)
+    ),
+    "slow-follower": lambda b, t: with_a_slow_follower(b, t, lambda: end_to_end(b, t, 500, 0.004)),
+    "slow-follower-uncommitted": lambda b, t: with_a_slow_follower(b, t, lambda: end_to_end(b, t, 500, 0.004)),
     "coordinator-failover": lambda b, t: coordinator_failover(b, t, seconds_after_the_end_of),
     "warm-up": lambda b, t: produce(b, t, KIBIBYTE, 300_000, batch_size=131_072, linger_ms=5, acks="all"),
 }

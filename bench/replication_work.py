@@ -1,0 +1,103 @@
+"""The work of replication where a node is slow, or gone: what consumers wait for, and how long nobody can write."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from clients.batches import build_batch
+from confluent_kafka.admin import AdminClient
+from raw import PRODUCE, Connection, produce_body, produce_result, request
+
+Measured = dict[str, float]
+SECONDS_MAX = 60.0
+STOPPED_SECONDS, RUNNING_SECONDS = 0.02, 0.02
+ASK_EVERY_SECONDS = 0.01
+
+
+class Roles(NamedTuple):
+    """Who is what for partition 0."""
+
+    leader: int
+    followers: tuple[int, ...]
+
+
+def roles(bootstrap: str, topic: str) -> tuple[Roles, dict[int, str]]:
+    """And where each node is reached."""
+    told = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2}).list_topics(topic, timeout=10)
+    partition = told.topics[topic].partitions[0]
+    followers = tuple(node for node in partition.replicas if node != partition.leader)
+    return Roles(partition.leader, followers), {node: f"{each.host}:{each.port}" for node, each in told.brokers.items()}
+
+
+def process_ids() -> dict[int, int]:
+    """Of the nodes, from the command line."""
+    return {int(node): int(pid) for node, pid in (each.split(":") for each in sys.argv[4:])}
+
+
+def with_a_slow_follower(bootstrap: str, topic: str, work: Callable[[], Measured]) -> Measured:
+    """One follower runs for half of the time only."""
+    slow = roles(bootstrap, topic)[0].followers[0]
+    with stopped_by_turns(process_ids()[slow]):
+        return work()
+
+
+@contextmanager
+def stopped_by_turns(pid: int) -> Iterator[None]:
+    ended = threading.Event()
+
+    def take_turns() -> None:
+        while not ended.is_set():
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(STOPPED_SECONDS)
+            os.kill(pid, signal.SIGCONT)
+            ended.wait(RUNNING_SECONDS)
+
+    turns = threading.Thread(target=take_turns)
+    turns.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        turns.join()
+
+
+def outage(bootstrap: str, topic: str, fill: Callable[[], object]) -> Measured:
+    """Kills the leader while one follower lacks all that `fill` has written: how long until the other one takes a
+    record, and how long until it says that one is committed, for which the first has to have all that came before."""
+    who, addresses = roles(bootstrap, topic)
+    behind, successor = who.followers
+    pids = process_ids()
+    os.kill(pids[behind], signal.SIGSTOP)
+    try:
+        fill()
+    finally:
+        os.kill(pids[behind], signal.SIGCONT)
+        os.kill(pids[who.leader], signal.SIGKILL)
+    killed = time.perf_counter()
+    await_acknowledgement(addresses[successor], topic, acks=1)
+    taken = time.perf_counter()
+    await_acknowledgement(addresses[successor], topic, acks=-1)
+    committed = time.perf_counter()
+    return {"seconds": taken - killed, "recovery_seconds": committed - killed, "node": float(who.leader)}
+
+
+def await_acknowledgement(address: str, topic: str, acks: int) -> None:
+    """Asks one node until it takes a record."""
+    batch = build_batch([b"x" * 100])
+    connection = Connection(address)
+    connection.socket.settimeout(SECONDS_MAX)
+    deadline = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < deadline:
+        connection.send(
+            request(PRODUCE, 3, produce_body(topic, 0, batch, acks=acks, timeout_ms=int(SECONDS_MAX * 1000)))
+        )
+        if produce_result(connection.receive()[1])[0] == 0:
+            connection.socket.close()
+            return
+        time.sleep(ASK_EVERY_SECONDS)
+    raise SystemExit(f"no record was taken with acks={acks}")
