@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import trio
 
+from tailrace.broker.replicas import Replica
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -77,6 +78,7 @@ class Producer:
         self._producer_id = -1
         self._count = 0
         self._pending: list[_Batch] = []
+        self._acknowledged_end = 0
 
     @property
     def is_done(self) -> bool:
@@ -113,7 +115,7 @@ class Producer:
                 with trio.fail_after(1.0):
                     await client.send(client.encode(ApiKey.PRODUCE, PRODUCE_VERSION, self._request(batch)))
             while self._pending:
-                self._on_response(await self.client.answer(client), epoch)
+                self._on_response(await self.client.answer(client), spu, epoch)
 
     def _make_batches(self) -> None:
         most = min(self._batches_left, IN_FLIGHT_MAX if self._is_idempotent else 1)
@@ -144,17 +146,31 @@ class Producer:
 
     def _epoch_on(self, spu: int) -> int:
         """In which it leads, or has led last, which no client could know."""
+        return max((each.spec.epoch for each in self._replicas_on(spu)), default=-1)
+
+    def _replicas_on(self, spu: int) -> list[Replica]:
+        """Of the partition that this producer writes to."""
         server = self._world.running_spus().get(spu)
         found = [] if server is None else [each for each in server.replicas if each.topic == self._leaders.topic]
-        return max((each.spec.epoch for each in found if each.partition == self._leaders.partition), default=-1)
+        return [each for each in found if each.partition == self._leaders.partition]
 
-    def _on_response(self, response: object, epoch: int) -> None:
+    def _on_response(self, response: object, spu: int, epoch: int) -> None:
         answered = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
         code, offset = answered.error_code, answered.base_offset
         if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
             code, offset = ErrorCode.NONE, UNKNOWN_OFFSET
+        if code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and self._may_be_forgotten(spu):
+            self._batches_left = 0
+            self._pending.clear()
+            return
         if code in RETRIABLE:
             raise RetryError(f"{ErrorCode(code).name}: {answered.error_message}")
         assert code == ErrorCode.NONE, f"{self.name} does not expect {ErrorCode(code).name}: {answered.error_message}"
         for number, value in enumerate(self._pending.pop(0).values):
             self._history.on_acknowledged(value, offset + number if offset != UNKNOWN_OFFSET else offset, epoch)
+            self._acknowledged_end = max(self._acknowledged_end, offset + number + 1)
+
+    def _may_be_forgotten(self, spu: int) -> bool:
+        """Something that nobody has answered for may have been deleted already: a leader that never had it knows what
+        came behind it at most. No log can help then, with Kafka neither; a real client begins anew with another id."""
+        return any(each.log.log_start > self._acknowledged_end for each in self._replicas_on(spu))
