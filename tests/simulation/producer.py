@@ -172,5 +172,5 @@ class Producer:
 
     def _may_be_forgotten(self, spu: int) -> bool:
         """Something that nobody has answered for may have been deleted already: a leader that never had it knows what
-        came behind it at most. No log can help then, with Kafka neither; a real client begins anew with another id."""
+        came behind it at most. No log can help then, with Kafka neither. A real client would go on with another id."""
         return any(each.log.log_start > self._acknowledged_end for each in self._replicas_on(spu))
