@@ -9,6 +9,7 @@ announced: it serves nobody.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import starmap
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -16,6 +17,7 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.protocol.error_codes import ErrorCode, known_code
 from tailrace.protocol.ids import Epoch
 from tailrace.protocol.internal.report_live_replicas import (
+    Lag,
     ReportedPartition,
     ReportLiveReplicasRequest,
     ReportLiveReplicasResponse,
@@ -23,6 +25,7 @@ from tailrace.protocol.internal.report_live_replicas import (
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .metrics import BrokerMetrics
+from .replica_counts import lags_of_followers
 from .replicas import Replica, Replicas
 from .replication.messages import ProposeLiveReplicas
 from .spec_messages import reported_partition
@@ -94,9 +97,18 @@ class LiveReplicasUpdater:
             self._are_specs_new = False
             self._announce(due)
         return [
-            *(reported_partition(key, proposal) for key, proposal in due.items()),
+            *(self._reported(key, proposal) for key, proposal in due.items()),
             *(ReportedPartition(*replica.key, replica.spec.epoch, has_failed=True) for replica in failed),
         ]
+
+    def _reported(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> ReportedPartition:
+        """And how the records stand meanwhile."""
+        reported, replica = reported_partition(key, proposal), self._replicas.find(*key)
+        if replica is not None and replica.is_leader:
+            reported.high_watermark = replica.high_watermark
+            reported.log_end = replica.log.log_end
+            reported.lags = list(starmap(Lag, lags_of_followers(replica).items()))
+        return reported
 
     def _forget_answered(self) -> None:
         for key in [key for key, proposal in self._proposed.items() if self._is_answered(key, proposal)]:

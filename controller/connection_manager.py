@@ -396,6 +396,16 @@ class ConnectionManager:
             elif not self._is_leader(registered.spu, reported):
                 refused += 1
             else:
+                self._logger.debug(
+                    "live_replicas_reported",
+                    spu=registered.spu,
+                    topic_id=str(reported.topic_id),
+                    partition=reported.partition,
+                    epoch=reported.epoch,
+                    high_watermark=reported.high_watermark,
+                    log_end=reported.log_end,
+                    lags={lag.spu_id: lag.records for lag in reported.lags},
+                )
                 self._report(
                     LiveReplicasReported(
                         registered.spu,

@@ -22,6 +22,19 @@ class Member:
 
 
 @dataclass(slots=True)
+class Lag:
+    """Inside ReportLiveReplicasRequest."""
+
+    spu_id: int = 0
+    records: int = 0
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("spu_id", "int32", "0+"),
+        Field("records", "int64", "0+"),
+    )
+
+
+@dataclass(slots=True)
 class ReportedPartition:
     """Inside ReportLiveReplicasRequest."""
 
@@ -32,6 +45,9 @@ class ReportedPartition:
     members: list[Member] = field(default_factory=list)
     has_failed: bool = False
     has_taken_over: bool = False
+    high_watermark: int = -1
+    log_end: int = -1
+    lags: list[Lag] = field(default_factory=list)
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic_id", "uuid", "0+"),
@@ -41,6 +57,9 @@ class ReportedPartition:
         Field("members", Member, "0+", array=True),
         Field("has_failed", "bool", "0+"),
         Field("has_taken_over", "bool", "0+"),
+        Field("high_watermark", "int64", "0+"),
+        Field("log_end", "int64", "0+"),
+        Field("lags", Lag, "0+", array=True),
     )
 
 

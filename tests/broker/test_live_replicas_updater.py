@@ -6,6 +6,7 @@ import pytest
 import structlog
 import trio
 from simulation.files import SimulatedFiles
+from spus import batch
 from structlog.testing import capture_logs
 
 from tailrace.broker import live_replicas_updater
@@ -20,9 +21,10 @@ from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest, ReportLiveReplicasResponse
+from tailrace.protocol.record_batch import read_header
 from tailrace.storage.log import Log
 
-HERE, ELSEWHERE = SpuId(1), SpuId(2)
+HERE, ELSEWHERE, FURTHER = SpuId(1), SpuId(2), SpuId(3)
 TOPIC = TopicId(int=7)
 
 
@@ -39,6 +41,8 @@ class _Spu:
     replicas: Replicas = field(default_factory=lambda: Replicas(HERE, Cluster()))
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     heard: list[list[tuple[int, int, int, int]]] = field(default_factory=list)
+    standings: list[tuple[int, int, dict[int, int]]] = field(default_factory=list)
+    """High watermark, log end and the followers' lags, of each partition that was reported."""
     failed: list[list[int]] = field(default_factory=list)
     """Partitions that were given up, by message."""
     answer: int = ErrorCode.NONE
@@ -59,6 +63,10 @@ class _Spu:
         self.heard.append(
             [(each.partition, each.epoch, each.version, len(each.members)) for each in message.partitions]
         )
+        self.standings += [
+            (each.high_watermark, each.log_end, {lag.spu_id: lag.records for lag in each.lags})
+            for each in message.partitions
+        ]
         self.failed.append([each.partition for each in message.partitions if each.has_failed])
         return ReportLiveReplicasResponse(error_code=self.answer)
 
@@ -147,6 +155,19 @@ async def test_what_leaders_propose_goes_together_and_each_once() -> None:
         spu.updater.propose((TOPIC, 1), _proposal(8, 2))
     assert spu.heard == [[(0, 0, 8, 1), (1, 0, 8, 2), (2, 0, 8, 2)], [(1, 0, 8, 2)]], "who proposes repeats it"
     assert spu.metrics.live_replica_updates == 3 + 4, "with what was announced before"
+
+
+async def test_how_the_records_stand_is_said_with_it() -> None:
+    spu = _Spu()
+    led = spu.add(replace(_spec(0), replicas=(HERE, ELSEWHERE, FURTHER)))
+    followed = spu.add(replace(_spec(1, leader=ELSEWHERE), replicas=(HERE, ELSEWHERE)))
+    entries = bytearray(batch(b"a", b"b", b"c"))
+    led.log.append(entries, read_header(entries))
+    led.high_watermark, led.is_leader, led.follower_end = 2, True, {ELSEWHERE: 1}.get
+    async with spu.connected():
+        for replica in (led, followed):
+            spu.updater.propose(replica.key, _proposal(8, members=2))
+    assert spu.standings == [(2, 3, {ELSEWHERE: 2}), (-1, -1, {})]
 
 
 async def test_a_new_connection_hears_what_is_unanswered() -> None:
