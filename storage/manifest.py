@@ -62,6 +62,8 @@ class Manifest:
     """Everything below was on the disk at some time: damage there is not the trace of a crash."""
     compactions: list[Compacted] = field(default_factory=list)
     damaged_lines: int = 0
+    version: int = VERSION
+    """Of another one nothing is known but that: its lines may say anything."""
 
     @property
     def synced_end(self) -> int:
@@ -141,6 +143,8 @@ def decode(data: bytes) -> Manifest:
         fact = fact_of(line)
         if fact is None or not _apply(manifest, fact):
             manifest.damaged_lines += 1
+        if manifest.version != VERSION:
+            break
     return manifest
 
 
@@ -165,8 +169,8 @@ def fact_of(line: bytes) -> dict[str, Any] | None:
 def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:
     kind = fact.pop("fact")
     if kind == "format":
-        return bool(fact["version"] == VERSION)
-    if kind == "start":
+        manifest.version = fact["version"]
+    elif kind == "start":
         manifest.log_start = fact["offset"]
     elif kind == "epoch":
         manifest.epochs.append(EpochStart(fact["epoch"], fact["start"]))

@@ -26,15 +26,21 @@ class ManifestFile:
         self._is_damaged = False
 
     def load(self) -> Manifest | None:
-        """None when there is none yet. A line that was never finished is cut off, so that others can follow."""
+        """None when there is none yet. A line that was never finished is cut off, so that others can follow. OSError
+        when another version of Tailrace wrote it in a way that this one does not know."""
         try:
             data = self._files.read(self._path)
         except FileNotFoundError:
             return None
+        content = manifest.decode(data)
+        if content.version != manifest.VERSION:
+            raise OSError(
+                f"{self._path} has format version {content.version}, and this Tailrace knows {manifest.VERSION}: "
+                "run the one that wrote it"
+            )
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             self._files.open(self._path).truncate(whole)
-        content = manifest.decode(data)
         self._appended_lines = data.count(b"\n") - len(content.sealed) - len(content.epochs)
         self._is_damaged = content.damaged_lines > 0
         return content

@@ -70,7 +70,16 @@ class ReplicaVerification:
         if not self._files.exists(path):
             return
         data = self._files.read(path)
-        self._manifest = manifest.decode(data)
+        found = manifest.decode(data)
+        if found.version != manifest.VERSION:
+            yield Finding(
+                path,
+                0,
+                f"its format version is {found.version}, and only {manifest.VERSION} is known here",
+                is_damage=True,
+            )
+            return
+        self._manifest = found
         for number, (position, line) in enumerate(manifest.lines_of(data) if self._manifest.damaged_lines else (), 1):
             if manifest.fact_of(line) is None:
                 yield Finding(path, position, f"the checksum of line {number} does not match", is_damage=True)

@@ -36,6 +36,21 @@ async def test_an_unfinished_line_is_cut_before_others_follow(files: SimulatedFi
     assert ManifestFile(files, "/r").load() == Manifest(log_start=3, flushed_end=9)
 
 
+async def test_what_another_version_wrote_is_left_as_it_is(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest, "VERSION", 2)
+    ManifestFile(files, "/r").append([manifest.start_line(3).replace(b"start", b"begin")])
+    files.open("/r/manifest").append(b"half a line")
+    before = files.read("/r/manifest")
+    monkeypatch.undo()
+    with pytest.raises(
+        OSError, match=r"/r/manifest has format version 2, and this Tailrace knows 1: run the one that "
+    ):
+        ManifestFile(files, "/r").load()
+    assert files.read("/r/manifest") == before
+
+
 async def test_a_line_that_does_not_fit_leaves_nothing_behind(files: SimulatedFiles) -> None:
     file = ManifestFile(files, "/r")
     file.append([manifest.start_line(3)])

@@ -10,6 +10,7 @@ from simulation.files import Keep, SimulatedFiles
 from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.record_batch import HEADER_SIZE, read_header, stamp_crc
 from tailrace.protocol.records import Record, build_batch
+from tailrace.storage import manifest
 from tailrace.storage.checkpoints import leave_clean_shutdown_mark
 from tailrace.storage.layout import replica_directory
 from tailrace.storage.log import Log
@@ -246,6 +247,15 @@ async def test_records_that_are_gone() -> None:
     last = f"{REPLICA}/{last_log(files)}"
     files.remove(last)
     assert damage(files)[0].path == last
+
+
+async def test_a_manifest_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as later:
+        later.setattr(manifest, "VERSION", 2)
+        files = await closed_log()
+    (first, *_) = damage(files)
+    assert first.path == f"{REPLICA}/manifest"
+    assert first.sentence == "its format version is 2, and only 1 is known here"
 
 
 async def test_a_log_without_its_manifest() -> None:
