@@ -44,7 +44,7 @@ class AppendedBatch:
 
 
 class Producer:
-    __slots__ = ("batches", "epoch", "newest_ms")
+    __slots__ = ("appended_lately", "batches", "epoch", "newest_ms")
 
     def __init__(self, epoch: int, newest_ms: int, batches: list[AppendedBatch]) -> None:
         self.epoch = epoch
@@ -52,6 +52,8 @@ class Producer:
         """By the timestamps of its records: all that a log can tell when it is read again."""
         self.batches = batches
         """Of this epoch, the newest last; at most BATCHES_KEPT."""
+        self.appended_lately = True
+        """Since silent ones were looked for."""
 
 
 class ProducerStates:
@@ -122,6 +124,7 @@ class ProducerStates:
             producer.batches.append(batch)
             del producer.batches[:-BATCHES_KEPT]
             producer.newest_ms = header.max_timestamp
+            producer.appended_lately = True
         self._producers[header.producer_id] = producer
         if len(self._producers) > PRODUCERS_MAX:
             del self._producers[next(iter(self._producers))]
@@ -144,8 +147,13 @@ class ProducerStates:
         return True
 
     def expire(self, before_ms: int) -> None:
-        """Forgets producers that appended nothing since."""
-        silent = [producer_id for producer_id, producer in self if producer.newest_ms < before_ms]
+        """Forgets producers that appended nothing since. One that did a moment ago may send that again, however old the
+        records say that they are: it stays until the next time at least."""
+        silent = []
+        for producer_id, producer in self:
+            if producer.newest_ms < before_ms and not producer.appended_lately:
+                silent.append(producer_id)
+            producer.appended_lately = False
         for producer_id in silent:
             del self._producers[producer_id]
 

@@ -113,8 +113,20 @@ def test_sequences_are_compared_round_the_corner() -> None:
 
 def test_silent_producers_expire() -> None:
     states = appended(header(0, producer=1, time=50), header(0, producer=2, time=10), header(0, producer=3, time=90))
-    states.expire(50)
+    for _ in range(2):
+        states.expire(50)
     assert [producer_id for producer_id, _ in states] == [1, 3]
+
+
+def test_old_timestamps_make_nobody_silent() -> None:
+    states = appended(header(0, time=10))
+    for sequence in (1, 10):
+        states.expire(50)
+        states.on_appended(header(sequence, time=10))
+    states.expire(50)
+    assert states.expected(7, 0) == 11
+    states.expire(50)
+    assert states.expected(7, 0) is None
 
 
 @given(
