@@ -3,7 +3,7 @@
 One task for each, one replica after the other: none of this is urgent, and clients' requests come first.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -36,7 +36,11 @@ class Housekeeping:
         parking: Parking,
         configs: BrokerConfigs,
         logger: FilteringBoundLogger,
+        *,
+        unopened: Callable[[], Mapping[ReplicaKey, SavedHighWatermark]],
     ) -> None:
+        """`unopened`: of replicas that are not here now, and may be given back."""
+        self._unopened = unopened
         self._data_directory = data_directory
         self._files = files
         self._replicas = replicas
@@ -103,7 +107,7 @@ class Housekeeping:
     async def write_high_watermarks(self) -> None:
         """Raises OSError."""
         async with self._writing_high_watermarks:
-            now = {each.key: each.saved_high_watermark for each in self._replicas}
+            now = {**self._unopened(), **{each.key: each.saved_high_watermark for each in self._replicas}}
             if now != self._saved_high_watermarks:
                 await save_high_watermarks(self._files, self._data_directory, now)
                 self._saved_high_watermarks = now

@@ -114,6 +114,7 @@ class Spu:
             self.parking,
             self.broker_configs,
             self._logger,
+            unopened=lambda: self._high_watermarks,
         )
         copies = FetchedCopies(self.id, self.cluster, self._network)
         self._scrubbing = Scrubbing(self.replicas, copies, self.broker_configs, self.metrics, self._logger)
@@ -128,6 +129,7 @@ class Spu:
         self._closed: set[ReplicaKey] = set()
         """The replicas whose logs are closed, and whole."""
         self._high_watermarks: dict[ReplicaKey, SavedHighWatermark] = {}
+        """Of the replicas that are not open."""
         self._process = str(seams.chance.uuid())
         self.peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)

@@ -100,6 +100,19 @@ async def test_nothing_is_compacted_that_the_disk_does_not_know_to_be_committed(
         assert load_high_watermarks(files, data)[topic.id, 0].value == 3
 
 
+async def test_what_was_committed_of_a_deleted_topic_is_known_after_a_restart(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        topic = await running.create("t")
+        await produce(running, client, "t", (b"a", b"1"), (b"a", b"2"))
+        await running.delete(topic)
+        world, data = running.world, running.spu.data_directory
+    for _ in range(2):
+        assert load_high_watermarks(world.files, data)[topic.id, 0].value == 2
+        async with running_spu(world):
+            await later(running)
+
+
 async def test_a_log_that_cannot_be_compacted_serves_on_and_rests(autojump_clock: object) -> None:
     async with running_spu(broker={"connections.max.idle.ms": "-1"}) as running:
         client = await running.client()
