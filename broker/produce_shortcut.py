@@ -182,7 +182,7 @@ class _UsualRequest:
         context = expect(_API.key, self._version, correlation_id, self._client_id, self._encode)
         waiting = _AwaitedAnswer(self, replica, context, answer, numbers)
         context.abandon = waiting.abandon
-        replica.wait_until_committed(awaited, waiting)
+        produce.wait_until_acknowledged(replica, awaited, acks, waiting)
         spu.deadlines.add(context.arrived + self._timeout_seconds, waiting)
         return context
 

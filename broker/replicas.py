@@ -104,6 +104,7 @@ class Replica:
         "unsynced_since",
         "waiting_acknowledgements",
         "waiting_fetches",
+        "waiting_syncs",
     )
 
     def __init__(
@@ -126,6 +127,8 @@ class Replica:
         self.waiting_fetches: dict[FetchWaiter, None] = {}
         self.waiting_acknowledgements: deque[tuple[int, AcknowledgementWaiter]] | None = None
         """By rising offset: each is released when the high watermark has reached its offset. None before the first."""
+        self.waiting_syncs: list[tuple[int, AcknowledgementWaiter]] = []
+        """The same, when the log here has reached the disk up to there."""
         self.is_open = True
         """False once its topic has gone."""
         self.is_merging = False
@@ -336,6 +339,13 @@ class Replica:
             waiting.popleft()  # while nothing can be committed, clients give up and ask again without end
         waiting.append((end, waiter))
 
+    def wait_until_synced(self, end: int, waiter: AcknowledgementWaiter) -> None:
+        """The waiter hears when all below the offset is on the disk here, whoever else has it."""
+        waiting = self.waiting_syncs
+        while waiting and waiting[0][1].done:
+            waiting.pop(0)
+        waiting.append((end, waiter))
+
     async def wait_until_deleted(self, end: int, epoch: int) -> None:
         """Until whoever leads next knows that the records below are deleted. Raises KafkaError if this replica does
         not lead in that epoch any more: then it cannot know."""
@@ -370,6 +380,8 @@ class Replica:
         waiting = self.waiting_acknowledgements
         if waiting and waiting[0][0] <= self.high_watermark:
             self._acknowledge(waiting)
+        if self.waiting_syncs:
+            self._acknowledge_synced()
         if self.waiting_fetches:
             for fetch in list(self.waiting_fetches):
                 fetch.on_advanced()
@@ -382,6 +394,13 @@ class Replica:
             if send is not None:
                 prepared.append(send)
         for send in prepared:
+            send()
+
+    def _acknowledge_synced(self) -> None:
+        synced_end = self.log.synced_end
+        done = [waiter for end, waiter in self.waiting_syncs if end <= synced_end]
+        self.waiting_syncs = [each for each in self.waiting_syncs if each[0] > synced_end]
+        for send in [send for waiter in done if (send := waiter.on_acknowledged()) is not None]:
             send()
 
     async def close(self) -> None:
@@ -407,6 +426,8 @@ class Replica:
         """The replica will acknowledge nothing more: everyone who waits is told."""
         while self.waiting_acknowledgements:
             self.waiting_acknowledgements.popleft()[1].on_refused(error)
+        while self.waiting_syncs:
+            self.waiting_syncs.pop(0)[1].on_refused(error)
         self.wake_deleters()
         for fetch in list(self.waiting_fetches):
             fetch.on_advanced()

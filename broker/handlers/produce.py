@@ -1,7 +1,8 @@
 """Produce, versions 3–13: batches are checked, stamped with offset and epoch in place, and appended as they came.
 
 - acks=0 has no response; an error then closes the connection, which is all a client can be told. acks=1 is answered
-  once the leader has the batch, acks=all once it is committed. With flush.messages=1 both wait for the disk.
+  once the leader has the batch, acks=all once it is committed. With flush.messages=1 both wait for the disk: acks=1 for
+  the leader's, acks=all for those of all who commit.
 - An idempotent producer's repeated batch is answered with the offset it got the first time. One that follows a batch
   which was just refused for now is refused like that one, not for the gap before it.
 - An SPU whose storage is full takes nothing more: KAFKA_STORAGE_ERROR, which clients try again until there is room.
@@ -18,7 +19,7 @@ from uuid import UUID
 import trio
 
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replicas import AcknowledgementWaiter, Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -84,7 +85,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
             else:
                 if awaited is not None:
                     if pending is None:
-                        pending = PendingProduce(spu, context, response)
+                        pending = PendingProduce(spu, context, response, acks)
                     pending.wait_for(replica, awaited, answer)
             partitions.append(answer)
         topics.append(TopicProduceResponse(topic.name, topic.topic_id, partitions))
@@ -183,8 +184,8 @@ def append(
 ) -> tuple[int, int, int | None]:
     """Appends what one partition was sent; the topic is named as the client does it. Raises KafkaError.
 
-    Returns base offset and append time, which belong in the answer, and the offset up to which has to be committed
-    before it is given; None when it need not wait.
+    Returns base offset and append time, which belong in the answer, and the offset for `wait_until_acknowledged`; None
+    when the answer need not wait.
     """
     rules = replica.settings.produce
     batch, header = admit(records, rules, api_version=api_version, now_ms=spu.wall_clock.now_ms())
@@ -208,16 +209,26 @@ def append(
         metrics.produced_batches += 1
         metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
         spu.on_appended(replica)
-    waits = replica.high_watermark < end and (acks == ALL or (acks != 0 and replica.syncs_before_acknowledging))
+    if acks == ALL:
+        waits = replica.high_watermark < end
+    else:
+        waits = acks != 0 and replica.syncs_before_acknowledging and log.synced_end < end
     return base_offset, header.max_timestamp if rules.append_time else NO_TIMESTAMP, end if waits else None
 
 
+def wait_until_acknowledged(replica: Replica, end: int, acks: int, waiter: AcknowledgementWaiter) -> None:
+    """Who asks the leader alone does not wait for others: they may be away."""
+    wait = replica.wait_until_committed if acks == ALL else replica.wait_until_synced
+    wait(end, waiter)
+
+
 class PendingProduce:
-    """A produce request of which some partitions are not committed yet."""
+    """A produce request of which some partitions are not committed yet, or not on the disk."""
 
-    __slots__ = ("_context", "_response", "_spu", "_waiting", "done")
+    __slots__ = ("_acks", "_context", "_response", "_spu", "_waiting", "done")
 
-    def __init__(self, spu: "Spu", context: RequestContext, response: ProduceResponse) -> None:
+    def __init__(self, spu: "Spu", context: RequestContext, response: ProduceResponse, acks: int) -> None:
+        self._acks = acks
         self._spu = spu
         self._context = context
         self._response = response
@@ -227,7 +238,7 @@ class PendingProduce:
     def wait_for(self, replica: Replica, end: int, answer: PartitionProduceResponse) -> None:
         partition = _PendingPartition(self, replica, answer)
         self._waiting[partition] = None
-        replica.wait_until_committed(end, partition)
+        wait_until_acknowledged(replica, end, self._acks, partition)
 
     def start(self, timeout_ms: int) -> None:
         self._context.abandon = self._abandon

@@ -167,6 +167,25 @@ def test_acknowledgements_go_as_far_as_the_high_watermark() -> None:
     assert (first.heard, second.heard) == (["acknowledged"], ["acknowledged"])
 
 
+async def test_who_waits_for_the_disk_does_not_wait_for_followers() -> None:
+    (replica,) = _World().add(_topic(leader=ELSEWHERE), flush_messages="1")
+    replica.begin_leading()
+    gone, first, second, third = _Waiter(), _Waiter(), _Waiter(), _Waiter()
+    gone.done = True
+    replica.wait_until_synced(1, gone)
+    _append(replica, b"a")
+    replica.wait_until_synced(1, first)
+    await replica.log.sync()
+    _append(replica, b"b")
+    replica.wait_until_synced(2, second)
+    replica.wait_until_committed(2, third)
+    replica.on_advanced()
+    assert replica.high_watermark == 0
+    assert (gone.heard, first.heard, second.heard, third.heard) == ([], ["acknowledged"], [], [])
+    replica.end_leading()
+    assert (second.heard, third.heard) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER],) * 2
+
+
 def test_who_gave_up_is_not_kept_for_as_long_as_nothing_is_committed() -> None:
     (replica,) = _World().add(_topic())
     for _ in range(1_000):

@@ -10,6 +10,7 @@ from spus import RunningSpu, batch, newest, running_spu
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -252,6 +253,25 @@ async def test_an_acknowledgement_that_takes_too_long_times_out(autojump_clock: 
             assert late.base_offset == -1
         (next_one,) = await ask(client, request(batch(b"b"), timeout_ms=200))
         assert (next_one.error_code, next_one.base_offset) == (0, 1)
+
+
+async def test_who_asks_the_leader_alone_waits_for_its_disk_and_for_no_follower(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", configs={"flush.messages": "1"})
+        replica = running.spu.replicas.find("t", 0)
+        assert replica is not None
+        both = SpuId(1), SpuId(2)
+        replica.use_spec(replace(replica.spec, replicas=both, live_replicas=both, epoch=Epoch(5)))
+        replica.begin_leading()
+        replica.is_merging = False
+        (answer,) = await ask(client, request(batch(b"a"), acks=1, timeout_ms=200))
+        assert (answer.error_code, answer.base_offset, replica.log.synced_end) == (0, 0, 1)
+        (answer,) = await ask(client, request(batch(b"b"), acks=-1, timeout_ms=200))
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        async with replica.log._lock:  # as long as it is held no sync can end
+            (answer,) = await ask(client, request(batch(b"c"), acks=1, timeout_ms=200))
+            assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
 async def test_a_producer_that_goes_while_it_waits_is_forgotten(autojump_clock: object) -> None:
