@@ -21,6 +21,7 @@ from tailrace.server.administration import TIMEOUT_MS, OngoingReassignment, Part
 from .change_planning import (
     plan_configs,
     plan_deletions,
+    plan_end_of_leaders,
     plan_forgetting,
     plan_more_partitions,
     plan_producer_ids,
@@ -147,11 +148,18 @@ class Administration:
     async def undelete_topic(self, name_or_id: str) -> Topic:
         """The topic, which is back: served again if that can be soon, else waiting for SPUs. Raises KafkaError."""
 
+        retention_ms = self._broker_configs.settings.deleted_topic_retention_ms
+
+        def plan_first(name_or_id: str) -> Planned[None]:
+            return plan_end_of_leaders(name_or_id, self._local, self._wall_clock.now_ms(), retention_ms)
+
         def plan(name_or_id: str) -> Planned[Topic]:
-            retention_ms = self._broker_configs.settings.deleted_topic_retention_ms
             return plan_undeletion(name_or_id, self._local, self._wall_clock.now_ms(), retention_ms)
 
-        (planned,) = await self._changes.write([name_or_id], caught(plan), Ends(TIMEOUT_MS))
+        ends = Ends(TIMEOUT_MS)
+        (ended,) = await self._changes.write([name_or_id], caught(plan_first), ends)
+        raised(ended)
+        (planned,) = await self._changes.write([name_or_id], caught(plan), ends)
         topic = raised(planned)
         self._logger.info("topic_undeleted", topic=topic.name, topic_id=str(topic.id))
         settled = self._effects.topic_settled(topic.id, topic.spec.partitions)

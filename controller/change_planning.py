@@ -86,11 +86,18 @@ def plan_deletions(topic_ids: Sequence[TopicId], local: LocalStore, now_ms: int)
     return plans
 
 
+def plan_end_of_leaders(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> Planned[None]:
+    """Before a topic is brought back: whoever led has ended, and leads again in another epoch, or somebody else does.
+    What was decided before the deletion and is written late, loses to this. Raises KafkaError."""
+    topic = _kept(name_or_id, local, now_ms, retention_ms).topic
+    there = local.partitions_of(topic.id).values() if topic.id not in local.topics_by_id else ()
+    return Planned(None, tuple(Put(replace(each, status=offline(each, "it was deleted"))) for each in there))
+
+
 def plan_undeletion(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> Planned[Topic]:
     """The topic as it was, with its id and its replicas; it stays remembered until it is there. One of which SPUs may
     be removing the files is not found any more. Raises KafkaError."""
-    kept = [each for each in local.deleted_topics.values() if not _has_had_its_time(each, now_ms, retention_ms)]
-    deleted = find_deleted(name_or_id, kept)
+    deleted = _kept(name_or_id, local, now_ms, retention_ms)
     topic = deleted.topic
     if topic.id in local.topics_by_id:
         return Planned(topic, (Delete(deleted),))  # an SC died between two writes: it was not deleted yet, or is back
@@ -102,10 +109,12 @@ def plan_undeletion(name_or_id: str, local: LocalStore, now_ms: int, retention_m
             ErrorCode.INVALID_TOPIC_EXCEPTION,
             f"{topic.name} cannot be told from the topic {other} where '.' and '_' count as the same",
         )
-    # Whoever led has ended: it leads again in another epoch, or somebody else does.
-    partitions = local.partitions_of(topic.id).values()
-    without_leaders = [Put(replace(each, status=offline(each, "it was deleted"))) for each in partitions]
-    return Planned(topic, (*without_leaders, Put(replace(topic, version=NO_VERSION)), Delete(deleted)))
+    return Planned(topic, (Put(replace(topic, version=NO_VERSION)), Delete(deleted)))
+
+
+def _kept(name_or_id: str, local: LocalStore, now_ms: int, retention_ms: int) -> DeletedTopic:
+    kept = [each for each in local.deleted_topics.values() if not _has_had_its_time(each, now_ms, retention_ms)]
+    return find_deleted(name_or_id, kept)
 
 
 def plan_forgetting(local: LocalStore, now_ms: int, retention_ms: int) -> tuple[KvAction, ...]:

@@ -1,3 +1,6 @@
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 import trio.testing
 from running_workflow import put, registered, running_workflow
@@ -6,6 +9,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation, ResourceKind
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import MorePartitions, NewTopic
+from tailrace.controller.key_value.interface import Change, Entry
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects import PartitionResolution, TopicResolution
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -167,6 +171,33 @@ async def test_a_deleted_topic_can_be_brought_back_as_it_was() -> None:
         assert [each.replicas for each in after.partitions] == [each.replicas for each in before.partitions]
         assert [each.epoch for each in after.partitions] >= [each.epoch for each in before.partitions]
         assert not local.deleted_topics
+
+
+async def test_a_topic_that_is_brought_back_while_a_late_write_arrives_has_its_leaders_elected_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A report that the SC had decided about before the deletion. Who leads has ended, and would never begin again."""
+    store = await store_with(1)
+    async with running_workflow(store) as running:
+        await running.connect(1)
+        (made,) = await running.administration.create_topics([NewTopic("orders", 1, 1)])
+        await running.administration.delete_topics([topic_of(made).id])
+        (led,) = running.workflow.local.partitions_of(topic_of(made).id).values()
+        assert led.status.resolution is PartitionResolution.ONLINE
+        late = [replace(led, status=replace(led.status, live_version=led.status.live_version + 1))]
+        write = store.write
+
+        async def write_after_the_late_one(
+            changes: Sequence[Change], guard: Entry | None = None
+        ) -> Sequence[int | None]:
+            while late:
+                await put(store, late.pop())
+            return await write(changes, guard)
+
+        monkeypatch.setattr(store, "write", write_after_the_late_one)
+        await running.administration.undelete_topic("orders")
+        (back,) = running.workflow.local.partitions_of(topic_of(made).id).values()
+        assert (back.status.resolution, back.status.epoch) == (PartitionResolution.ONLINE, led.status.epoch + 1)
 
 
 async def test_a_topic_that_waits_for_spus_is_back_at_once_and_waits_on(

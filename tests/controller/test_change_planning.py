@@ -11,6 +11,7 @@ from tailrace.controller.change_planning import (
     DELETED_TOPICS_MAX,
     plan_configs,
     plan_deletions,
+    plan_end_of_leaders,
     plan_forgetting,
     plan_more_partitions,
     plan_producer_ids,
@@ -148,13 +149,14 @@ def test_what_is_brought_back_has_its_leaders_elected_anew() -> None:
         PartitionStatus(PartitionResolution.ONLINE, SpuId(1), Epoch(3), live_replicas={SpuId(1): "a"}),
         version=1,
     )
-    plan = plan_undeletion("orders", local_with(led, DeletedTopic(topic(), 400)), 500, 1000)
-    before_the_topic, *others = [each.object for each in plan.writes]
-    assert isinstance(before_the_topic, Partition)
-    assert before_the_topic.status == replace(
-        led.status, resolution=PartitionResolution.OFFLINE, reason="it was deleted"
-    )
-    assert [type(each) for each in others] == [Topic, DeletedTopic]
+    local = local_with(led, DeletedTopic(topic(), 400))
+    (before,) = [each.object for each in plan_end_of_leaders("orders", local, 500, 1000).writes]
+    assert isinstance(before, Partition)
+    assert before.status == replace(led.status, resolution=PartitionResolution.OFFLINE, reason="it was deleted")
+    plan = plan_undeletion("orders", local, 500, 1000)
+    assert [type(each.object) for each in plan.writes] == [Topic, DeletedTopic]
+    is_there = local_with(led, topic(), DeletedTopic(topic(), 400))
+    assert not plan_end_of_leaders("orders", is_there, 500, 1000).writes
 
 
 @pytest.mark.parametrize(
