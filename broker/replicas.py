@@ -519,8 +519,8 @@ class Replicas:
         """Forgets the replica and hands it back."""
         self._damaged.pop((spec.topic_id, spec.partition), None)
         replica = self._by_key.pop((spec.topic_id, spec.partition), None)
-        if replica is not None:
-            del self._by_key[spec.topic, spec.partition]
+        if replica is not None and self._by_key.get((spec.topic, spec.partition)) is replica:
+            del self._by_key[spec.topic, spec.partition]  # and not that of a topic which has the name by now
         return replica
 
     def find(self, topic: str | UUID, partition: int) -> Replica | None:

@@ -132,6 +132,17 @@ def test_a_removed_replica_is_gone_by_both_its_names() -> None:
     assert list(world.replicas) == other
 
 
+def test_a_topic_that_goes_takes_none_with_it_that_has_its_name_by_now() -> None:
+    world = _World()
+    topic = _topic()
+    world.add(topic)
+    (other,) = world.add(_topic(topic_id=TopicId(int=8)))
+    world.replicas.remove(topic.partitions[0])
+    assert world.replicas.find(TOPIC_ID, 0) is None
+    assert world.replicas.find("t", 0) is other
+    assert list(world.replicas) == [other]
+
+
 def test_what_is_appended_can_be_read_at_once_where_no_one_waits_for_the_disk() -> None:
     (replica,) = _World().add(_topic())
     _append(replica, b"a", b"b")
