@@ -1,12 +1,15 @@
 """What simulated clients share: connections to SPUs, requests that may get no answer, and one more attempt."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from enum import IntEnum
 from random import Random
 from typing import Any
 
 import trio
+
+from tailrace.protocol.apis import API_TABLE, Api
+from tailrace.runtime.network import Address
 
 from .client import WireClient
 from .world import World, spu_address
@@ -36,10 +39,15 @@ class PatientClient:
 
     @asynccontextmanager
     async def connected(self, spu: int) -> AsyncIterator[WireClient]:
+        async with self.connected_to(spu_address(spu), API_TABLE) as connected:
+            yield connected
+
+    @asynccontextmanager
+    async def connected_to(self, address: Address, apis: Mapping[int, Api]) -> AsyncIterator[WireClient]:
         with trio.fail_after(self._world.patience_seconds):
-            connection = await self._network.connect(spu_address(spu))
+            connection = await self._network.connect(address)
         try:
-            yield WireClient(connection, self.name)
+            yield WireClient(connection, self.name, apis)
         finally:
             connection.close()
 

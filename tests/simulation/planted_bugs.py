@@ -19,7 +19,8 @@ from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import SealReply
 from tailrace.broker.replication.policy import Live, Quorum
 from tailrace.broker.replication.sealing import Sealing
-from tailrace.controller import copy_sets, election
+from tailrace.controller import administration, copy_sets, election
+from tailrace.controller.changes import Planned
 from tailrace.controller.connection_manager import ConnectionManager
 from tailrace.controller.events import LeasesUnknownOver
 from tailrace.protocol.ids import Epoch
@@ -308,6 +309,14 @@ def answers_deletions_before_others_have_deleted(patch: pytest.MonkeyPatch) -> N
     patch.setattr(Leader, "deleted_end", property(lambda self: self._log.log_start))
 
 
+# Topics that come back
+
+
+def leaves_the_leaders_of_a_topic_that_is_brought_back(patch: pytest.MonkeyPatch) -> None:
+    """They have ended, and promised the epoch that they would begin again."""
+    patch.setattr(administration, "plan_end_of_leaders", lambda *of_topic: Planned(None, ()))
+
+
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"
 POWER_FAILURES = ("lose_power", "lose_power_in_a_write", "kill_spu", "slow_disk")
 
@@ -364,4 +373,5 @@ PLANTED_BUGS = (
     PlantedBug(tells_producers_that_all_is_well_when_it_is_deposed),
     PlantedBug(opens_segments_as_they_are_due, topic=(("segment.ms", "100"),)),
     PlantedBug(answers_deletions_before_others_have_deleted, has_erasers=True),
+    PlantedBug(leaves_the_leaders_of_a_topic_that_is_brought_back, shows_in=lambda scenario: scenario.has_meddlers),
 )

@@ -39,6 +39,8 @@ class Scenario:
     """When an SPU that is away loses its replicas to others."""
     has_erasers: bool = False
     """Whether somebody deletes records."""
+    has_meddlers: bool = False
+    """Whether somebody sets configs, and deletes topics and brings them back."""
     groups: Sequence[str] = ()
     """Of which kinds; none if it is not groups that are looked at."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -75,12 +77,13 @@ class Scenario:
         return moves if after == math.inf else f"{moves}who is away for {after:g} s is replaced; "
 
     def describe(self) -> str:
+        meddling = "somebody sets configs, and deletes the topic for a while; " * self.has_meddlers
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
         groups = f"groups: {', '.join(self.groups)}; " if self.groups else ""
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
             f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; "
-            f"{groups}{configs}; {self._moves}links take {self.link_seconds * 1000:g} ms, "
+            f"{groups}{configs}; {self._moves}{meddling}links take {self.link_seconds * 1000:g} ms, "
             f"disks {self.sync_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
         )
 
@@ -145,6 +148,7 @@ def scenario_of(
         has_movers=moves_replicas and moves.random() < 0.8,
         replace_after_seconds=replace_after_seconds,
         has_erasers=cleaning.random() < 0.25 and not (is_retained or may_lose) and "cleanup.policy" not in topic,
+        has_meddlers=random_of(seed, "meddling").random() < 0.15 and not may_lose,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),

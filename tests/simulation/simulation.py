@@ -23,6 +23,7 @@ from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
 from .history import PartitionHistory
 from .invariants import InvariantError, Invariants, contents_of, store_incarnation
+from .meddler import Meddler
 from .mover import Mover
 from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
@@ -186,6 +187,12 @@ class _Run:
                 mover = Mover(self.world, f"mover-{number}", TOPIC, number, sizes, chance)
                 self.movers.append(mover)
                 nursery.start_soon(mover.run, self.faults.is_over)
+        self.meddlers: list[Meddler] = []
+        if scenario.has_meddlers:
+            chance = random_of(scenario.seed, "meddler")
+            meddler = Meddler(self.world, TOPIC, _configs_to_set(scenario), chance)
+            self.meddlers.append(meddler)
+            nursery.start_soon(meddler.run, self.faults.is_over)
         self.groups.start()
         if scenario.faults or scenario.groups:
             await carry_out_until(self.faults, scenario.faults, FAULTS_END)
@@ -288,6 +295,8 @@ class _Run:
             return "somebody still deletes records"
         if not all(mover.is_done for mover in self.movers):
             return "somebody still moves replicas"
+        if not all(meddler.is_done for meddler in self.meddlers):
+            return "somebody still brings the topic back"
         return self.invariants.unsettled(self.scenario.partition_count) or self.groups.unsettled()
 
     async def _check_final(self) -> None:
@@ -345,6 +354,22 @@ class _Run:
         damage = [each for each in findings if each.is_damage and not each.path.endswith(Kind.PRODUCERS)]
         if damage:
             raise SimulationError(f"on the disk of {machine.host}: {damage[0].path}: {damage[0].sentence}")
+
+
+def _configs_to_set(scenario: Scenario) -> dict[str, Sequence[str]]:
+    """What may be anything at any time, and nothing promised depends on it."""
+    configs: dict[str, Sequence[str]] = {
+        "segment.ms": ("100", "500", "100000"),
+        "lrs.max.lag.ms": ("400", "1000", "3000"),
+        "lrs.max.lag.records": ("3", "30", "10000"),
+    }
+    if scenario.replicas > 1:
+        configs["min.insync.replicas"] = ("1", "2")
+    if not scenario.is_synced_before_acknowledging:
+        configs["flush.messages"] = ("1", "3", "1000000")
+    if not scenario.is_retained:
+        configs["internal.segment.bytes"] = ("200", "1000", "4000", "1000000")
+    return configs
 
 
 def _writes(scenario: Scenario) -> int:

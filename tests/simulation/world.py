@@ -53,6 +53,10 @@ def spu_address(spu: int) -> Address:
     return Address(f"spu-{spu}", 9005)
 
 
+def sc_address(sc: int) -> Address:
+    return Address(f"sc-{sc}", 9003)
+
+
 @dataclass
 class HostClock:
     """Wall-clock time of one machine; faults make it jump."""
@@ -201,7 +205,7 @@ class World:
         machine.store = StoreAccess(self.store, machine.chance, lambda changes: self.on_stored(changes))
         settings = ScSettings(
             data_directory="/data/sc",
-            listeners=(ListenerSettings("PUBLIC", Address(machine.host, 9003)),),
+            listeners=(ListenerSettings("PUBLIC", sc_address(number)),),
             private=ListenerSettings("PRIVATE", self._sc_private(number)),
             store=SEVERAL_SCS if len(self.scs) > 1 else "memory",
             reconciliation_seconds=min(10, self._replace_after_seconds),
