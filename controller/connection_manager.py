@@ -121,6 +121,10 @@ class ConnectionManager:
         self._full: dict[SpuId, str] = {}
         """The SPUs of which the controllers were told that their storage is full, each with its incarnation then."""
         self._began_at = trio.current_time()
+        self._leases_unknown_until = self._began_at + lease_seconds
+        self._is_everyone_lost = False
+        """Perhaps it is this SC that was cut off: then all of them come back, one by one."""
+        self._someone_is_back = trio.Event()
         self._lost_at: dict[SpuId, float] = {}
         self._failed: dict[FailedReplica, tuple[str, float]] = {}
         """The incarnation that said so, and when."""
@@ -132,8 +136,12 @@ class ConnectionManager:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._hand_over_events)
             nursery.start_soon(self._watch_leases)
-            await trio.sleep(self._leases.seconds)
-            self._report(LeasesUnknownOver())
+            while True:
+                await trio.sleep_until(self._leases_unknown_until)
+                if trio.current_time() >= self._leases_unknown_until:
+                    self._report(LeasesUnknownOver())
+                    self._someone_is_back = trio.Event()
+                    await self._someone_is_back.wait()
 
     # what the controllers say
 
@@ -312,6 +320,10 @@ class ConnectionManager:
         now = trio.current_time()
         before = self._connected.get(spu)
         self._connected[spu] = peer
+        if self._is_everyone_lost:
+            self._is_everyone_lost = False
+            self._leases_unknown_until = now + self._leases.seconds
+            self._someone_is_back.set()
         self._leases.grant(spu, message.incarnation, now)
         private = Address(message.private_host, message.private_port)
         peer.listens_at = (*(Address(each.host, each.port) for each in message.listeners), private)
@@ -363,6 +375,7 @@ class ConnectionManager:
         self._connected.pop(spu, None)
         if lease is not None:
             self._lost_at[spu] = trio.current_time()
+            self._is_everyone_lost = not self._leases.are_any_held
             self._metrics.cm_lost += 1
             self._logger.warning("spu_lost", spu=spu, reason=reason)
             self._report(SpuLost(spu, lease.incarnation, reason))

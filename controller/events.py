@@ -111,7 +111,8 @@ class LeaderFailed:
 
 @dataclass(frozen=True, slots=True)
 class LeasesUnknownOver:
-    """One lease has passed since this SC became the active one: who has not been heard of by now is offline."""
+    """One lease has passed since this SC became the active one, or since the first SPU came back after all had been
+    lost: who has not been heard of by now is offline."""
 
 
 FailedReplica = tuple[TopicId, int, SpuId]

@@ -34,6 +34,10 @@ class Leases:
         lease = self._leases.get(spu)
         return 0.0 if lease is None else max(lease.ends_at - now, 0.0)
 
+    @property
+    def are_any_held(self) -> bool:
+        return bool(self._leases)
+
     def is_held(self, spu: SpuId) -> bool:
         return spu in self._leases
 

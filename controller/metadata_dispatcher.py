@@ -113,7 +113,10 @@ class MetadataDispatcher:
             LogEndsReported: ((of_partitions, partitions.on_log_ends),),
             LeaderSilent: ((of_partitions, partitions.on_silence),),
             LeaderFailed: ((of_partitions, partitions.on_silence),),
-            LeasesUnknownOver: ((of_spus, lambda _: spus.reconcile()),),
+            LeasesUnknownOver: (
+                (of_spus, lambda _: spus.reconcile()),
+                (of_partitions, lambda _: partitions.on_leases_known()),
+            ),
             RebalanceDue: ((of_partitions, lambda _: partitions.rebalance()),),
             ReconciliationDue: (
                 (of_spus, lambda _: spus.reconcile()),

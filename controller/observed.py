@@ -87,7 +87,8 @@ class Observed:
 
     @property
     def leases_unknown_over(self) -> bool:
-        """Whether one lease has passed since this SC began: an SPU that has not been heard of by then is offline."""
+        """Whether one lease has passed since this SC began, or since the first SPU came back after all had been lost:
+        an SPU that has not been heard of by then is offline."""
         return self._leases_unknown_over
 
     def heard(self, key: PartitionKey) -> Heard:
@@ -105,6 +106,7 @@ class Observed:
                 if self._runs(event.spu, event.incarnation):  # else another process has taken over
                     del self._connected[event.spu]
                     self._lost[event.spu] = event.reason
+                    self._leases_unknown_over &= bool(self._connected)
             case StorageReported():
                 if self._runs(event.spu, event.incarnation):
                     self._full.pop(event.spu, None)

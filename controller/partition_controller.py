@@ -118,6 +118,10 @@ class PartitionController:
         heard = self.observed.heard((partition.topic_id, partition.number))
         return can_return(partition, self.store.spus, heard)
 
+    def on_leases_known(self) -> Iterator[Action]:
+        """An unclean election may have waited for that."""
+        yield from self._decide_all(filter(_is_offline, self.store.partitions.values()))
+
     def reconcile(self) -> Iterator[Action]:
         self._try_all_again(filter(_is_offline, self.store.partitions.values()))
         yield from self._decide_all(self.store.partitions.values())

@@ -617,6 +617,32 @@ async def test_after_one_lease_who_was_not_heard_of_is_not_here(autojump_clock: 
         assert world.events == [LeasesUnknownOver()]
 
 
+async def test_after_all_were_lost_a_lease_passes_before_it_is_known_who_is_here(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _world(spu(1), spu(2)) as world:
+        await trio.sleep(1.6)
+        await world.registered(1)
+        await trio.sleep(1.4)
+        two = await world.registered(2)
+        await trio.sleep(1.4)
+        assert world.happened[-1] == SpuLost(SpuId(1), "first", "its lease has run out")
+        assert world.events.count(LeasesUnknownOver()) == 1, "there was always somebody"
+        await two.leave()
+        await trio.sleep(10)
+        assert world.events.count(LeasesUnknownOver()) == 1, "there is nobody yet"
+        two = await world.registered(2, "second")
+        await trio.sleep(1)
+        await two.leave()
+        await world.registered(1, "second")
+        await trio.sleep(1.4)
+        assert world.events.count(LeasesUnknownOver()) == 1
+        await trio.sleep(0.2)
+        assert world.events.count(LeasesUnknownOver()) == 2
+        await trio.sleep(10)
+        assert world.events.count(LeasesUnknownOver()) == 2
+
+
 async def test_leases_do_not_run_while_the_sc_stands_still(mock_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1)) as world:
         one = await world.registered(1)

@@ -132,3 +132,15 @@ def test_the_first_lease_ends_once() -> None:
     assert not observed.leases_unknown_over
     observed.apply(LeasesUnknownOver())
     assert observed.leases_unknown_over
+
+
+def test_when_all_are_lost_leases_are_unknown_again() -> None:
+    observed = Observed()
+    for event in connected(1), connected(2), LeasesUnknownOver(), lost(1):
+        observed.apply(event)
+    assert observed.leases_unknown_over, "that one is lost, and not this SC"
+    observed.apply(lost(2))
+    observed.apply(connected(1))
+    assert not observed.leases_unknown_over
+    observed.apply(LeasesUnknownOver())
+    assert observed.leases_unknown_over

@@ -335,9 +335,31 @@ def test_an_unclean_election_needs_a_config_and_that_all_had_the_time_to_come() 
     sc.settle()
     assert led(sc)[0] is PartitionResolution.OFFLINE
     sc.end_first_lease()
-    sc.reconcile()
     sc.settle()
     assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (TWO,))
+
+
+@pytest.mark.parametrize("is_the_live_one_back", [True, False])
+def test_after_all_were_lost_an_unclean_election_gives_them_the_time_to_come_back(
+    *, is_the_live_one_back: bool
+) -> None:
+    sc = with_topic({0: (1, 2)}, 1, 2)
+    set_live(sc, 1)
+    found = sc.topic("t")
+    sc.write(replace(found, spec=replace(found.spec, configs={"unclean.leader.election.enable": "true"})))
+    sc.end_first_lease()
+    sc.deliver(lost(1))
+    sc.deliver(lost(2))
+    sc.settle()
+    sc.start_spu(2)
+    sc.settle()
+    assert led(sc)[0] is PartitionResolution.OFFLINE
+    if is_the_live_one_back:
+        sc.start_spu(1)
+        sc.settle()
+    sc.end_first_lease()
+    sc.settle()
+    assert led(sc)[1] == (ONE if is_the_live_one_back else TWO)
 
 
 def test_a_config_that_allows_an_election_brings_it_about() -> None:
