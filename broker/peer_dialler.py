@@ -103,7 +103,8 @@ class PeerDialler:
         """For how long there was a link."""
         address = self._address_of(spu)
         if address is None:
-            self._on_unreachable(leader, spu, "nobody has said where its private port is")
+            if self._cluster.spus:  # else nobody has said anything yet: at a start replicas are told before metadata
+                self._on_unreachable(leader, spu, "nobody has said where its private port is")
             return 0.0
         try:
             with trio.fail_after(CONNECT_SECONDS_MAX):

@@ -208,6 +208,21 @@ async def test_an_address_may_be_unknown_and_may_change(autojump_clock: object) 
         assert world.in_use == 1
 
 
+async def test_before_metadata_has_come_no_address_is_missed(autojump_clock: object) -> None:
+    async with _world() as (world, nursery):
+        for spu in list(world.cluster.spus):
+            world.cluster.remove_spu(spu)
+        nursery.start_soon(world.answer)
+        with capture_logs() as logged:
+            world.dialler.follow(LEADER)
+            await trio.sleep(20)
+            put_spu(world.cluster, 1, private_address(1))
+            put_spu(world.cluster, 2, None)
+            await trio.sleep(PAUSE_SECONDS_MAX)
+        assert logged == []
+        assert world.in_use == 1
+
+
 async def test_who_accepts_and_says_nothing_is_given_up(autojump_clock: object) -> None:
     async with _world() as (world, _):
         await world.network.listen(private_address(1))
