@@ -163,7 +163,8 @@ class _Cluster:
             async with trio.open_nursery() as serving:
                 served: ScAddresses = await serving.start(controller.run)
                 launcher.on_controller(served.private)
-                serving.start_soon(self._announce, launcher)
+                # Not of those that serve: a stop waits for these, and an SPU that is stopped first is never ready.
+                nursery.start_soon(self._announce, launcher)
                 await self._stopping.wait()
                 await provisioner.stop()
                 controller.stop()

@@ -1,5 +1,7 @@
 """What `tailrace up` refuses before it serves; that it serves is shown by the compatibility tests, which start it."""
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.cli.given_settings import GivenSettings
+from tailrace.cli.local_launcher import LocalLauncher
 from tailrace.cli.main import main
 from tailrace.cli.managed_spus import ManagedSpus
 from tailrace.cli.serving import CannotServeError
@@ -56,11 +59,13 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"TAILRACE_{name}", raising=False)
 
 
+def _anywhere(tmp_path: Path) -> list[str]:
+    addresses = [word for flag in ("--public", "--private", "--sc", "--sc-private") for word in (flag, "127.0.0.1:0")]
+    return ["--data", str(tmp_path / "data"), "--metrics", "off", *addresses]
+
+
 def _refusal(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    defaults = ["--data", str(tmp_path / "data"), "--public", "127.0.0.1:0", "--metrics", "off"]
-    for address in ("--sc", "--sc-private", "--private"):
-        defaults += [address, "127.0.0.1:0"]
-    assert main(["up", *defaults, *arguments]) == 1
+    assert main(["up", *_anywhere(tmp_path), *arguments]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     *_, sentence = captured.err.splitlines()  # after what the log says of the parts that did start
@@ -124,6 +129,14 @@ def test_the_first_consumer_waits_for_nobody_unless_it_is_asked_to(pairs: list[s
     settings = read_settings(GivenSettings({}, pairs))
     for broker in (settings.sc.broker, settings.managed.broker):
         assert broker["group.initial.rebalance.delay.ms"] == expected
+
+
+def test_a_stop_does_not_wait_for_spus_that_are_not_ready_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop_instead(launcher: LocalLauncher, private: Address) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(LocalLauncher, "on_controller", stop_instead)
+    assert main(["up", "--spus", "2", *_anywhere(tmp_path)]) == 0
 
 
 def test_outdated_data_is_not_taken_for_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
