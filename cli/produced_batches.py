@@ -46,13 +46,15 @@ class ProducedBatches:
 
     def add(self, partition: Partition, entries: Iterable[Entry], now_ms: int) -> None:
         slices = self._waiting.setdefault(partition, deque())
-        size = BATCH_BYTES_MAX
+        records: list[Record] = []
+        size = 0
         for key, value in entries:
-            size += len(key or b"") + len(value or b"")
-            if size > BATCH_BYTES_MAX:
-                slices.append([])
-                size = len(key or b"") + len(value or b"")
-            slices[-1].append(Record(0, now_ms, key, value, self.headers))
+            added = len(key or b"") + len(value or b"")
+            if not records or size + added > BATCH_BYTES_MAX:
+                slices.append(records := [])
+                size = 0
+            records.append(Record(0, now_ms, key, value, self.headers))
+            size += added
 
     def next(self) -> dict[Partition, bytearray]:
         """Of each partition the first that is not acknowledged; nothing when all is."""

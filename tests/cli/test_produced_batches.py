@@ -54,6 +54,13 @@ def test_a_batch_has_so_many_bytes_and_a_larger_record_its_own() -> None:
     assert sizes == [[len(half)] * 2, [1], [len(whole)], [1]]
 
 
+@pytest.mark.parametrize("entry", [Entry(None, b""), Entry(b"", b""), Entry(b"", None)])
+def test_an_empty_line_may_be_the_first(entry: Entry) -> None:
+    batches = ProducedBatches(None)
+    batches.add(HERE, [entry, Entry(None, b"a")], 0)
+    assert _values(batches) == {HERE: [entry.value, b"a"]}
+
+
 def test_sequences_go_on_where_the_last_acknowledged_batch_ended() -> None:
     batches = ProducedBatches(ProducerName(7, 3))
     batches.add(HERE, _entries(b"a", b"b"), 0)
