@@ -7,6 +7,7 @@ Modules are imported only for the subcommand that is called: `tailrace up` must 
 import argparse
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -74,16 +75,34 @@ _GROUPS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     try:
-        arguments = parse(sys.argv[1:] if argv is None else argv)
-        status: int = arguments.run(arguments)
+        try:
+            arguments = parse(sys.argv[1:] if argv is None else argv)
+            status: int = arguments.run(arguments)
+        finally:
+            # Python does it at its exit as well, and has its own words for what it cannot write.
+            sys.stdout.flush()
     except KeyboardInterrupt:
         # As a shell reports a command that SIGINT ended.
         return 130
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        sys.stderr.close()
-        return 0
+    except OSError as error:
+        return _end_of_output(error)
     return status
+
+
+def _end_of_output(error: OSError) -> int:
+    """The exit status when it takes no more; raises the error again if that was something else."""
+    if not isinstance(error, BrokenPipeError):
+        try:
+            sys.stdout.flush()
+        except OSError:
+            print(f"{_PROGRAM}: standard output: {error.strerror}", file=sys.stderr)
+        else:
+            raise error
+    # What could not be written is forgotten, so that Python does not try once more.
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    # Whoever has closed a pipe has seen enough.
+    return 0 if isinstance(error, BrokenPipeError) else 1
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

@@ -1,3 +1,8 @@
+import os
+import subprocess
+import sys
+from typing import IO
+
 import pytest
 
 from tailrace import __version__
@@ -55,3 +60,27 @@ def test_who_stops_a_command_before_it_has_begun_sees_no_traceback(monkeypatch: 
 
     monkeypatch.setattr("tailrace.cli.main.parse", interrupted)
     assert main(["topic", "list"]) == 130
+
+
+def _run(words: list[str], stdout: IO[bytes] | int, environment: dict[str, str]) -> tuple[int, bytes]:
+    others = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "tailrace", *words]
+    ended = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, env=others | environment)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("words", [["partition", "states"], ["--help"]])
+def test_an_output_that_takes_no_more_is_one_sentence(words: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        assert _run(words, full, {}) == (1, b"tailrace: standard output: No space left on device\n")
+
+
+@pytest.mark.parametrize("environment", [{}, {"PYTHONUNBUFFERED": "1"}])
+@pytest.mark.parametrize("words", [["partition", "states"], ["--help"]])
+def test_whoever_has_closed_the_pipe_has_seen_enough(words: list[str], environment: dict[str, str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert _run(words, writing, environment) == (0, b"")
+    finally:
+        os.close(writing)
