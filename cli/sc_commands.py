@@ -113,6 +113,9 @@ class Command:
             return self._fail(error, REFUSED, seen)
         except UnreachableError as error:
             return self._fail(error, UNREACHABLE, seen)
+        except UnicodeEncodeError as error:
+            # Bytes on the command line that are no text: nothing else brings such a string.
+            return self._fail(UsageError(f"{error.object!r:.300} is not Unicode"), WRONG_USAGE, seen)
         return DONE
 
     def _fail(self, error: Exception, status: int, seen: Seen | None) -> int:

@@ -59,6 +59,15 @@ async def test_the_sc_is_a_flag_or_a_variable(
     assert capsys.readouterr().err.startswith("tailrace topic list: TAILRACE_SC: 'here' is not HOST:PORT")
 
 
+@pytest.mark.parametrize("words", ["topic describe", "topic delete", "partition list", "spu describe"])
+async def test_a_name_that_is_no_text_is_refused_before_anybody_is_asked(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with public_sc() as sc:
+        assert await tailrace(sc.network, *words.split(), "\udcff") == 2
+    assert capsys.readouterr().err == f"tailrace {words}: '\\udcff' is not Unicode\n"
+
+
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
 def test_documents_are_shown_as_they_are(
     output: str, read: Callable[[str], object], capsys: pytest.CaptureFixture[str]
