@@ -212,7 +212,7 @@ def _spus_for(chosen: object | None, local: LocalStore) -> list[SpuId]:
 def _existing(name: str, local: LocalStore) -> Topic:
     topic = local.topics.get(name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:300]!r}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name:.300}")
     return topic
 
 

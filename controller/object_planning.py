@@ -31,6 +31,7 @@ from .objects import (
 from .spu_group_controller import fault_of
 
 KINDS = ("spu", "spu-group", "topic", "partition", "deleted-topic")
+_WORDS = {"spu": "SPU", "spu-group": "SPU group", "deleted-topic": "deleted topic"}
 DOCUMENT_CHARACTERS_MAX = 4 * 1024 * 1024
 
 
@@ -248,7 +249,7 @@ def _spus_by_name(local: LocalStore) -> Mapping[str, Spu]:
 
 
 def _not_found(kind: str, name: str) -> KafkaError:
-    return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no {kind} {name:.300}")
+    return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no {_WORDS.get(kind, kind)} {name:.300}")
 
 
 def topic_named(name: str, local: LocalStore) -> Topic:

@@ -64,9 +64,9 @@ async def test_what_the_sc_refuses_is_said_and_ends_with_1(capsys: pytest.Captur
         assert await tailrace(sc.network, *REGISTER, "--rack", "Zone1") == 1
         assert capsys.readouterr().err == "tailrace spu register: there is an SPU 11 already\n"
         assert await tailrace(sc.network, "spu", "describe", "12") == 1
-        assert capsys.readouterr().err == "tailrace spu describe: there is no spu 12\n"
+        assert capsys.readouterr().err == "tailrace spu describe: there is no SPU 12\n"
         assert await tailrace(sc.network, "spu", "unregister", "12") == 1
-        assert capsys.readouterr().err == "tailrace spu unregister: there is no spu 12\n"
+        assert capsys.readouterr().err == "tailrace spu unregister: there is no SPU 12\n"
 
 
 async def test_who_registers_again_in_the_same_way_is_not_refused(capsys: pytest.CaptureFixture[str]) -> None:

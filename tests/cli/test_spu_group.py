@@ -84,6 +84,6 @@ async def test_a_group_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> 
     async with public_sc() as sc:
         for words in (("scale", "main", "3"), ("delete", "main"), ("describe", "main")):
             assert await tailrace(sc.network, "spu-group", *words) == 1
-            assert capsys.readouterr().err == f"tailrace spu-group {words[0]}: there is no spu-group main\n"
+            assert capsys.readouterr().err == f"tailrace spu-group {words[0]}: there is no SPU group main\n"
         await tailrace(sc.network, "spu-group", "create", "main")
         assert await tailrace(sc.network, "spu-group", "scale", "main", "1001") == 2
