@@ -12,7 +12,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.wall_clock import SystemClock, WallClock
 
 from . import group_explain, group_reset
-from .group_answers import CLASSIC, CONSUMER, is_not_found, no_such_group
+from .group_answers import CLASSIC, CONSUMER, STATES, is_not_found, no_such_group
 from .group_client import GroupClient
 from .group_commands import GroupAsk, group_command, members_text, raise_the_first
 from .group_facts import Group
@@ -27,8 +27,17 @@ from .spu_commands import named_topic
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--state", metavar="STATE", action="append", default=[], help="such as Stable; may be repeated")
+    parser.add_argument(
+        "--state", metavar="STATE", type=_state, action="append", default=[], help="such as Stable; may be repeated"
+    )
     parser.add_argument("--type", choices=(CLASSIC, CONSUMER), action="append", default=[], help="may be repeated")
+
+
+def _state(text: str) -> str:
+    found = next((each for each in STATES if each.lower() == text.lower()), None)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text} is none of {', '.join(STATES)}")
+    return found
 
 
 async def _list(client: GroupClient, arguments: argparse.Namespace) -> None:

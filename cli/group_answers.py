@@ -17,6 +17,7 @@ from .server_connection import RefusedError, refusal
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+STATES = ("Empty", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "Stable", "Dead")
 
 _VERSION_SIZE = 2
 _DEAD = "Dead"

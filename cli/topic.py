@@ -3,6 +3,7 @@
 import argparse
 from typing import cast
 
+from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects import DeletedTopic, Object, ReplicaMap, Topic, TopicResolution
 from tailrace.controller.topic_documents import read_rows
 
@@ -190,6 +191,8 @@ async def _alter(client: ScClient, arguments: argparse.Namespace) -> None:
     for each in arguments.delete_config:
         if each in changes:
             raise UsageError(f"{each} is both set and deleted")
+        if each not in TOPIC_CONFIGS:
+            raise UsageError(f"--delete-config: there is no topic config {each!r:.200}")
         changes[each] = None
     if not changes and arguments.partitions is None:
         raise UsageError("nothing is to be altered: it takes --config, --delete-config or --partitions")

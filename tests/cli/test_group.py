@@ -42,7 +42,7 @@ async def test_groups_are_listed(autojump_clock: object, capsys: Capture) -> Non
                 "members": 1,
             }
         ]
-        assert await spu.tailrace("list", "--state", "Empty", "--state", "Dead", "--output", "yaml") == 0
+        assert await spu.tailrace("list", "--state", "empty", "--state", "Dead", "--output", "yaml") == 0
         assert capsys.readouterr().out.startswith("- {group: backfill, type: classic,")
 
 

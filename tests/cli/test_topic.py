@@ -152,6 +152,7 @@ async def test_topics_are_created_from_a_file(tmp_path: Path, capsys: pytest.Cap
         (("create", "a", "--file", "x", "--partitions", "2"), "--file says everything"),
         (("alter", "a"), "nothing is to be altered"),
         (("alter", "a", "--config", "x=1", "--delete-config", "x"), "x is both set and deleted"),
+        (("alter", "a", "--delete-config", "retention"), "--delete-config: there is no topic config 'retention'"),
     ],
 )
 async def test_wrong_usage(words: tuple[str, ...], fault: str, capsys: pytest.CaptureFixture[str]) -> None:
