@@ -444,8 +444,8 @@ class Cluster:
             self.send(store, receiver, message)
         if ready.propose is not None:
             self.network.append(Item(store.spu, store.process, CONTROLLER, ready.propose))
-        if ready.acknowledged_end is not None:
-            self.acknowledge(store, ready.acknowledged_end)
+        if isinstance(role, Leader) and ready.fenced_by is None:
+            self.acknowledge(store, role.high_watermark)
         if ready.delete_to is not None:
             self.delete_to(store, ready.delete_to)
         if isinstance(role, Leader) and role.epoch >= self.truth.unclean_epoch and not role.is_over:

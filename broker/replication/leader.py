@@ -429,7 +429,6 @@ class Leader:
         if self._policy.takes_over and not self.has_taken_over:
             self.has_taken_over = self._has_copy_set_all(committed)
         if self._advance_high_watermark(committed):
-            self._ready.acknowledged_end = self.high_watermark
             if self._owed_log_start:
                 self._take_over_log_start()
             delay_seconds = 0 if self.is_stopping else self._limits.high_watermark_delay_seconds
@@ -514,7 +513,6 @@ class Leader:
     def _end(self, newer: Epoch) -> None:
         if not self.is_over:
             self.is_over = True
-            self._ready.acknowledged_end = None
             self._ready.fenced_by = newer
 
     def _send(self, spu: SpuId, message: Message) -> None:

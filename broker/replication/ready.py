@@ -1,4 +1,4 @@
-"""What is to be done now, in this order: persist, then send, then acknowledge.
+"""What is to be done now, in this order: persist, then send, then answer those who wait for the high watermark.
 
 Whoever carries it out does all of it before saying what happened next, and nothing of it if persisting fails: then the
 replica is offline. Until the log has been changed nobody reads from it, for the high watermark has moved already.
@@ -80,7 +80,5 @@ class Ready:
     delete_to: int | None = None
     """A leader is to delete what is before: another store has, by the word of an earlier leader. There is no hurry, and
     nothing waits for it."""
-    acknowledged_end: int | None = None
-    """Producers that wait for an end up to here are answered; None: nothing new."""
     fenced_by: Epoch | None = None
     """This replica's role is over: there is a newer epoch. Whoever waits is refused."""
