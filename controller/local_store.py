@@ -59,7 +59,6 @@ class LocalStore:
         self._unfinished_topics: dict[str, Topic] = {}
         self._partitions: dict[PartitionKey, Partition] = {}
         self._partitions_by_topic: dict[TopicId, dict[int, Partition]] = {}
-        self._partitions_by_leader: dict[SpuId, dict[PartitionKey, Partition]] = {}
         self._partitions_by_replica: dict[SpuId, dict[PartitionKey, Partition]] = {}
         self._deleted_topics: dict[TopicId, DeletedTopic] = {}
         self._config_overrides: dict[str, ConfigOverrides] = {}
@@ -108,9 +107,6 @@ class LocalStore:
     def topics_with_partitions(self) -> tuple[TopicId, ...]:
         return tuple(self._partitions_by_topic)
 
-    def led_by(self, spu: SpuId) -> Partitions:
-        return _view(self._partitions_by_leader.get(spu), _NOTHING)
-
     def held_by(self, spu: SpuId) -> Partitions:
         """Those that have a replica on the SPU."""
         return _view(self._partitions_by_replica.get(spu), _NOTHING)
@@ -157,13 +153,10 @@ class LocalStore:
             self._partitions[key] = current
             self._partitions_by_topic.setdefault(found.topic_id, {})[found.number] = current
         if previous is not None:
-            if current is None or current.status.leader != previous.status.leader:
-                _drop_from(self._partitions_by_leader, previous.status.leader, key)
             for spu in previous.spec.replicas:
                 if current is None or spu not in current.spec.replicas:
                     _drop_from(self._partitions_by_replica, spu, key)
         if current is not None:
-            self._partitions_by_leader.setdefault(current.status.leader, {})[key] = current
             for spu in current.spec.replicas:
                 self._partitions_by_replica.setdefault(spu, {})[key] = current
 

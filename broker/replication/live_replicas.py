@@ -97,11 +97,6 @@ class LiveReplicas:
         return len(self.stored) >= self._members_min
 
     @property
-    def well_count(self) -> int:
-        """How many members do not lag behind. With fewer than `min.insync.replicas` acks=all is to be refused."""
-        return len(self.stored) - len(self.left)
-
-    @property
     def deadline(self) -> float:
         if self._proposal is not None:
             return self._proposed_at + self._retry_seconds

@@ -105,22 +105,19 @@ def test_what_is_older_than_what_is_known_changes_nothing() -> None:
 
 def test_views_cannot_be_written() -> None:
     store = store_of(custom(1), managed(11, "main"), partition(0, 1))
-    views = (store.spus, store.objects, store.partitions, store.held_by(ONE), store.spus_of("main"), store.led_by(TWO))
+    views = (store.spus, store.objects, store.partitions, store.held_by(ONE), store.spus_of("main"))
     for view in views:
         with pytest.raises(TypeError):
             cast("MutableMapping[Any, Any]", view)["key"] = "value"
 
 
-def test_partitions_are_known_by_topic_leader_and_replica() -> None:
+def test_partitions_are_known_by_topic_and_replica() -> None:
     store = store_of(partition(0, 1, 2, leader=1), partition(1, 2, 3), partition(0, 3, topic_number=2))
     first, second = topic_id(1), topic_id(2)
     assert list(store.partitions_of(first)) == [0, 1]
-    assert list(store.led_by(ONE)) == [(first, 0)]
     assert list(store.held_by(TWO)) == [(first, 0), (first, 1)]
     assert list(store.held_by(THREE)) == [(first, 1), (second, 0)]
     store.apply(Stored(replace(partition(0, 2, 3, leader=2), version=9)))
-    assert list(store.led_by(ONE)) == []
-    assert list(store.led_by(TWO)) == [(first, 0)]
     assert list(store.held_by(ONE)) == []
     assert sorted(store.held_by(THREE)) == [(first, 0), (first, 1), (second, 0)]
     store.apply(Removed(f"partition/{second}/0", 10))

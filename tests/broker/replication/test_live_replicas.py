@@ -154,10 +154,10 @@ def test_no_fewer_are_live_than_must_be() -> None:
     assert _propose(live, {}, now=20.0) == ProposeLiveReplicas(Epoch(1), 7, ((A, ""), (C, "")))
     live.on_stored(8, {A: "a", C: "c"})
     assert _propose(live, {}, now=30.0) is None
-    assert live.well_count == 1
+    assert set(live.left) == {C}
     live.on_caught_up(C, math.inf)
     assert _propose(live, {C: 12}, now=31.0) is None
-    assert live.well_count == 2
+    assert not live.left
 
 
 def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> None:
@@ -169,14 +169,14 @@ def test_who_had_to_stay_is_well_again_when_it_has_heard_what_is_committed() -> 
     live.on_stored(8, stored)
     live.on_caught_up(B, math.inf)
 
-    def well_count(high_watermark_lag: int) -> int:
+    def left(high_watermark_lag: int) -> set[SpuId]:
         followers = {B: FollowerLink("b", 12, high_watermark_lag=high_watermark_lag)}
         assert live.propose(followers, log_end=12, high_watermark=12, entry_end=0, log_start=0, now=1.0) is None
-        return live.well_count
+        return set(live.left)
 
-    assert well_count(0) == 2
-    assert well_count(5) == 1
-    assert well_count(0) == 2
+    assert left(0) == set()
+    assert left(5) == {B}
+    assert left(0) == set()
 
 
 def test_who_enters_lets_who_lags_go() -> None:
