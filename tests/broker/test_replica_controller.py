@@ -6,7 +6,7 @@ from replicating import KEY, Store, WirePeers, code_of, produce, wire_of
 
 from tailrace.broker.peer_messages import PeerMessage
 from tailrace.broker.replica_controller import ReplicaController
-from tailrace.broker.replication.messages import SealReply
+from tailrace.broker.replication.messages import Fenced, SealReply
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import NO_LEADER
@@ -106,6 +106,24 @@ async def test_a_store_that_comes_back_says_in_which_epoch_was_committed_what_it
         await wire.restart(wire.kill(3), saved=SavedHighWatermark(1, NO_EPOCH))
         await wire.elect(1)
         assert said[-1] == (1, wire.spec.epoch - 1), "or in an earlier one than the last that it has promised"
+
+
+async def test_a_leader_that_has_not_heard_of_its_successor_is_told_by_all_others(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[tuple[SpuId, SpuId, PeerMessage]] = []
+
+    def listening(self: WirePeers, spu: SpuId, key: ReplicaKey, message: PeerMessage) -> None:
+        said.append((self.identity.spu, spu, message))
+
+    async with wire_of(3) as wire:
+        wire.deaf.add(SpuId(1))
+        await wire.elect(2)
+        monkeypatch.setattr(WirePeers, "to_leader", listening)
+        produce(wire.stores[1], b"late")
+        await wire.settle()
+        assert {spu for spu, to, message in said if (to, message) == (1, Fenced(Epoch(1)))} == {2, 3}
+        assert not wire.stores[2].values() and not wire.stores[3].values()
 
 
 async def test_an_idle_partition_says_nothing_and_has_no_timer(autojump_clock: object) -> None:
