@@ -31,7 +31,7 @@ from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 ELECTION, FOUND = PartitionResolution.ELECTION, PartitionResolution.CANDIDATE_FOUND
 ONLINE, OFFLINE = PartitionResolution.ONLINE, PartitionResolution.OFFLINE
-ONE, TWO, THREE, FOUR = map(SpuId, (1, 2, 3, 4))
+ONE, TWO, THREE, FOUR, FIVE = map(SpuId, (1, 2, 3, 4, 5))
 
 
 def spus(**stores: str) -> dict[SpuId, Spu]:
@@ -352,12 +352,21 @@ def test_what_a_leader_proposes_is_stored_in_the_order_of_the_replicas() -> None
         ((ONE, ""), (THREE, "a")),  # it has started anew since
         ((ONE, ""), (THREE, "")),  # nothing is stored for it
         ((ONE, ""), (FOUR, "a")),  # nobody knows it
-        ((ONE, ""), (SpuId(9), "a")),  # no replica
+        ((ONE, ""), (FIVE, "a")),  # no replica
     ],
 )
 def test_what_cannot_be_stored_raises_the_version_all_the_same(members: tuple[tuple[SpuId, str], ...]) -> None:
     before = partition(1, 2, resolution=FOUND)
-    after = as_reported(before, spus(s1="a", s2="a", s3="b"), reported(before, members))
+    online = spus(s1="a", s2="a", s3="b") | {
+        FIVE: replace(custom(5), status=SpuStatus(SpuResolution.ONLINE, "of a", "a"))
+    }
+    after = as_reported(before, online, reported(before, members))
+    assert after == replace(before.status, resolution=ONLINE, live_version=8)
+
+
+def test_an_spu_that_has_never_been_heard_of_cannot_be_live() -> None:
+    before = partition(1, 2, resolution=FOUND)
+    after = as_reported(before, spus(s1="a", s2="a", s3=""), reported(before, ((ONE, ""), (THREE, ""))))
     assert after == replace(before.status, resolution=ONLINE, live_version=8)
 
 
