@@ -123,9 +123,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return header
 
 
-def iterate(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+def iterate(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
     """Position and header of each whole batch; stops at one that is cut short, raises KafkaError at an absurd one."""
-    end = len(buffer)
+    position, end = 0, len(buffer)
     while end - position >= HEADER_SIZE:
         header = read_header(buffer, position)
         size = header.size
