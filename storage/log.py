@@ -38,7 +38,7 @@ from .segment_cutting import cut
 from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
 from .segment_scrub import SegmentScrub
-from .segments import Segment, Segments, by_base, by_end
+from .segments import Segment, Segments, by_end
 
 OVERGROWTH_BYTES_MIN = 64 * 2**20
 """More than healthy followers are behind: small segments must not make producers wait."""
@@ -551,7 +551,7 @@ class Log:
         async with self._lock:
             if self._disk.failure is not None or any(segment.is_closed or not segment.is_synced for segment in old):
                 return False
-            assert self._segments.sealed[self._index_of(new.facts.base) :][: len(old)] == list(old)
+            assert self._segments.sealed[self._segments.place_of(new.facts.base) :][: len(old)] == list(old)
             with trio.CancelScope(shield=True):
                 try:
                     await self._files.sync_directory(self._directory)
@@ -582,13 +582,10 @@ class Log:
         for before, segment in pairwise(old):
             self._maker.remove(segment.base)
             self._snapshots.remove(before.end)
-        first = self._index_of(new.facts.base)
+        first = self._segments.place_of(new.facts.base)
         self._segments.sealed[first : first + len(old)] = [self._maker.replaced_segment(new.facts, new.entries)]
         self.size_bytes += new.facts.size - sum(segment.size for segment in old)
         self._disk.is_changed = True
-
-    def _index_of(self, base: int) -> int:
-        return bisect_right(self._segments.sealed, base, key=by_base) - 1
 
     async def note_compaction(self, end: int, now_ms: int) -> None:
         """All below the offset is compacted, and on the disk."""

@@ -14,7 +14,7 @@ from .open_segment import OpenSegment
 from .sealed_segment import SealedSegment
 from .time_index import NO_TIMESTAMP
 
-by_base = attrgetter("base")
+_by_base = attrgetter("base")
 by_end = attrgetter("end")
 
 Segment = SealedSegment | OpenSegment
@@ -57,9 +57,12 @@ class Segments:
         """Those that reach beyond `start` and begin before `end`."""
         if start >= self.open.base:
             return [self.open]
-        first = max(0, bisect_right(self.sealed, start, key=by_base) - 1)
-        segments: list[Segment] = [*self.sealed[first:], self.open]
+        segments: list[Segment] = [*self.sealed[self.place_of(start) :], self.open]
         return [segment for segment in segments if segment.end > start and segment.base < end]
+
+    def place_of(self, offset: int) -> int:
+        """Which of the sealed ones holds the offset; the first, if all begin later."""
+        return max(0, bisect_right(self.sealed, offset, key=_by_base) - 1)
 
     def close(self) -> None:
         for sealed in self.sealed:
@@ -77,7 +80,7 @@ class Segments:
             found = open_segment.read(offset, bytes_max, up_to, at_least_one=at_least_one)
             return found if found else None
         passed: FileRange | None = None
-        for sealed in self.sealed[max(0, bisect_right(self.sealed, offset, key=by_base) - 1) :]:
+        for sealed in self.sealed[self.place_of(offset) :]:
             if sealed.base >= up_to:
                 return passed
             found = sealed.read(offset, bytes_max, up_to, at_least_one=at_least_one)
