@@ -111,7 +111,7 @@ def description(partition: DescribedPartition) -> str:
                 known(each.log_end),
                 known(each.high_watermark),
                 lag_of(each, leader),
-                None if each.size_bytes == UNKNOWN else size_text(each.size_bytes),
+                size_of(each),
                 each.error_message,
             )
             for each in details_of(partition)
@@ -173,6 +173,10 @@ def lag_of(replica: ReplicaDetail, leader: ReplicaDetail) -> int | None:
     if UNKNOWN in (replica.log_end, leader.log_end):
         return None
     return max(leader.log_end - replica.log_end, 0)
+
+
+def size_of(replica: ReplicaDetail) -> str | None:
+    return None if replica.size_bytes == UNKNOWN else size_text(replica.size_bytes)
 
 
 def is_lagging(partition: DescribedPartition) -> bool:

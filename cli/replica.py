@@ -4,8 +4,7 @@ import argparse
 
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 
-from .partition import details_of, known, lag_of, leader_of
-from .printing import size_text
+from .partition import details_of, known, lag_of, leader_of, size_of
 from .sc_client import Document, ScClient
 from .sc_commands import Command, show_documents
 from .tables import table
@@ -46,7 +45,7 @@ def replica_table(held: list[Held]) -> str:
                 known(replica.log_end),
                 known(replica.high_watermark),
                 lag_of(replica, leader_of(partition)),
-                None if known(replica.size_bytes) is None else size_text(replica.size_bytes),
+                size_of(replica),
                 replica.error_message,
             )
             for partition, replica in held

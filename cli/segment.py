@@ -11,12 +11,12 @@ import re
 from tailrace.controller.segment_comparison import Comparison
 from tailrace.protocol.internal.describe_segments import DescribedSegment, SegmentedPartition
 
+from .partition import UNKNOWN, known
 from .printing import plain, size_text
 from .sc_client import ScClient
 from .sc_commands import Command, UsageError, show_documents
 from .tables import table
 
-UNKNOWN = -1
 OPEN = "open"
 
 
@@ -61,30 +61,30 @@ def segments_document(partition: SegmentedPartition) -> dict[str, object]:
         "topic": partition.topic,
         "topicId": str(partition.topic_id),
         "partition": partition.partition,
-        "leader": _known(partition.leader),
-        "toldBy": _known(partition.told_by),
-        "logStart": _known(partition.log_start),
-        "logEnd": _known(partition.log_end),
-        "highWatermark": _known(partition.high_watermark),
+        "leader": known(partition.leader),
+        "toldBy": known(partition.told_by),
+        "logStart": known(partition.log_start),
+        "logEnd": known(partition.log_end),
+        "highWatermark": known(partition.high_watermark),
         "olderSegments": partition.older_count,
         "segments": [
             {
                 "base": each.base,
                 "end": each.end,
-                "epochs": [_known(each.first_epoch), _known(each.last_epoch)],
+                "epochs": [known(each.first_epoch), known(each.last_epoch)],
                 "sizeBytes": each.size_bytes,
                 "state": each.state,
                 "sealedBy": each.sealed_by or None,
                 "checksum": _checksum(each),
                 "copies": [
-                    {"spuId": copy.spu_id, "comparison": copy.comparison, "logEnd": _known(ends[copy.spu_id])}
+                    {"spuId": copy.spu_id, "comparison": copy.comparison, "logEnd": known(ends[copy.spu_id])}
                     for copy in each.copies
                 ],
             }
             for each in partition.segments
         ],
         "holders": [
-            {"spuId": each.spu_id, "logEnd": _known(each.log_end), "error": each.error_message}
+            {"spuId": each.spu_id, "logEnd": known(each.log_end), "error": each.error_message}
             for each in partition.holders
         ],
     }
@@ -129,10 +129,6 @@ def _epochs(segment: DescribedSegment) -> str | None:
 def _checksum(segment: DescribedSegment) -> str | None:
     """That of the open one is another with each batch."""
     return None if segment.state == OPEN else f"{segment.checksum:08x}"
-
-
-def _known(number: int) -> int | None:
-    return None if number == UNKNOWN else number
 
 
 def _named(text: str) -> tuple[str, int | None]:
