@@ -161,6 +161,14 @@ def end(process: subprocess.Popen[bytes] | None, how: signal.Signals) -> int:
         raise AssertionError(f"the broker did not end in {STOP_SECONDS_MAX} s after {how.name}") from None
 
 
+def printed(*words: str, said: bytes = b"") -> str:
+    """What our command prints for programs, when it is told this on standard input; it must not fail."""
+    command = tailrace(*words, "--output", "json")
+    done = subprocess.run(command, input=said, capture_output=True, timeout=READY_SECONDS_MAX)
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode()
+
+
 def run_to_end(command: list[str]) -> tuple[int, str]:
     """Exit status and output of a command that is expected to end by itself."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=READY_SECONDS_MAX)

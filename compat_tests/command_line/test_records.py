@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 import pytest
-from cluster import run_to_end, tailrace
+from cluster import printed, run_to_end, tailrace
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 CODECS = [None, "gzip", "snappy", "lz4", "zstd"]
@@ -16,27 +16,15 @@ KEYS = [b"key-%d" % number for number in range(30)]
 @pytest.fixture
 def produce(bootstrap):
     """`produce(b"lines", topic, …)`: what it says for programs."""
-
-    def produce(text, *words):
-        command = tailrace("produce", *words, "--bootstrap", bootstrap, "--output", "json")
-        done = subprocess.run(command, input=text, capture_output=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return produce
+    return lambda text, *words: json.loads(printed("produce", *words, "--bootstrap", bootstrap, said=text))
 
 
 @pytest.fixture
 def consume(bootstrap):
     """The records that it prints for programs."""
-
-    def consume(*words):
-        command = tailrace("consume", *words, "--bootstrap", bootstrap, "--output", "json")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-    return consume
+    return lambda *words: [
+        json.loads(line) for line in printed("consume", *words, "--bootstrap", bootstrap).splitlines()
+    ]
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from brokers import tests_the_original
-from cluster import run_to_end, tailrace
+from cluster import printed, run_to_end, tailrace
 from waiting import wait_until
 
 from .members import ONE_OF_EACH_CLIENT, PATIENCE_SECONDS, wait_until_shared
@@ -34,14 +34,7 @@ def run(bootstrap):
 @pytest.fixture
 def shown(bootstrap):
     """What it prints for programs."""
-
-    def show(*words):
-        command = tailrace("group", *words, "--bootstrap", bootstrap, "--output", "json")
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    return show
+    return lambda *words: json.loads(printed("group", *words, "--bootstrap", bootstrap))
 
 
 @pytest.fixture
