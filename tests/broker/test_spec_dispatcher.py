@@ -367,10 +367,14 @@ async def test_an_index_that_is_lost_after_a_clean_stop_is_built_again_and_count
     spu.files.remove(f"{replica.log.directory}/{0:020d}.index")
     (reopened,) = await again.apply(_topic())
     assert again.metrics.rebuilt_indexes == 0
-    found = reopened.log.read(30, 1, 50, at_least_one=True)
+    with capture_logs() as logs:
+        found = reopened.log.read(30, 1, 50, at_least_one=True)
     assert found is not None
     assert read_header(found.read()).base_offset == 30
     assert again.metrics.rebuilt_indexes == 1
+    (line,) = logs
+    assert (line["event"], line["log_level"]) == ("index_rebuilt", "warning")
+    assert line["path"] == f"{replica.log.directory}/{0:020d}.index"
 
 
 async def test_what_an_unclean_stop_left_in_the_page_cache_reaches_the_disk(spu: _Spu) -> None:
