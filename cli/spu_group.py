@@ -4,7 +4,7 @@ import argparse
 from typing import cast
 
 from tailrace.controller.document_fields import size_text
-from tailrace.controller.objects import Object, SpuGroup
+from tailrace.controller.objects import Object, SpuGroup, SpuGroupResolution
 
 from .sc_client import Document, ScClient
 from .sc_commands import (
@@ -37,6 +37,9 @@ async def _create(client: ScClient, arguments: argparse.Namespace) -> None:
     created = [await client.create("spu-group", document, wait_ms) for document in _created(arguments)]
     groups = _groups(objects_in("spu-group", created))
     show_documents(arguments, created, lambda: "\n".join(map(_creation_text, groups)))
+    invalid = next((group for group in groups if group.status.resolution is SpuGroupResolution.INVALID), None)
+    if wait_ms and invalid is not None:
+        raise RefusedError(f"nothing to wait for: SPU group {invalid.name} is Invalid: {invalid.status.reason}")
 
 
 def _created(arguments: argparse.Namespace) -> list[Document]:

@@ -41,6 +41,11 @@ async def test_ids_that_are_taken_are_said(capsys: pytest.CaptureFixture[str]) -
         capsys.readouterr()
         assert await tailrace(sc.network, "spu-group", "create", "main", "--replicas", "2", "--min-id", "11") == 0
         assert capsys.readouterr().out.startswith("created SPU group main, which is Invalid: ")
+        words = ("spu-group", "create", "other", "--replicas", "2", "--min-id", "12", "--wait", "5")
+        assert await tailrace(sc.network, *words) == 1
+        said = capsys.readouterr()
+        assert said.out.startswith("created SPU group other, which is Invalid: ")
+        assert said.err.startswith("tailrace spu-group create: nothing to wait for: SPU group other is Invalid: ")
 
 
 async def test_the_seeds_group_is_created_from_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
