@@ -152,6 +152,7 @@ def _headers(given: Sequence[str]) -> Headers:
         name, equals, value = each.partition("=")
         if not equals or not name:
             raise UsageError(f"--header {each}: it takes NAME=VALUE")
+        name.encode()  # raises what the command refuses: no client would read past a name that is no text
         headers.append((name, _bytes(value)))
     return headers
 

@@ -96,6 +96,7 @@ async def test_a_line_that_cannot_be_meant_is_the_end(autojump_clock: object, ca
         (["orders:0,1"], 2, "orders:0,1: it takes TOPIC or TOPIC/PARTITION"),
         (["orders:x"], 2, "orders:x: it takes TOPIC, or TOPIC:0,1 for some of its partitions"),
         (["orders", "--header", "a"], 2, "--header a: it takes NAME=VALUE"),
+        (["orders", "--header", "\udcff=1"], 2, "'\\udcff' is not Unicode"),
         (["orders", "--bootstrap", "nowhere:1"], 3, "the SPU at nowhere:1 does not answer: connection refused. "),
     ],
 )
