@@ -391,14 +391,10 @@ def _promises(data: bytes) -> Iterator[Row]:
 _SAID = {Said.PROMISED: "promised", Said.SURE: "in doubt no more", Said.ALL_IN_DOUBT: "all in doubt"}
 
 
-def _or_dash(value: object) -> object:
-    return "-" if value is None else value
-
-
 _PROMISE_COLUMNS = (
     Column("position", ">10", lambda row: row["position"]),
     Column("says", "<16", lambda row: row["says"]),
-    Column("topic id", "<36", lambda row: _or_dash(row["topic_id"])),
-    Column("partition", ">9", lambda row: _or_dash(row["partition"])),
-    Column("epoch", ">10", lambda row: _or_dash(row["epoch"])),
+    Column("topic id", "<36", lambda row: row["topic_id"]),
+    Column("partition", ">9", lambda row: row["partition"]),
+    Column("epoch", ">10", lambda row: row["epoch"]),
 )

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--records", action="store_true", help="also print the records of each batch")
     parser.add_argument(
-        "--output", choices=("table", "json"), default="table", help="json: one object a line (default: table)"
+        "--output", "-o", choices=("table", "json"), default="table", help="json: one object a line (default: table)"
     )
 
 
@@ -57,11 +57,15 @@ def _print_json(dump: Dump) -> None:
 def _print_table(dump: Dump) -> None:
     _print_line(" ".join(format(column.title, column.layout) for column in dump.columns))
     for row in dump.rows:
-        _print_line(" ".join(format(str(column.text(row)), column.layout) for column in dump.columns))
+        _print_line(" ".join(format(_text(column.text(row)), column.layout) for column in dump.columns))
         for record in row.get("records", ()):
             _print_line(" " * 11 + record_line(record))
         if "records_error" in row:
             _print_line(" " * 11 + f"its records cannot be read: {row['records_error']}")
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
 
 
 def _print_line(text: str) -> None:

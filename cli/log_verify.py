@@ -21,7 +21,7 @@ _NOTHING_TO_VERIFY = 2
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="a data directory, one replica's directory, or one between")
     parser.add_argument(
-        "--output", choices=("table", "json"), default="table", help="json: one object a line (default: table)"
+        "--output", "-o", choices=("table", "json"), default="table", help="json: one object a line (default: table)"
     )
     parser.add_argument("--progress", action="store_true", help="say how far it is on standard error, wherever that is")
 

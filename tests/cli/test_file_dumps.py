@@ -244,7 +244,7 @@ async def test_what_a_store_has_promised() -> None:
         {"position": 39, "says": "all in doubt", "topic_id": None, "partition": None, "epoch": None},
         {"position": 72, "says": "in doubt no more", **key, "epoch": None},
     ]
-    assert [column.text(rows[1]) for column in dump.columns] == [39, "all in doubt", "-", "-", "-"]
+    assert [column.text(rows[1]) for column in dump.columns] == [39, "all in doubt", None, None, None]
     files.open("/promises").truncate(100)
     rows, sentence = _rows_and_damage(dump_of(files, "/promises", with_records=False))
     assert (len(rows), sentence) == (2, "nothing can be believed from position 72 of 100 on")

@@ -10,7 +10,7 @@ import pytest
 
 from tailrace.cli.main import main
 from tailrace.protocol.compression import Compression
-from tailrace.protocol.ids import Epoch
+from tailrace.protocol.ids import NO_EPOCH, Epoch
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch
 from tailrace.runtime.files import RealFiles
@@ -138,6 +138,13 @@ async def test_high_watermarks(tmp_path: Path, dump: Dump) -> None:
     (row,) = dump(tmp_path / "high-watermarks", "--output", "json").rows
     assert row == {"topic_id": str(UUID(int=7)), "partition": 2, "high_watermark": 55, "epoch": 3}
     assert dump(tmp_path / "high-watermarks").out.splitlines()[1].split() == [str(UUID(int=7)), "2", "55", "3"]
+
+
+async def test_what_is_not_known_is_a_dash(tmp_path: Path, dump: Dump) -> None:
+    await save_high_watermarks(RealFiles(), str(tmp_path), {(UUID(int=7), 2): SavedHighWatermark(55, NO_EPOCH)})
+    assert dump(tmp_path / "high-watermarks").out.splitlines()[1].split() == [str(UUID(int=7)), "2", "55", "-"]
+    (row,) = dump(tmp_path / "high-watermarks", "-o", "json").rows
+    assert row["epoch"] is None
 
 
 async def test_a_wrong_checksum_is_told_and_the_rest_is_dumped(replica: Path, dump: Dump) -> None:
