@@ -1,7 +1,8 @@
 """Carries out what elections need of the outside: asks candidates for their log ends, and waits for who was elected.
 
 All is asked of an SPU in one message, however many partitions are without a leader. An SPU that is still carrying out
-its specs, as one does that has just started, is given more time: it would be a bad reason for another leader.
+its specs, as one does that has just started, is given more time: it would be a bad reason for another leader. One that
+says nothing in time, and stays connected, is listened to: what waits for it need not wait until all is reconciled.
 """
 
 import math
@@ -24,7 +25,7 @@ from tailrace.protocol.internal.describe_replicas import (
 from tailrace.server.private_link import LinkClosed
 
 from .actions import AskLogEnd, AwaitLeader, ElectionAction
-from .events import Event, LeaderSilent, LogEndsReported
+from .events import Event, LeaderSilent, LogEndsReported, SpuResponded
 from .local_store import LocalStore, PartitionKey
 from .objects import PartitionResolution
 
@@ -79,6 +80,9 @@ class ElectionUpdater:
         self._logger = logger
         self._questions: dict[SpuId, dict[PartitionKey, _Question]] = {}
         self._asking: set[SpuId] = set()
+        self._speechless: set[SpuId] = set()
+        """Those that have not answered the last question in time."""
+        self._listening: set[SpuId] = set()
         self._awaited: dict[PartitionKey, AwaitLeader] = {}
         self._deadlines: list[_Deadline] = []
         self._deadlines_made = 0
@@ -109,13 +113,13 @@ class ElectionUpdater:
             while True:
                 for spu in [spu for spu in self._questions if spu not in self._asking]:
                     self._asking.add(spu)
-                    nursery.start_soon(self._ask, spu)
+                    nursery.start_soon(self._ask, spu, nursery)
                 await self._report_silent()
                 with trio.move_on_at(self._deadlines[0].at if self._deadlines else math.inf):
                     await self._wake.wait()
                 self._wake = trio.Event()
 
-    async def _ask(self, spu: SpuId) -> None:
+    async def _ask(self, spu: SpuId, nursery: trio.Nursery) -> None:
         """All that there is to ask one SPU, until it has been answered, or not in time."""
         questions = self._questions[spu]
         while questions:
@@ -132,11 +136,25 @@ class ElectionUpdater:
                     question.is_known_to_wait = True
                     waiting[key] = question
             await self._report(spu, done, {key: end for key, end in answered.items() if end is not None})
+            if done and spu in self._speechless and spu not in self._listening:
+                self._listening.add(spu)
+                nursery.start_soon(self._listen, spu, next(iter(done)))
             await self._report(spu, waiting, {}, is_busy=True)
             if len(done) < len(asked):
                 await trio.sleep(ASK_AGAIN_SECONDS)
         del self._questions[spu]
         self._asking.remove(spu)
+
+    async def _listen(self, spu: SpuId, key: PartitionKey) -> None:
+        """However long it takes: until it responds, which it can be asked to about any partition, or is lost."""
+        topic_id, number = key
+        try:
+            await self._candidates.ask_spu(spu, DescribeReplicasRequest([DescribedTopic(topic_id, [number])]))
+        except (LinkClosed, KafkaError):
+            return  # if it comes back, that is news of its own
+        finally:
+            self._listening.remove(spu)
+        await self._events(SpuResponded(spu))
 
     async def _answer(self, spu: SpuId, asked: dict[PartitionKey, _Question]) -> dict[PartitionKey, int | None]:
         """By partition; None where the SPU cannot read what it has."""
@@ -147,8 +165,12 @@ class ElectionUpdater:
         try:
             with trio.fail_after(ANSWER_SECONDS_MAX):
                 answer = await self._candidates.ask_spu(spu, DescribeReplicasRequest(topics))
-        except (LinkClosed, KafkaError, trio.TooSlowError):
+        except trio.TooSlowError:
+            self._speechless.add(spu)
             return {}
+        except (LinkClosed, KafkaError):
+            return {}
+        self._speechless.discard(spu)
         ends = {
             (each.topic_id, each.partition): None if each.error_message else each.log_end for each in answer.replicas
         }

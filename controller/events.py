@@ -88,6 +88,13 @@ class LogEndsReported:
 
 
 @dataclass(frozen=True, slots=True)
+class SpuResponded:
+    """An SPU that was asked for an election and did not answer in time can be asked again."""
+
+    spu: SpuId
+
+
+@dataclass(frozen=True, slots=True)
 class LeaderSilent:
     """Who was elected has not reported in time."""
 
@@ -146,6 +153,7 @@ Event = (
     | StorageReported
     | LiveReplicasReported
     | LogEndsReported
+    | SpuResponded
     | LeaderSilent
     | LeaderFailed
     | LeasesUnknownOver

@@ -26,6 +26,7 @@ from .events import (
     Removed,
     SpuConnected,
     SpuLost,
+    SpuResponded,
     SpusAway,
     StorageReported,
     Stored,
@@ -106,8 +107,9 @@ class MetadataDispatcher:
             Partition: ((of_partitions, partitions.on_partition), (of_groups, spu_groups.on_partition)),
         }
         self._concerned_by_event: Mapping[type[Event], Handlers] = {
-            SpuConnected: ((of_spus, spus.on_connection), (of_partitions, partitions.on_connected)),
+            SpuConnected: ((of_spus, spus.on_connection), (of_partitions, partitions.on_response)),
             SpuLost: ((of_spus, spus.on_connection),),
+            SpuResponded: ((of_partitions, partitions.on_response),),
             StorageReported: ((of_spus, spus.on_connection),),
             LiveReplicasReported: ((of_partitions, partitions.on_report),),
             LogEndsReported: ((of_partitions, partitions.on_log_ends),),
@@ -133,8 +135,8 @@ class MetadataDispatcher:
             case SpusAway():
                 self._observed.apply(event)
                 return []  # a reconciliation follows
-            case RebalanceDue() | ReconciliationDue():
-                pass  # nobody has said anything
+            case RebalanceDue() | ReconciliationDue() | SpuResponded():
+                pass  # nothing was said that is to be remembered
             case _:
                 self._observed.apply(event)
         return _decide(self._concerned_by_event[type(event)], event)

@@ -17,7 +17,7 @@ from tailrace.cluster.topic_configs import effective_value
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
 from .copy_sets import next_copy_set, wanted_row
 from .election import Rules, can_return, decide, elected_cleanly, is_current
-from .events import LeaderFailed, LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected
+from .events import LeaderFailed, LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected, SpuResponded
 from .local_store import Change, LocalStore, PartitionKey
 from .objects import Partition, PartitionResolution, Spu, Topic
 from .observed import Observed
@@ -89,8 +89,8 @@ class PartitionController:
                 self._try_all_again(held.values())
             yield from self._decide_all(held.values())
 
-    def on_connected(self, event: SpuConnected) -> Iterator[Action]:
-        """It may be the same process on another connection, and respond again."""
+    def on_response(self, event: SpuConnected | SpuResponded) -> Iterator[Action]:
+        """It may be the same process, on another connection or the same, and it can be asked again."""
         offline = [each for each in self.store.held_by(event.spu).values() if _is_offline(each)]
         self._try_all_again(offline)
         yield from self._decide_all(offline)

@@ -12,7 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tailrace.controller.actions import AskLogEnd, AwaitLeader, ElectionAction
 from tailrace.controller.election_updater import ANSWER_SECONDS_MAX, BUSY_TIMES_MAX, ElectionUpdater
-from tailrace.controller.events import Event, LeaderSilent, LogEndsReported, Removed, Stored
+from tailrace.controller.events import Event, LeaderSilent, LogEndsReported, Removed, SpuResponded, Stored
 from tailrace.controller.local_store import LocalStore, PartitionKey
 from tailrace.controller.object_codec import key_of
 from tailrace.controller.objects import (
@@ -72,8 +72,10 @@ class _World:
         self.asked.append((spu, len(keys)))
         if spu not in self.processes:
             raise LinkClosed("it is gone")
-        if spu in self.mute:
-            await trio.sleep_forever()
+        while spu in self.mute:
+            await trio.sleep(0.1)
+            if spu not in self.processes:
+                raise LinkClosed("it has gone meanwhile")
         held = self.log_ends.get(spu, {})
         return DescribeReplicasResponse([_described(key, held[key]) for key in keys if key in held])
 
@@ -169,6 +171,34 @@ async def test_who_does_not_say_it_in_time_has_said_nothing(why: str, autojump_c
     assert at < 2 * ANSWER_SECONDS_MAX
     is_there = why in ("mute", "does not have it")
     assert [each["event"] for each in logs] == ["candidate_without_log_end"] * is_there
+
+
+async def test_who_answers_too_late_can_be_asked_again(autojump_clock: MockClock) -> None:
+    world = _World({ONE: {(ORDERS, 0): 4}}, mute={ONE})
+    async with world.taking(_ask(ONE), _ask(ONE, number=1)):
+        await trio.sleep(20 * ANSWER_SECONDS_MAX)
+        assert len(world.answers) == 1
+        world.mute.clear()
+        await trio.sleep(ANSWER_SECONDS_MAX)
+        assert [event for _, event in world.answers[1:]] == [SpuResponded(ONE)]
+        world.updater.take(_ask(ONE))
+        await trio.sleep(20 * ANSWER_SECONDS_MAX)
+    assert [event for _, event in world.answers[2:]] == [
+        LogEndsReported(ONE, "first", {(ORDERS, 0): EPOCH}, {(ORDERS, 0): 4})
+    ]
+
+
+async def test_who_is_lost_before_it_answers_is_listened_to_no_more(autojump_clock: MockClock) -> None:
+    world = _World(mute={ONE})
+    async with world.taking(_ask(ONE)):
+        await trio.sleep(2 * ANSWER_SECONDS_MAX)
+        del world.processes[ONE]
+        await trio.sleep(ANSWER_SECONDS_MAX)
+        asked = len(world.asked)
+        world.mute.clear()
+        await trio.sleep(20 * ANSWER_SECONDS_MAX)
+        assert len(world.asked) == asked
+    assert len(world.answers) == 1
 
 
 async def test_a_log_that_cannot_be_read_is_no_reason_to_wait(autojump_clock: MockClock) -> None:

@@ -7,7 +7,7 @@ import pytest
 from controller_model import Brain, ModelSc, connected, custom, lost, model, reported, topic, topic_id
 
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
-from tailrace.controller.events import LeaderFailed, RebalanceDue, ReconciliationDue, Stored
+from tailrace.controller.events import LeaderFailed, RebalanceDue, ReconciliationDue, SpuResponded, Stored
 from tailrace.controller.objects import NO_LEADER, Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
 from tailrace.controller.observed import Heard
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -138,10 +138,13 @@ def test_when_none_responds_it_is_offline_until_one_returns_or_speaks_or_all_is_
     def connects_again(sc: ModelSc) -> None:
         sc.from_connections.append(connected(3))
 
+    def answers_late(sc: ModelSc) -> None:
+        sc.from_connections.append(SpuResponded(THREE))
+
     def speaks_late(sc: ModelSc) -> None:
         sc.report(sc.partition(1), ())
 
-    for reason in (returns, connects_again, speaks_late, ModelSc.reconcile):
+    for reason in (returns, connects_again, answers_late, speaks_late, ModelSc.reconcile):
         sc = all_silent()
         reason(sc)
         sc.settle()
