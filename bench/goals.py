@@ -1,8 +1,9 @@
 """What is measured and how good it has to be: the goals, as ratios to Apache Kafka or as figures of our own."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 
 class Of(Enum):
@@ -12,8 +13,7 @@ class Of(Enum):
     OURS = "ours"  # our own figure
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """A line of the table: one figure of one piece of work."""
 
     name: str
@@ -39,8 +39,7 @@ class Row:
         return judged >= goal if self.more_is_better else judged <= goal
 
 
-@dataclass(frozen=True)
-class NodeWork:
+class NodeWork(Struct, frozen=True):
     """Work that stops or kills nodes, whose process ids it is told."""
 
     partitions: int = 1

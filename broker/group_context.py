@@ -1,9 +1,9 @@
 """What coordinators of groups need of the SPU around them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import trio
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
@@ -16,8 +16,7 @@ from .replicas import Replica
 from .waiting import Deadlines
 
 
-@dataclass(frozen=True, slots=True)
-class GroupContext:
+class GroupContext(Struct, frozen=True):
     cluster: Cluster
     settings: Callable[[str], GroupSettings]
     """By the group's id."""

@@ -3,7 +3,8 @@
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .groups.group import Group, GroupKind
 from .groups.lag import Lag
@@ -12,8 +13,7 @@ GROUPS_MAX = 10_000
 """Told of by name: group ids come from outside."""
 
 
-@dataclass(slots=True)
-class GroupGauges:
+class GroupGauges(Struct):
     states: Counter[tuple[GroupKind, str]] = field(default_factory=Counter)
     """How many groups of each kind are in each state."""
     members: Sequence[tuple[str, int]] = ()

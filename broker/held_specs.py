@@ -4,14 +4,14 @@ What clients are told about the whole cluster is another matter, and comes anoth
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import TopicId
 
 
-@dataclass(frozen=True, slots=True)
-class HeldTopic:
+class HeldTopic(Struct, frozen=True):
     """The part of a topic that lies on one SPU."""
 
     id: TopicId
@@ -22,8 +22,7 @@ class HeldTopic:
     """In any number, with gaps: the others lie elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeldSpecs:
+class HeldSpecs(Struct, frozen=True):
     """One message's worth: everything, or what has changed."""
 
     is_full: bool

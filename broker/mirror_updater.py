@@ -5,9 +5,9 @@ client's next request may come here.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import trio
+from msgspec.structs import replace
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec

@@ -5,9 +5,9 @@ once.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 
 import trio
+from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
@@ -28,8 +28,7 @@ Use = Callable[[Connection, PeerIdentity], Awaitable[None]]
 """Takes a connection on which both sides know each other; returns when it has ended, and closed it."""
 
 
-@dataclass(slots=True)
-class _Leader:
+class _Leader(Struct):
     """An SPU that is followed, for so many replicas."""
 
     replicas: int = 0

@@ -1,6 +1,6 @@
 """What SPUs write to each other: frames, and what a frame is that strayed here from elsewhere."""
 
-from struct import Struct, error
+import struct
 from typing import Any, TypeVar
 
 from tailrace.protocol.apis import ApiKey
@@ -15,10 +15,10 @@ FRAME_BYTES_MAX = 1 << 30
 Wire = TypeVar("Wire")
 
 _VERSION = 0
-_SIZE_KEY_AND_VERSION = Struct(">ihh")
-_KEY_AND_VERSION = Struct(">hh")
+_SIZE_KEY_AND_VERSION = struct.Struct(">ihh")
+_KEY_AND_VERSION = struct.Struct(">hh")
 START_BYTES = _KEY_AND_VERSION.size
-_KIND_AND_KEY = Struct(">bh")
+_KIND_AND_KEY = struct.Struct(">bh")
 _KAFKA_VERSION_MAX = 100
 
 
@@ -46,7 +46,7 @@ def read_key(received: memoryview) -> InternalApiKey:
     """What kind of message a frame (without its size) is, if it is one that SPUs say to each other."""
     try:
         api_key, version = _KEY_AND_VERSION.unpack_from(received)
-    except error:
+    except struct.error:
         raise RemoteProtocolError("a frame that ends in its header") from None
     api = PEER_APIS.get(api_key)
     if api is None:

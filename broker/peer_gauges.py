@@ -1,12 +1,11 @@
 """What is counted of the links to one other SPU, and read off them at a scrape."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tailrace.protocol.ids import SpuId
 
 
-@dataclass(slots=True)
-class PeerTraffic:
+class PeerTraffic(Struct):
     """Batches that went to one SPU, or came from it, since this one started."""
 
     sent_messages: int = 0
@@ -17,8 +16,7 @@ class PeerTraffic:
     """Links that this SPU made to that one, to follow it; while it follows, each after the first is a reconnect."""
 
 
-@dataclass(frozen=True, slots=True)
-class PeerGauges:
+class PeerGauges(Struct, frozen=True):
     spu: SpuId
     traffic: PeerTraffic
     seconds_as_leader: float | None

@@ -5,10 +5,10 @@ this is the way of every replicated batch. Nothing is promised; a link that is i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import trio
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
@@ -57,15 +57,13 @@ class LinkReceiver(Protocol):
     def end_turn(self) -> None: ...
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     """Complete from the start, unlike a client's response."""
 
     parts: Sequence[Part]
 
 
-@dataclass(frozen=True, slots=True)
-class FramedRecords:
+class FramedRecords(Struct, frozen=True):
     """A message with records, as it travels."""
 
     message: PeerMessage

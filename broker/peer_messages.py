@@ -1,7 +1,8 @@
 """What SPUs tell each other beside what the replication core says: who they are, and bytes that a new leader lacks."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader
@@ -11,8 +12,7 @@ from tailrace.runtime.files import Buffer
 from .replication.messages import Message
 
 
-@dataclass(frozen=True, slots=True)
-class PeerIdentity:
+class PeerIdentity(Struct, frozen=True):
     """How an SPU introduces itself."""
 
     spu: SpuId
@@ -22,8 +22,7 @@ class PeerIdentity:
     """Another one each time it starts."""
 
 
-@dataclass(frozen=True, slots=True)
-class FetchEntries:
+class FetchEntries(Struct, frozen=True):
     """A new leader lacks bytes that this store has described."""
 
     epoch: Epoch
@@ -31,8 +30,7 @@ class FetchEntries:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedEntries:
+class FetchedEntries(Struct, frozen=True):
     epoch: Epoch
     start: int
 
@@ -40,8 +38,7 @@ class FetchedEntries:
 PeerMessage = Message | FetchEntries | FetchedEntries
 
 
-@dataclass(slots=True)
-class ReceivedBatches:
+class ReceivedBatches(Struct):
     """The records of an Append or of FetchedEntries, checked: whole batches, one after the other."""
 
     data: Buffer

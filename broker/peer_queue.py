@@ -5,7 +5,8 @@ hearing waits: most messages say where things stand, and the newest of them says
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tailrace.storage.checkpoints import ReplicaKey
 
@@ -15,8 +16,7 @@ from .replication.messages import Append, AppendReply, Fenced, Hello, Seal, Seal
 _ONLY_THE_NEWEST = frozenset({Hello, Seal, SealReply, Fenced})
 
 
-@dataclass(slots=True, eq=False)
-class _Line:
+class _Line(Struct, eq=False):
     key: ReplicaKey
     waiting: list[tuple[PeerMessage, RecordsToSend | None]] = field(default_factory=list)
     """A few: a leader has a window of Appends, and most of what is not an Append stands for what was before it."""

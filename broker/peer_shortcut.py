@@ -5,7 +5,7 @@ frame that went the ordinary way; so no wire message becomes an object, which is
 is unusual, a sign of life or an error for one, goes the ordinary way: there is nothing here that decides anything.
 """
 
-from struct import Struct
+import struct
 from typing import Any
 
 from tailrace.protocol.error_codes import RemoteProtocolError
@@ -20,16 +20,16 @@ from .replication.messages import Append, AppendReply
 LEARNED_MAX = 1000
 """Replicas; with more that are busy on one link, most of what is said goes the ordinary way, and nothing else."""
 
-_SIZE = Struct(">i")
+_SIZE = struct.Struct(">i")
 _START_BYTES = 28
 """Of a frame without its size: kind and version, topic, partition, epoch."""
-_NUMBERS = Struct(">4q")
+_NUMBERS = struct.Struct(">4q")
 """Base, high watermark, log end and log start."""
 _NUMBERS_END = _START_BYTES + _NUMBERS.size
-_APPEND_START = Struct(f">i{_START_BYTES}s4q")
-_REPLY_NUMBERS = Struct(">3q?q")
+_APPEND_START = struct.Struct(f">i{_START_BYTES}s4q")
+_REPLY_NUMBERS = struct.Struct(">3q?q")
 """Matched end, log end, high watermark, whether something was missed, log start."""
-_REPLY = Struct(f">i{_START_BYTES}s3q?q1s")
+_REPLY = struct.Struct(f">i{_START_BYTES}s3q?q1s")
 _NO_TAGS = bytes(1)
 _AS_IT_WAS_FROM = Append._fields.index("live_replicas")
 """The fields from here on hardly ever change within an epoch."""

@@ -8,8 +8,8 @@ one, goes the ordinary way: there is nothing here that decides anything.
 Where records have to be committed or synced first, the answer is made as well, and waits in line.
 """
 
+import struct
 from collections.abc import Callable
-from struct import Struct, error
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -38,10 +38,10 @@ LEARNED_MAX = 64
 
 _API = API_TABLE[ApiKey.PRODUCE]
 _AFTER_CORRELATION_ID = 8
-_SIZE = Struct(">i")
+_SIZE = struct.Struct(">i")
 _NO_TAGS = bytes(3)
 """Of the partition, the topic and the request, behind the records."""
-_NUMBER = Struct(">q")
+_NUMBER = struct.Struct(">q")
 _LOG_START_FROM = 5
 _NO_NUMBER = -0x7F01020304050607
 """Stands for numbers in an answer that is made to see where they belong; no name has such bytes."""
@@ -84,7 +84,7 @@ class ProduceShortcut:
                 position += _SIZE.size
                 return frame[position:] if position + size == len(frame) else None
             size_and_one, position = read_uvarint(frame, position)
-        except (error, IndexError, RemoteProtocolError):
+        except (struct.error, IndexError, RemoteProtocolError):
             return None
         stop = position + size_and_one - 1
         return frame[position:stop] if stop >= position and frame[stop:] == _NO_TAGS else None
@@ -164,7 +164,7 @@ class _UsualRequest:
         encoded = b"".join(part for part in self._encode(0, response) if isinstance(part, bytes))
         before, _, self._after = encoded.partition(_NUMBER.pack(_NO_NUMBER) * self._numbers)
         self._size, self._before = before[: _SIZE.size], before[_SIZE.size + _SIZE.size :]
-        self._pack = Struct(f">{_SIZE.size}si{len(self._before)}s{self._numbers}q{len(self._after)}s").pack
+        self._pack = struct.Struct(f">{_SIZE.size}si{len(self._before)}s{self._numbers}q{len(self._after)}s").pack
 
     def answer(self, records: memoryview, correlation_id: int, expect: Expect) -> bytes | RequestContext | None:
         acks, spu = self._acks, self._spu

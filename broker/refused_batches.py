@@ -6,8 +6,9 @@ under a new one: what is stored already is stored twice. Told what the first one
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from uuid import UUID
+
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.primitives import Buffer
@@ -28,8 +29,7 @@ _FOR_NOW = (
 """The client sends the same batch again."""
 
 
-@dataclass(slots=True)
-class _Refused:
+class _Refused(Struct):
     producer_epoch: int
     sequence: int
     code: ErrorCode

@@ -1,6 +1,6 @@
 """How the replicas of this SPU stand, in the numbers by which Kafka's operators know a cluster."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import SpuId
@@ -9,8 +9,7 @@ from .metrics import BrokerMetrics
 from .replicas import Replica, Replicas
 
 
-@dataclass(slots=True)
-class ReplicaCounts:
+class ReplicaCounts(Struct):
     partitions: int = 0
     """Of which there is a replica here."""
     leaders: int = 0

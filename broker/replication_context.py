@@ -1,9 +1,9 @@
 """What every replica's part in replication needs of the SPU around it."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import trio
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
@@ -18,8 +18,7 @@ from .replicas import Replica
 from .waiting import Deadlines
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicationContext:
+class ReplicationContext(Struct, frozen=True):
     spu: SpuId
     process: str
     """This process; a leader epoch is given to one."""

@@ -6,11 +6,12 @@ from what it said last. Whatever it says after a reconnect begins with everythin
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
 import trio
+from msgspec import Struct
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from tailrace import __version__
@@ -50,8 +51,7 @@ class ScUnreachableError(Exception):
     """One sentence: why no answer of the SC will come."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, frozen=True):
     """Who this SPU says it is."""
 
     spu: SpuId

@@ -6,10 +6,10 @@ of a range: where its batches lie, and their own checksums, which leave the epoc
 pieces, and no further than so many.
 """
 
+import struct
 from collections.abc import Sequence
 from enum import StrEnum
 from itertools import islice, pairwise
-from struct import Struct
 
 import crc32c
 import trio
@@ -34,7 +34,7 @@ SEGMENTS_MAX = 500
 BATCHES_MAX = 100_000
 """In all ranges of a request."""
 _BATCHES_AT_ONCE = 500
-_BATCH = Struct("<qqI")
+_BATCH = struct.Struct("<qqI")
 
 
 class SegmentState(StrEnum):

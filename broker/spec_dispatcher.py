@@ -7,9 +7,9 @@ leaves its files where they are: they go with the topic, and are attached again 
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 import trio
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs

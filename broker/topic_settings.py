@@ -4,7 +4,8 @@ Handlers and logs never parse a config: they read `TopicSettings`, which is made
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.config_definitions import Value
@@ -15,8 +16,7 @@ from tailrace.protocol.produced_batch import ProduceRules
 from tailrace.storage.log_config import LogConfig
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSettings:
+class TopicSettings(Struct, frozen=True):
     """What applies to a topic now, typed; read on every produce."""
 
     log: LogConfig

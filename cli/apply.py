@@ -6,9 +6,10 @@ and again. A topic's replicas stay where they are: a file that wants them elsewh
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
+
+from msgspec import Struct
 
 from tailrace.controller.document_fields import FieldError
 from tailrace.controller.object_documents import folded, parse
@@ -25,15 +26,13 @@ KINDS = ("spu", "spu-group", "topic")
 Applicable = Spu | SpuGroup | Topic
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     kind: str
     document: Document
     object: Applicable
 
 
-@dataclass(frozen=True, slots=True)
-class TopicChanges:
+class TopicChanges(Struct, frozen=True):
     configs: Mapping[str, str | None]
     """None: the topic is to set it no more."""
     partitions: int | None

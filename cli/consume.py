@@ -8,10 +8,10 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import trio
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.process import run_until_stopped
@@ -154,8 +154,7 @@ def _answer(partition: Partition, answer: Answer | RefusedError) -> Answer:
 # types of flags
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
+class Since(Struct, frozen=True):
     """A time, or so long ago."""
 
     ms: int

@@ -1,7 +1,8 @@
 """How far a reader has come in each partition of a topic, and when it has all that it wants."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.records import Record
@@ -18,8 +19,7 @@ class Consumed(NamedTuple):
     """As far as its leader knew when it sent it."""
 
 
-@dataclass
-class Consuming:
+class Consuming(Struct):
     positions: dict[Partition, int]
     ends: dict[Partition, int] | None
     """None: there is no end to it."""

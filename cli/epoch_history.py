@@ -1,14 +1,13 @@
 """Where the leader epochs of a partition begin in the logs of its replicas, side by side: one may lack some."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, EpochStart, ReplicaDetail
 
 from .tables import table
 
 
-@dataclass(frozen=True, slots=True)
-class EpochRow:
+class EpochRow(Struct, frozen=True):
     epoch: int
     begin: int
     end: int

@@ -7,8 +7,9 @@ could be read.
 from array import array
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.control_batches import ControlKind
@@ -52,16 +53,14 @@ class DamageError(Exception):
     """Raised where the rows end; says what is wrong with the file, or with some of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     title: str
     layout: str
     """Alignment and width."""
     text: Callable[[Row], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Dump:
+class Dump(Struct, frozen=True):
     columns: tuple[Column, ...]
     rows: Iterator[Row]
 

@@ -6,7 +6,8 @@ other commands work on Apache Kafka as well.
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.wall_clock import SystemClock, WallClock

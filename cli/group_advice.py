@@ -5,7 +5,8 @@ for leaving, decide what is advised.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.broker.groups.rebalances import LATE, SILENT
 from tailrace.protocol.internal.explain_group import ExplainedRebalance, ExplainGroupResponse, RebalanceParticipant
@@ -25,8 +26,7 @@ _POLLED_TOO_LATE = (LATE, "poll timeout has expired", "poll interval exceeded")
 """The last two are what Java's consumer and librdkafka say when they leave for that reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """For whom all others waited in the end, and for how long."""
 
     participants: Sequence[RebalanceParticipant]

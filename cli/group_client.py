@@ -4,8 +4,9 @@ A group or a partition that is refused has its refusal in its place, beside what
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal.explain_group import ExplainGroupRequest, ExplainGroupResponse

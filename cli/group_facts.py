@@ -1,13 +1,13 @@
 """What a command finds out about a group: who is in it and owns what, and how far it has come in each partition."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .log_facts import LogEnds, Partition
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(Struct, frozen=True):
     id: str
     client_id: str
     host: str
@@ -34,8 +34,7 @@ class Member:
         return whereabouts(self.name, self.client_id, self.host)
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     id: str
     type: str
     protocol: str
@@ -50,8 +49,7 @@ class Group:
         return {partition: member for member in self.members for partition in member.owned}
 
 
-@dataclass(frozen=True, slots=True)
-class ListedGroup:
+class ListedGroup(Struct, frozen=True):
     id: str
     type: str
     protocol: str
@@ -61,8 +59,7 @@ class ListedGroup:
     """None where nobody can tell, as of groups that have other members than consumers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a group has come in one partition."""
 
     partition: Partition

@@ -6,7 +6,9 @@ A group that has members is left alone: they know where they are, and would comm
 import argparse
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.runtime.wall_clock import WallClock
 
@@ -94,8 +96,7 @@ def resetting(wall_clock: WallClock) -> GroupAsk:
     return reset
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True):
     """What stands on the command line."""
 
     topics: Sequence[tuple[str, list[int] | None]]

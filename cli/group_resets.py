@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .documents import DocumentError, read_document
 from .group_facts import Progress
@@ -17,8 +18,7 @@ Wish = Callable[[Progress], int | str]
 """The offset that is wished for a partition; a text stands for the end of the log, and says why it is that."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True):
     """What a reset does to one partition."""
 
     partition: Partition

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import trio
+from msgspec.structs import replace
 
 from tailrace.broker.spu import Spu
 from tailrace.controller import objects

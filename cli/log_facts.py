@@ -1,9 +1,10 @@
 """What commands say of logs: which partition, and from where to where there are records."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class Partition(NamedTuple):
@@ -14,8 +15,7 @@ class Partition(NamedTuple):
         return f"{self.topic}/{self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class LogEnds:
+class LogEnds(Struct, frozen=True):
     start: int
     end: int
 

@@ -7,7 +7,9 @@ meet, and the ports are the same at each start.
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.controller.objects import Spu
 from tailrace.protocol.ids import SpuId
@@ -26,8 +28,7 @@ CHOSEN_PORTS_MAX = 64
 PORT_MAX = 65535
 
 
-@dataclass(frozen=True, slots=True)
-class ManagedSpus:
+class ManagedSpus(Struct, frozen=True):
     data_directory: str
     """Each SPU has a directory of its own below it."""
     listeners: tuple[ListenerSettings, ...]

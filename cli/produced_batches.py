@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.error_codes import ErrorCode
@@ -20,8 +21,7 @@ BATCH_BYTES_MAX = 512 * 1024
 Headers = list[tuple[str, bytes | None]]
 
 
-@dataclass
-class Written:
+class Written(Struct):
     """What was acknowledged in one partition."""
 
     records: int = 0
@@ -30,8 +30,7 @@ class Written:
     """The offsets of the first and of the last record; None where nobody has said them."""
 
 
-@dataclass
-class ProducedBatches:
+class ProducedBatches(Struct):
     producer: ProducerName | None
     """By whose name batches that are sent again are not taken twice."""
     compression: Compression = Compression.NONE

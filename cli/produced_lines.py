@@ -1,7 +1,8 @@
 """Lines of a text as records: where each ends, and which part of it is the key."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 LINE_BYTES_MAX = 32 * 2**20
 """More than a topic ever takes as one record, unless somebody has raised its limit far."""
@@ -18,8 +19,7 @@ class LineError(Exception):
     """A line cannot be meant: one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class LineFormat:
+class LineFormat(Struct, frozen=True):
     separator: bytes | None = None
     """What ends the key; None: lines have no key."""
     null: bytes | None = None

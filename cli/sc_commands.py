@@ -8,9 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import trio
+from msgspec import Struct
 
 from tailrace.controller.document_fields import FieldError
 from tailrace.controller.object_documents import parse, read_document
@@ -47,8 +47,7 @@ class UsageError(Exception):
     """What stands on the command line cannot be meant: one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """`tailrace GROUP NAME`: its options, and what it asks of the SC and prints."""
 
     name: str

@@ -6,10 +6,10 @@ same words what is wrong with whoever is there.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import trio
+from msgspec import Struct
 
 from tailrace.protocol.apis import Api
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
@@ -42,8 +42,7 @@ class RefusedError(Exception):
         self.code = code
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
+class Role(Struct, frozen=True):
     """Whom we expect at an address, and what to tell a person who does not find him there."""
 
     name: str

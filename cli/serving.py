@@ -8,10 +8,10 @@ import argparse
 import gc
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import trio
+from msgspec import Struct
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.runtime import logs
@@ -37,8 +37,7 @@ class CannotServeError(Exception):
     """One sentence for the person who started the command."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogSettings:
+class LogSettings(Struct, frozen=True):
     level: str
     format: str | None
     """None: text for a person, JSON for a machine."""
@@ -118,8 +117,7 @@ def announce(serving: str) -> None:
     print(f"ready {serving} in {running_ms()} ms", flush=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement(Generic[Served]):
+class Announcement(Struct, Generic[Served], frozen=True):
     """Told by a server where it serves, it tells the person. One that was stopped before that serves nowhere."""
 
     text: Callable[[Served], str]

@@ -6,9 +6,10 @@ several as child processes. Prints one line on standard output when all of them 
 """
 
 import argparse
-from dataclasses import dataclass, replace
 
 import trio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.broker.spu import StartError as SpuStartError
 from tailrace.controller.key_value.interface import NO_VERSION, KeyValueStore, Put, StoreCorrupt, StoreUnavailable
@@ -62,8 +63,7 @@ OUTDATED_FILE = "controller.json"
 """Where the one SPU of a data directory once kept its topics."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpSettings:
+class UpSettings(Struct, frozen=True):
     sc: ScSettings
     spus: int | None
     """None: as many as last time, and one the first time."""

@@ -1,7 +1,8 @@
 """The configs of one SPU: what it was started with, and over that what was set at run time, here or for all SPUs."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.runtime.settings import SettingsError
@@ -10,8 +11,7 @@ from .broker_config_table import BROKER_CONFIGS, RACK_AWARE_SELECTOR
 from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue, Value, parse, text_of
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSettings:
+class BrokerSettings(Struct, frozen=True):
     """The values that apply now, typed. Replaced as a whole when one changes."""
 
     partitions_default: int

@@ -1,8 +1,9 @@
 """What clients are told about the cluster, whichever request they ask with."""
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import SpuId
@@ -23,8 +24,7 @@ sooner, and clients that drop a broker and its connections in the middle of an e
 NOBODY = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectedListener:
+class ConnectedListener(Struct, frozen=True):
     """The listener a client came in on, as that client should be told about it."""
 
     name: str

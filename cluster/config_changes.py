@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -29,16 +30,14 @@ class Operation(IntEnum):
     SUBTRACT = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(Struct, frozen=True):
     name: str
     operation: int
     """An Operation, if the client knows what it does."""
     text: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Alteration:
+class Alteration(Struct, frozen=True):
     """All changes to one topic (by its name), one SPU (by its id), or all SPUs (by an empty name)."""
 
     kind: int

@@ -6,9 +6,10 @@ arrive, and kept in one canonical form, so that later readers cannot fail on the
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -40,16 +41,14 @@ class ConfigSource(IntEnum):
     GROUP = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Which values of the right type are allowed; `takes` continues the sentence "it takes …"."""
 
     takes: str
     permits: Callable[[Value], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Synonym:
+class Synonym(Struct, frozen=True):
     """A broker setting that stands behind a topic config, perhaps in a larger unit."""
 
     name: str
@@ -61,8 +60,7 @@ class Synonym:
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigDefinition:
+class ConfigDefinition(Struct, frozen=True):
     name: str
     type: ConfigType
     default: Value

@@ -22,7 +22,8 @@ With uneven shares rows may have to change places first; that this ends as well 
 import heapq
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tailrace.protocol.ids import SpuId
 
@@ -30,21 +31,18 @@ Row = tuple[SpuId, ...]
 """The SPUs that hold one partition, the preferred leader first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpuOnRack:
+class SpuOnRack(Struct, frozen=True):
     id: SpuId
     rack: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class InsufficientResources:
+class InsufficientResources(Struct, frozen=True):
     """There are fewer SPUs than replicas of a partition."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(Struct, frozen=True):
     """How much each SPU holds and leads already."""
 
     replicas: Counter[SpuId] = field(default_factory=Counter)

@@ -4,16 +4,16 @@ Specs never change: the source replaces them by new ones, so whoever holds one m
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 NOBODY: Mapping[SpuId, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """Where an SPU is reached by one of its listeners."""
 
     listener: str
@@ -21,8 +21,7 @@ class Endpoint:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpuSpec:
+class SpuSpec(Struct, frozen=True):
     id: SpuId
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
@@ -35,8 +34,7 @@ class SpuSpec:
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionSpec:
+class PartitionSpec(Struct, frozen=True):
     topic_id: TopicId
     topic: str
     partition: int
@@ -59,8 +57,7 @@ class PartitionSpec:
     Empty: all replicas are one set."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSpec:
+class TopicSpec(Struct, frozen=True):
     id: TopicId
     name: str
     configs: Mapping[str, str]

@@ -1,7 +1,9 @@
 """What a topic that somebody wants would look like, or why it cannot be: no change is made here."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
@@ -19,8 +21,7 @@ ReplicaMap = tuple[tuple[SpuId, ...], ...]
 """The replicas of each partition, the preferred leader first."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(Struct, frozen=True):
     name: str
     partitions: int
     replication_factor: int
@@ -29,8 +30,7 @@ class NewTopic:
     configs: Mapping[str, str | None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MorePartitions:
+class MorePartitions(Struct, frozen=True):
     topic: str
     count: int
     """How many there are to be in all."""

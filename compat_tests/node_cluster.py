@@ -4,12 +4,12 @@ A node that is killed or stopped stays away until it is started again.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from msgspec import Struct
 from topics import every_partition_answers
 from waiting import wait_until
 
@@ -37,8 +37,7 @@ class NodeCluster(Protocol):
         """Where the node keeps its copy."""
 
 
-@dataclass(frozen=True)
-class PartitionState:
+class PartitionState(Struct, frozen=True):
     """As clients are told."""
 
     leader: int

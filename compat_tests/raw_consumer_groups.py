@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from msgspec import Struct, field
 from raw import Connection
 from raw_groups import CONSUMER_GROUP_DESCRIBE, CONSUMER_GROUP_HEARTBEAT, NONE, Answer, Body
 
@@ -28,8 +28,7 @@ class Beaten(NamedTuple):
     assignment: frozenset[Partition] | None
 
 
-@dataclass
-class ConsumerMember:
+class ConsumerMember(Struct):
     """What a client of the new protocol knows. It gives up at once what it is told to."""
 
     connection: Connection

@@ -8,9 +8,9 @@ import select
 import struct
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from msgspec import Struct, field
 from raw import Connection, connect, frame, string
 
 OFFSET_COMMIT, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP, DESCRIBE_GROUPS = (
@@ -210,8 +210,7 @@ class Described(NamedTuple):
     operations: int | None
 
 
-@dataclass
-class Member:
+class Member(Struct):
     """What a client of a group knows, and the connection that it asks by."""
 
     connection: Connection

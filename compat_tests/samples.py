@@ -1,13 +1,12 @@
 """The records that every client sends and must get back unchanged."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 START_MS = 1_700_000_000_000
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes]] = field(default_factory=list)

@@ -1,73 +1,63 @@
 """What controllers ask for; the Action Dispatcher hands each to the updater that owns its destination."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 from .objects import Object, Partition, Spu
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(Struct, frozen=True):
     """To the KV store, if it still has the object's version; 0: if it has none."""
 
     object: Object
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """From the KV store, if it still has the object's version."""
 
     object: Object
 
 
-@dataclass(frozen=True, slots=True)
-class WithdrawStatus:
+class WithdrawStatus(Struct, frozen=True):
     """Of the KV store: the status that this SPU has there is right. Another one may wait to be written, if the store
     did not answer in between."""
 
     spu: Spu
 
 
-@dataclass(frozen=True, slots=True)
-class AddSpu:
+class AddSpu(Struct, frozen=True):
     """To the Connection Manager: from now on this SPU may connect."""
 
     spu: Spu
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateSpu:
+class UpdateSpu(Struct, frozen=True):
     spu: Spu
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteSpu:
+class DeleteSpu(Struct, frozen=True):
     """Its connection is closed."""
 
     spu: SpuId
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartition:
+class AddPartition(Struct, frozen=True):
     """To the Connection Manager, which tells the SPUs that hold it."""
 
     partition: Partition
 
 
-@dataclass(frozen=True, slots=True)
-class UpdatePartition:
+class UpdatePartition(Struct, frozen=True):
     partition: Partition
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePartition:
+class DeletePartition(Struct, frozen=True):
     topic_id: TopicId
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class AskLogEnd:
+class AskLogEnd(Struct, frozen=True):
     """To an SPU, in that process: how far its replica goes, for the election that follows the epoch."""
 
     spu: SpuId
@@ -77,8 +67,7 @@ class AskLogEnd:
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitLeader:
+class AwaitLeader(Struct, frozen=True):
     """Who was elected for the epoch is to report in time."""
 
     spu: SpuId
@@ -88,15 +77,13 @@ class AwaitLeader:
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True)
-class Provision:
+class Provision(Struct, frozen=True):
     """To the provisioner: this managed SPU is to run as its spec says."""
 
     spu: Spu
 
 
-@dataclass(frozen=True, slots=True)
-class Terminate:
+class Terminate(Struct, frozen=True):
     """To the provisioner: this managed SPU is to run no more."""
 
     spu: SpuId

@@ -1,8 +1,9 @@
 """What an admin request asks for, as writes to the KV store; or why it cannot be. No change is made here."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from tailrace.cluster import specs
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS

@@ -1,11 +1,11 @@
 """Carries out what was planned for a request: changes are written one after the other, and waited for side by side."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar
 
 import trio
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -20,8 +20,7 @@ I = TypeVar("I")  # noqa: E741 - an item of a request
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Planned(Generic[R]):
+class Planned(Struct, Generic[R], frozen=True):
     result: R
     writes: tuple[KvAction, ...]
 

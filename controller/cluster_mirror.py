@@ -6,7 +6,9 @@ together.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tailrace.cluster.cluster import NO_CONTROLLER, Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec, TopicSpec
@@ -33,8 +35,7 @@ PRIVATE = "PRIVATE"
 """The one for other SPUs."""
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorChange:
+class MirrorChange(Struct, frozen=True):
     """What is different in the mirror since it was published last."""
 
     spus: tuple[SpuSpec, ...] = ()

@@ -1,14 +1,13 @@
 """The streams between SPUs and the SC as a person is shown them: the Connection Manager's cache, which no store has."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tailrace.protocol.ids import SpuId
 
 KIND = "connection"
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionRow:
+class ConnectionRow(Struct, frozen=True):
     """One stream."""
 
     spu: SpuId

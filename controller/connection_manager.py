@@ -7,7 +7,6 @@ Who is here at all is a matter of leases, see `leases`.
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
 from types import MappingProxyType
@@ -71,18 +70,19 @@ CONCURRENT = frozenset({InternalApiKey.RENEW_LEASE, InternalApiKey.ALLOCATE_PROD
 """Those that take long, and the renewal of the lease: being alive must not wait for anything."""
 
 
-@dataclass(slots=True, eq=False)
 class _Peer:
     """Whoever is at the other end of one connection."""
 
-    address: Address
-    stream: SpuStream
-    link: PrivateLink = field(init=False)
-    listens_at: tuple[Address, ...] = ()
-    """Where clients and other SPUs find it."""
-    forwards: int = 0
-    """Passed on by it and not answered yet."""
-    forwarded_bytes: int = 0
+    link: PrivateLink
+
+    def __init__(self, address: Address, stream: SpuStream) -> None:
+        self.address = address
+        self.stream = stream
+        self.listens_at: tuple[Address, ...] = ()
+        """Where clients and other SPUs find it."""
+        self.forwards = 0
+        """Passed on by it and not answered yet."""
+        self.forwarded_bytes = 0
 
 
 class ConnectionManager:

@@ -1,7 +1,8 @@
 """The SC's own controllers as a person is shown them: the same for as long as it leads, whatever there is to do."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .local_store import LocalStore
 from .metadata_dispatcher import Decisions
@@ -9,8 +10,7 @@ from .metadata_dispatcher import Decisions
 KIND = "controller"
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerRow:
+class ControllerRow(Struct, frozen=True):
     """One controller."""
 
     decides_about: str

@@ -11,7 +11,8 @@ of them have all that its epoch began with; from the next one on nobody else is 
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tailrace.cluster.replication_policy import LIVE, quorum_sizes
 from tailrace.protocol.ids import NO_EPOCH, SpuId

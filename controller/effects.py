@@ -1,6 +1,6 @@
 """When what somebody asked for has happened: questions to the Local Store and the mirror, asked anew as they change."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
@@ -12,8 +12,7 @@ from .objects import Partition, PartitionResolution, SpuGroupResolution, TopicRe
 _UNDECIDED = (TopicResolution.NONE, TopicResolution.INIT, TopicResolution.PENDING)
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(Struct, frozen=True):
     local: LocalStore
     cluster: Cluster
     """The mirror that clients are answered from."""

@@ -8,7 +8,9 @@ and who was taken out would have been the last to have it all. The leader does t
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
@@ -19,8 +21,7 @@ from .observed import Heard
 Spus = Mapping[SpuId, Spu]
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What a topic's configs say of elections."""
 
     by_quorum: bool = False
@@ -32,8 +33,7 @@ class Rules:
 FOR_LIVE = Rules()
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     status: PartitionStatus
     asks: tuple[SpuId, ...] = ()
     """Those whose log ends must be known to go on."""

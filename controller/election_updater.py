@@ -8,11 +8,11 @@ says nothing in time, and stays connected, is listened to: what waits for it nee
 import math
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Protocol
 
 import trio
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.error_codes import KafkaError
@@ -46,21 +46,19 @@ class Candidates(Protocol):
     def is_carrying_out_specs(self, spu: SpuId) -> bool: ...
 
 
-@dataclass(slots=True)
-class _Question:
+class _Question(Struct):
     action: AskLogEnd
     asked_at: float
     is_known_to_wait: bool = False
     """It was reported that the answer may take some time."""
 
 
-@dataclass(order=True, slots=True)
-class _Deadline:
+class _Deadline(Struct, order=True):
     at: float
     place: int
     """Keeps equal ones in order."""
-    action: AwaitLeader = field(compare=False)
-    times: int = field(default=1, compare=False)
+    action: AwaitLeader
+    times: int = 1
 
 
 class ElectionUpdater:

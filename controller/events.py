@@ -1,7 +1,8 @@
 """What readers report to the Metadata Dispatcher."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
@@ -9,23 +10,20 @@ from tailrace.runtime.network import Address
 from .objects import Listener, Object
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """The KV store has an object, or another version of it."""
 
     object: Object
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """The KV store has it no more; `key` is the object's key, `version` the revision that removed it."""
 
     key: str
     version: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpuConnected:
+class SpuConnected(Struct, frozen=True):
     """The Connection Manager has authorised an SPU and keeps its stream."""
 
     spu: SpuId
@@ -35,8 +33,7 @@ class SpuConnected:
     private: Address
 
 
-@dataclass(frozen=True, slots=True)
-class SpuLost:
+class SpuLost(Struct, frozen=True):
     """Its lease has run out, or it gave it back."""
 
     spu: SpuId
@@ -44,8 +41,7 @@ class SpuLost:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class StorageReported:
+class StorageReported(Struct, frozen=True):
     """An SPU's logs have reached its size, or there is room again."""
 
     spu: SpuId
@@ -55,8 +51,7 @@ class StorageReported:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class LiveReplicasReported:
+class LiveReplicasReported(Struct, frozen=True):
     """From the leader of a partition."""
 
     spu: SpuId
@@ -73,8 +68,7 @@ class LiveReplicasReported:
     """Those whose copies count have all that this epoch began with: the sets before are needed no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogEndsReported:
+class LogEndsReported(Struct, frozen=True):
     """From an SPU that was asked for an election, or that did not answer."""
 
     spu: SpuId
@@ -87,15 +81,13 @@ class LogEndsReported:
     """The others are not opened yet: it is still being asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpuResponded:
+class SpuResponded(Struct, frozen=True):
     """An SPU that was asked for an election and did not answer in time can be asked again."""
 
     spu: SpuId
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderSilent:
+class LeaderSilent(Struct, frozen=True):
     """Who was elected has not reported in time."""
 
     spu: SpuId
@@ -105,8 +97,7 @@ class LeaderSilent:
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderFailed:
+class LeaderFailed(Struct, frozen=True):
     """Who was elected says that it cannot lead any more: its storage has failed."""
 
     spu: SpuId
@@ -116,8 +107,7 @@ class LeaderFailed:
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True)
-class LeasesUnknownOver:
+class LeasesUnknownOver(Struct, frozen=True):
     """One lease has passed since this SC became the active one, or since the first SPU came back after all had been
     lost: who has not been heard of by now is offline."""
 
@@ -126,8 +116,7 @@ FailedReplica = tuple[TopicId, int, SpuId]
 """The partition, and the SPU that has or had it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpusAway:
+class SpusAway(Struct, frozen=True):
     """Those that have been offline for so long that others are to have what they hold."""
 
     spus: frozenset[SpuId]
@@ -135,13 +124,11 @@ class SpusAway:
     """And replicas of others, the disks of which failed as long ago."""
 
 
-@dataclass(frozen=True, slots=True)
-class RebalanceDue:
+class RebalanceDue(Struct, frozen=True):
     """Preferred replicas that could lead are to lead."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReconciliationDue:
+class ReconciliationDue(Struct, frozen=True):
     """Everything is to be looked at again."""
 
 

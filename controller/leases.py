@@ -5,14 +5,14 @@ leaders; that its process has ended is one. A lease is counted here, from when i
 clocks are compared.
 """
 
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 from tailrace.protocol.ids import SpuId
 
 
-@dataclass(slots=True)
-class Lease:
+class Lease(Struct):
     spu: SpuId
     incarnation: str
     ends_at: float

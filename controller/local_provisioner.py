@@ -3,10 +3,11 @@
 What an SPU runs in, a process or this one, is the launcher's business; when to start and to stop it is decided here.
 """
 
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 import trio
+from msgspec import Struct
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.ids import SpuId
@@ -40,8 +41,7 @@ class Launcher(Protocol):
         Nothing is left of it when this is cancelled."""
 
 
-@dataclass(slots=True)
-class Restarts:
+class Restarts(Struct):
     """How long to wait before an SPU is started again."""
 
     pause_seconds: float = PAUSE_SECONDS_MIN

@@ -5,9 +5,10 @@ yet be lost. Everything else that it has is a read-only view.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from tailrace.protocol.ids import SpuId, TopicId
 
@@ -40,8 +41,7 @@ _NO_ROWS: Mapping[int, Partition] = MappingProxyType({})
 _NO_SPUS: Mapping[SpuId, Spu] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[O_co]):
+class Change(Struct, Generic[O_co], frozen=True):
     """One object before and after; at least one of the two is there."""
 
     previous: O_co | None

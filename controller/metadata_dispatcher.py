@@ -6,8 +6,9 @@ something that has no owner an orphan.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 
@@ -40,16 +41,14 @@ from .spu_group_controller import SpuGroupController
 from .topic_controller import TopicController
 
 
-@dataclass(frozen=True, slots=True)
-class Controllers:
+class Controllers(Struct, frozen=True):
     spus: SpuController
     spu_groups: SpuGroupController
     topics: TopicController
     partitions: PartitionController
 
 
-@dataclass(slots=True)
-class Decisions:
+class Decisions(Struct):
     """How much a controller was asked, and has decided."""
 
     events: int = 0

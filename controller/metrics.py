@@ -1,9 +1,10 @@
 """What the SC counts, as plain numbers, beside what its server counts of clients."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tailrace.protocol.apis import Api
 from tailrace.server import metrics as server_metrics
@@ -33,8 +34,7 @@ class ScMetrics:
         self.forwarded_requests = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ScGauges:
+class ScGauges(Struct, frozen=True):
     """What is, at the moment of the scrape."""
 
     is_leading: bool = False

@@ -5,9 +5,9 @@ a sentence that names the key: an object that was read by halves would become a 
 """
 
 import json
-from dataclasses import replace
 
 import crc32c
+from msgspec.structs import replace
 
 from .document_fields import FieldError
 from .key_value.interface import VALUE_BYTES_MAX

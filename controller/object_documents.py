@@ -6,8 +6,9 @@ accepted again. The fields of each kind stand in `spu_documents` and `topic_docu
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.replica_assignment import fault_of_rows

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from tailrace.cluster.topic_names import collision
 from tailrace.protocol.error_codes import ErrorCode, KafkaError

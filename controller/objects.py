@@ -5,8 +5,9 @@ words stay out; the seed's words for resolutions are kept to the letter, for the
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
@@ -36,8 +37,7 @@ class Encryption(StrEnum):
     TLS = "TLS"
 
 
-@dataclass(frozen=True, slots=True)
-class PublicEndpoint:
+class PublicEndpoint(Struct, frozen=True):
     """Where clients connect; the host names are what clients are told."""
 
     port: int = PUBLIC_PORT
@@ -45,8 +45,7 @@ class PublicEndpoint:
     encryption: Encryption = Encryption.PLAINTEXT
 
 
-@dataclass(frozen=True, slots=True)
-class PrivateEndpoint:
+class PrivateEndpoint(Struct, frozen=True):
     """Where other SPUs connect."""
 
     port: int = PRIVATE_PORT
@@ -54,8 +53,7 @@ class PrivateEndpoint:
     encryption: Encryption = Encryption.PLAINTEXT
 
 
-@dataclass(frozen=True, slots=True)
-class SpuSpec:
+class SpuSpec(Struct, frozen=True):
     id: SpuId
     type: SpuType = SpuType.CUSTOM
     rack: str | None = None
@@ -77,8 +75,7 @@ class SpuResolution(StrEnum):
     OFFLINE = "Offline"
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """A public listener as the running SPU reports it, with the address that clients are told."""
 
     name: str
@@ -86,8 +83,7 @@ class Listener:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class SpuStatus:
+class SpuStatus(Struct, frozen=True):
     resolution: SpuResolution = SpuResolution.INIT
     incarnation: str = ""
     """Another one each time the SPU's process starts."""
@@ -98,8 +94,7 @@ class SpuStatus:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Spu:
+class Spu(Struct, frozen=True):
     spec: SpuSpec
     status: SpuStatus = SpuStatus()
     version: int = 0
@@ -110,8 +105,7 @@ class Spu:
         return self.status.resolution is SpuResolution.ONLINE
 
 
-@dataclass(frozen=True, slots=True)
-class SpuTemplate:
+class SpuTemplate(Struct, frozen=True):
     """What all SPUs of a group are made with."""
 
     rack: str | None = None
@@ -122,8 +116,7 @@ class SpuTemplate:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SpuGroupSpec:
+class SpuGroupSpec(Struct, frozen=True):
     replicas: int = 1
     min_id: SpuId = FIRST_ID
     template: SpuTemplate = SpuTemplate()
@@ -135,22 +128,19 @@ class SpuGroupResolution(StrEnum):
     RESERVED = "Reserved"
 
 
-@dataclass(frozen=True, slots=True)
-class SpuGroupStatus:
+class SpuGroupStatus(Struct, frozen=True):
     resolution: SpuGroupResolution = SpuGroupResolution.INIT
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SpuGroup:
+class SpuGroup(Struct, frozen=True):
     name: str
     spec: SpuGroupSpec
     status: SpuGroupStatus = SpuGroupStatus()
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSpec:
+class TopicSpec(Struct, frozen=True):
     partitions: int = 1
     replication_factor: int = 1
     replica_map: ReplicaMap = field(default_factory=dict)
@@ -170,15 +160,13 @@ class TopicResolution(StrEnum):
     PROVISIONED = "Provisioned"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicStatus:
+class TopicStatus(Struct, frozen=True):
     resolution: TopicResolution = TopicResolution.NONE
     replica_map: ReplicaMap = field(default_factory=dict)
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Topic:
+class Topic(Struct, frozen=True):
     name: str
     id: TopicId
     """Another one for each topic that ever had the name, so that a new topic starts empty."""
@@ -187,8 +175,7 @@ class Topic:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionSpec:
+class PartitionSpec(Struct, frozen=True):
     """The SC's part."""
 
     initial_leader: SpuId
@@ -221,8 +208,7 @@ class PartitionResolution(StrEnum):
 _LED = (PartitionResolution.CANDIDATE_FOUND, PartitionResolution.ONLINE)
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStatus:
+class PartitionStatus(Struct, frozen=True):
     """The leader's part, and what an election decided."""
 
     resolution: PartitionResolution = PartitionResolution.NONE
@@ -244,8 +230,7 @@ class PartitionStatus:
         return self.leader if self.resolution in _LED else NO_LEADER
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     topic: str
     topic_id: TopicId
     number: int
@@ -254,8 +239,7 @@ class Partition:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedTopic:
+class DeletedTopic(Struct, frozen=True):
     """Remembered until its storage, which the SPUs keep parked, is too old to be brought back."""
 
     topic: Topic
@@ -263,8 +247,7 @@ class DeletedTopic:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigOverrides:
+class ConfigOverrides(Struct, frozen=True):
     """Broker configs set at run time, for one SPU or, under the empty name, for all."""
 
     spu: str
@@ -272,8 +255,7 @@ class ConfigOverrides:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GroupConfigs:
+class GroupConfigs(Struct, frozen=True):
     """What a consumer group sets itself. It may be set before there is such a group, and outlives it."""
 
     group: str
@@ -281,16 +263,14 @@ class GroupConfigs:
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterIdentity:
+class ClusterIdentity(Struct, frozen=True):
     """One per store: what the cluster is called."""
 
     cluster_id: str
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdBlock(Struct, frozen=True):
     """One per store: the first producer id that nobody was given."""
 
     next_id: int

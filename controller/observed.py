@@ -5,8 +5,9 @@ was lost can be taken again when the newer version of its object arrives: what w
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -38,8 +39,7 @@ ObservedEvent = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SaidLogEnd:
+class SaidLogEnd(Struct, frozen=True):
     incarnation: str
     """Of the process that said it."""
     epoch: Epoch
@@ -48,8 +48,7 @@ class SaidLogEnd:
     """None: it will be said later, the log is being opened."""
 
 
-@dataclass(slots=True)
-class Heard:
+class Heard(Struct):
     """What was said of one partition."""
 
     report: LiveReplicasReported | None = None

@@ -7,7 +7,9 @@ is brought back.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.replication_policy import LIVE, policy_of
@@ -26,8 +28,7 @@ REBALANCED_AT_ONCE_MAX = 1000
 """Each interrupts its producers for a moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionController:
+class PartitionController(Struct, frozen=True):
     store: LocalStore
     observed: Observed
     broker_configs: BrokerConfigs

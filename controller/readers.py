@@ -4,10 +4,11 @@ The channel is bounded: when the SC is busy, readers wait, and with them the sto
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import trio
+from msgspec import Struct, field
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from .events import Event, Removed, Stored
@@ -26,8 +27,7 @@ class WrittenObject(NamedTuple):
     object: Object
 
 
-@dataclass(slots=True)
-class ReaderCounts:
+class ReaderCounts(Struct):
     """What a scrape shows of the reader."""
 
     read_events: int = 0
@@ -37,8 +37,7 @@ class ReaderCounts:
     failed_reads: int = 0
 
 
-@dataclass(slots=True)
-class Backoff:
+class Backoff(Struct):
     """How long to leave something alone that just failed: longer each time, until it works again."""
 
     seconds: float = RETRY_SECONDS_MIN
@@ -51,8 +50,7 @@ class Backoff:
         self.seconds = RETRY_SECONDS_MIN
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionReader:
+class ConnectionReader(Struct, frozen=True):
     """Takes what the Connection Manager hears from SPUs."""
 
     events: trio.MemorySendChannel[Event]
@@ -63,8 +61,7 @@ class ConnectionReader:
         await _send(self.events, event)
 
 
-@dataclass(slots=True)
-class KvReader:
+class KvReader(Struct):
     """Lists the store once, then follows its watch; lists again when the watch has missed something."""
 
     store: KeyValueStore

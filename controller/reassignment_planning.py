@@ -4,7 +4,9 @@ The rows of a topic are one object, so all that is asked of one topic is planned
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.cluster.replica_assignment import fault_of_rows
 from tailrace.cluster.replication_policy import policy_of, quorum_sizes
@@ -23,8 +25,7 @@ Outcomes = Mapping[int, KafkaError | None]
 """By partition: why its row stays as it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfOneTopic:
+class OfOneTopic(Struct, frozen=True):
     topic: str
     wanted: Sequence[Reassignment]
 

@@ -5,9 +5,9 @@ time, and where a copy is not the same to the byte, both are asked what the reco
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 
 import trio
+from msgspec.structs import replace
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId

@@ -1,6 +1,6 @@
 """The specs of SPUs and partitions, as the controllers have handed them over, and who holds what."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from tailrace.protocol.ids import SpuId
 
@@ -8,8 +8,7 @@ from .local_store import PartitionKey
 from .objects import Partition, Spu
 
 
-@dataclass(slots=True)
-class SpecCache:
+class SpecCache(Struct):
     spus: dict[SpuId, Spu] = field(default_factory=dict)
     partitions: dict[PartitionKey, Partition] = field(default_factory=dict)
     held: dict[SpuId, set[PartitionKey]] = field(default_factory=dict)

@@ -1,7 +1,9 @@
 """The SPU Controller: tells the Connection Manager what SPUs may connect, and the KV store which ones are online."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .actions import Action, AddSpu, DeleteSpu, Put, UpdateSpu, WithdrawStatus
 from .events import SpuConnected, SpuLost, StorageReported
@@ -10,8 +12,7 @@ from .objects import Spu, SpuResolution, SpuStatus
 from .observed import Observed
 
 
-@dataclass(frozen=True, slots=True)
-class SpuController:
+class SpuController(Struct, frozen=True):
     store: LocalStore
     observed: Observed
 

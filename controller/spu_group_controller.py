@@ -5,7 +5,9 @@ go one after the other, the highest id first, and only when no topic names them 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.protocol.ids import SpuId
 
@@ -30,8 +32,7 @@ REPLICAS_MAX = 1000
 ID_MAX = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class SpuGroupController:
+class SpuGroupController(Struct, frozen=True):
     store: LocalStore
     assignments: Assignments
 

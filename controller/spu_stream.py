@@ -5,9 +5,10 @@ up, costs no more memory than there are keys, and when it is ready hears the new
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import trio
+from msgspec import Struct
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
@@ -25,8 +26,7 @@ from .spec_cache import SpecCache
 from .spu_messages import changed_metadata, specs_request, whole_metadata
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """The process at the other end."""
 
     spu: SpuId

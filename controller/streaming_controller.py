@@ -5,10 +5,10 @@ them for the one that decides. Whoever begins to lead begins anew from the store
 """
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 
 import trio
+from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -46,8 +46,7 @@ class StartError(Exception):
     """One sentence for the person who started the SC: why it cannot serve."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScAddresses:
+class ScAddresses(Struct, frozen=True):
     """Where the SC listens, with the real ports."""
 
     public: tuple[Address, ...]
@@ -250,8 +249,7 @@ class StreamingController:
         return render(self.metrics, self._counts, gauges)
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(Struct, frozen=True):
     """What there is while this SC leads."""
 
     workflow: Workflow

@@ -9,7 +9,8 @@ other rows, and then moves.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tailrace.cluster.replica_assignment import InsufficientResources, SpuOnRack, assign, fault_of_rows
 from tailrace.cluster.topic_planning import PARTITIONS_ADDED_MAX

@@ -6,11 +6,11 @@ the whole state and made again when the object's newer version arrives.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
 import trio
+from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.ids import SpuId
@@ -26,8 +26,7 @@ CHANGES_PER_WRITE_MAX = 500
 PROVISIONING_SECONDS_MAX = 60
 
 
-@dataclass(slots=True)
-class UpdaterCounts:
+class UpdaterCounts(Struct):
     written_objects: int = 0
     lost_writes: int = 0
     """Compare-and-set found another version: the newer one is on its way here, and will be decided about."""
@@ -168,8 +167,7 @@ class NoProvisioner:
         await trio.lowlevel.checkpoint()
 
 
-@dataclass(slots=True)
-class ProvisionerUpdater:
+class ProvisionerUpdater(Struct):
     provisioner: Provisioner
     counts: UpdaterCounts
     logger: FilteringBoundLogger

@@ -6,10 +6,10 @@ that takes over from another begin alike.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import trio
+from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -42,8 +42,7 @@ class PublishingConnections(Connections, Candidates, Protocol):
         """To every SPU that is connected, after what `apply` was given before."""
 
 
-@dataclass(slots=True)
-class WorkflowCounts:
+class WorkflowCounts(Struct):
     reader: ReaderCounts = field(default_factory=ReaderCounts)
     updaters: UpdaterCounts = field(default_factory=UpdaterCounts)
     decided_events: int = 0

@@ -5,10 +5,11 @@ Message classes are looked up by name and imported on first use: most of them ar
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 _NEVER = 0x7FFF
 
@@ -113,8 +114,7 @@ class ApiKey(IntEnum):
     UNREGISTER_CONTROLLER = 94
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(Struct, frozen=True):
     key: IntEnum
     """`ApiKey`, or the `InternalApiKey` of a message between our own programs."""
     min_version: int

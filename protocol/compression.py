@@ -1,8 +1,8 @@
 """gzip, snappy, lz4 and zstd behind two functions. What comes out is bounded: a few bytes can unpack to gigabytes."""
 
+import struct
 from collections.abc import Callable
 from enum import IntEnum
-from struct import Struct
 
 import cramjam
 
@@ -20,16 +20,16 @@ _GZIP_DEFAULT_LEVEL = -1
 """As zlib calls it, and so `compression.gzip.level`; the library knows no negative numbers."""
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_VERSIONS = Struct(">ii").pack(1, 1)
+_XERIAL_VERSIONS = struct.Struct(">ii").pack(1, 1)
 _XERIAL_HEADER_BYTES = 16
-_BLOCK_SIZE = Struct(">I")
+_BLOCK_SIZE = struct.Struct(">I")
 
 _LZ4_FRAME_START = bytes.fromhex("04224d18604082")
 """The magic number, then: version 1, independent blocks of up to 64 KiB, no checksums. Java reads no linked blocks,
 which is what the library's own frames have."""
 _LZ4_FRAME_END = bytes(4)
 _LZ4_BLOCK_BYTES = 64 * 1024
-_LZ4_BLOCK_SIZE = Struct("<I")
+_LZ4_BLOCK_SIZE = struct.Struct("<I")
 _LZ4_STORED = 0x8000_0000
 
 

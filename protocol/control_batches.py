@@ -6,8 +6,8 @@ timestamp, and everything that their checksum covers follows from where they lie
 two leaders that make the same one make the same bytes, but for the epoch that is stamped outside the checksum.
 """
 
+import struct
 from enum import IntEnum
-from struct import Struct
 
 from .ids import Epoch
 from .primitives import Buffer
@@ -30,9 +30,9 @@ HOLE_OFFSETS_MAX = 2**31
 # One record: attributes, timestamp delta, offset delta and key length are the same for all; so the key always lies at
 # the same place, and is found without decoding a record.
 _RECORD_START = bytes((0, 0, 0, 4 << 1))
-_KEY = Struct(">hh")
-_HOLE_VALUE = Struct(">h")
-_BRIDGE_VALUE = Struct(">hi")
+_KEY = struct.Struct(">hh")
+_HOLE_VALUE = struct.Struct(">h")
+_BRIDGE_VALUE = struct.Struct(">hi")
 _VERSION = 0
 _NO_HEADERS = b"\x00"
 _RECORD_POSITION = HEADER_SIZE + 1

@@ -5,9 +5,8 @@ checked against the end of the input before it is built, and the elements of arr
 so what a message allocates is bounded by its size. Strings and bytes are copied; `records` stay a view of the input.
 """
 
+import struct
 from contextlib import AbstractContextManager, nullcontext
-from struct import Struct, calcsize
-from struct import error as struct_error
 from typing import Any
 
 from .error_codes import RemoteProtocolError
@@ -22,7 +21,7 @@ An element can be as short as a byte or two on the wire and still become an obje
 own a frame of the largest size would turn into gigabytes, and hold up every other client while it does.
 """
 
-MALFORMED = (struct_error, IndexError, UnicodeDecodeError)
+MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 """What reading past the end, or text that is not UTF-8, raises inside a decoder."""
 
 
@@ -67,9 +66,9 @@ class _Reader:
             if codes == "B":
                 self._source.line(f"{self._targets[0]} = view[p]")
             else:
-                unpack = self._source.name("unpack", f"unpack {codes}", Struct(">" + codes).unpack_from)
+                unpack = self._source.name("unpack", f"unpack {codes}", struct.Struct(">" + codes).unpack_from)
                 self._source.line(f"{', '.join(self._targets)}, = {unpack}(view, p)")
-            self._source.line(f"p += {calcsize('>' + codes)}")
+            self._source.line(f"p += {struct.calcsize('>' + codes)}")
             self._codes, self._targets = [], []
 
     def _length(self, code: str) -> str:
@@ -192,7 +191,7 @@ class _Reader:
         if isinstance(field.kind, str) and field.kind in FIXED and field.kind != "uuid":
             run = self._source.name("run", f"run {field.kind}", run_unpacker(FIXED[field.kind]))
             self._source.line(f"{target} = {run}(view, p, {length})")
-            self._source.line(f"p += {length} * {calcsize('>' + FIXED[field.kind])}")
+            self._source.line(f"p += {length} * {struct.calcsize('>' + FIXED[field.kind])}")
             return
         self._source.line(f"{target} = []")
         with self._source.block(f"while {length}:"):  # cheaper than a range for the one or two that most arrays have

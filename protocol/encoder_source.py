@@ -6,8 +6,8 @@ whose optional fields are all empty, as in almost every answer, takes a path whe
 neighbours too: a partition of a Produce response is then a single piece.
 """
 
+import struct
 from contextlib import nullcontext
-from struct import Struct
 
 from .layout import FieldLayout, StructLayout
 from .primitives import FIXED, run_packer, tagged, uvarint
@@ -59,7 +59,7 @@ class _Writer:
         return f"{self._packer(codes)}({values})"
 
     def _packer(self, codes: str) -> str:
-        return self._source.name("pack", f"pack {codes}", Struct(">" + codes).pack)
+        return self._source.name("pack", f"pack {codes}", struct.Struct(">" + codes).pack)
 
     def _length(self, value: str, code: str) -> None:
         """Ends the neighbours with a length, in the classic encoding or already one more for the compact one."""

@@ -3,12 +3,12 @@
 For our own clients and the private protocols. The public server has a receive path of its own, which copies nothing.
 """
 
-from struct import Struct
+import struct
 
 from .error_codes import RemoteProtocolError
 from .primitives import Buffer
 
-SIZE = Struct(">i")
+SIZE = struct.Struct(">i")
 
 
 def checked_size(size: int, frame_bytes_max: int) -> int:

@@ -4,26 +4,27 @@ The header's version follows from the API and its version; a request of a versio
 the client's name. Everything takes the table of the APIs that are spoken; unless given they are Kafka's.
 """
 
+import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from struct import Struct, error
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from .apis import API_TABLE, Api, ApiKey
 from .compile import decode, encode, encoder
 from .error_codes import ErrorCode, RemoteProtocolError
 from .primitives import TOO_SHORT, Buffer, Part, skip_tagged
 
-_REQUEST = Struct(">hhih")
+_REQUEST = struct.Struct(">hhih")
 """API key, API version, correlation id, length of the client id. That length is a classic one in every version."""
-_KIND = Struct(">hhi")
-_CORRELATION_ID = Struct(">i")
+_KIND = struct.Struct(">hhi")
+_CORRELATION_ID = struct.Struct(">i")
 _SIZE_BYTES = 4
-_SIZE_AND_RESPONSE = Struct(">ii")
-_SIZE_AND_FLEXIBLE_RESPONSE = Struct(">iix")
-_SIZE_AND_REQUEST = Struct(">ihhih")
-_ERROR_CODE = Struct(">h")
+_SIZE_AND_RESPONSE = struct.Struct(">ii")
+_SIZE_AND_FLEXIBLE_RESPONSE = struct.Struct(">iix")
+_SIZE_AND_REQUEST = struct.Struct(">ihhih")
+_ERROR_CODE = struct.Struct(">h")
 
 ResponseEncoder: TypeAlias = Callable[[int, Any], list[Part]]
 """From the correlation id and the message: the whole response, size and header in front."""
@@ -32,8 +33,7 @@ _JOINED_BYTES_MAX = 64 * 1024
 """A first part up to this size is joined with the header: cheaper than sending one more part."""
 
 
-@dataclass(slots=True)
-class RequestHeader:
+class RequestHeader(Struct):
     api_key: IntEnum
     api_version: int
     correlation_id: int
@@ -70,7 +70,7 @@ def read_request_header(
             position += 1
             if count:
                 position = skip_tagged(view, position, count)
-    except (error, IndexError, UnicodeDecodeError) as reason:
+    except (struct.error, IndexError, UnicodeDecodeError) as reason:
         raise RemoteProtocolError(f"malformed request header: {reason}") from None
     return api.key, api_version, correlation_id, client_id, position
 
@@ -79,7 +79,7 @@ def read_request_kind(view: memoryview) -> tuple[int, int, int]:
     """API key, version and correlation id: all of the header that those need who know the rest."""
     try:
         return _KIND.unpack_from(view)
-    except error as reason:
+    except struct.error as reason:
         raise RemoteProtocolError(f"malformed request header: {reason}") from None
 
 

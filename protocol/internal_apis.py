@@ -6,9 +6,10 @@ port is recognised and refused. SPUs among themselves only tell: their messages 
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+from msgspec import Struct
 
 from .apis import Api, message_name, table_of
 
@@ -53,8 +54,7 @@ class InternalApiKey(IntEnum):
     DESCRIBE_SPU = 12002
 
 
-@dataclass(frozen=True, slots=True)
-class PeerApi:
+class PeerApi(Struct, frozen=True):
     """A message that nobody has to answer."""
 
     key: InternalApiKey

@@ -1,15 +1,15 @@
 """A message as one version has it: which fields are there, in what order, and how each is encoded."""
 
-from dataclasses import MISSING, dataclass
-from dataclasses import fields as dataclass_fields
 from typing import Any
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields as struct_fields
 
 from .fields import Field, Versions
 from .primitives import FIXED
 
 
-@dataclass(frozen=True, slots=True)
-class FieldLayout:
+class FieldLayout(Struct, frozen=True):
     name: str
     kind: "str | StructLayout"
     is_array: bool
@@ -32,8 +32,7 @@ class FieldLayout:
         return self.is_array and not isinstance(self.kind, str)
 
 
-@dataclass(frozen=True, slots=True)
-class StructLayout:
+class StructLayout(Struct, frozen=True):
     cls: type[Any]
     flexible: bool
     attributes: tuple[tuple[str, Any], ...]
@@ -56,8 +55,8 @@ def message_layout(cls: type[Any], version: int) -> StructLayout:
 
 def _struct_layout(cls: type[Any], version: int, flexible: bool) -> StructLayout:
     defaults = {
-        field.name: field.default if field.default_factory is MISSING else field.default_factory
-        for field in dataclass_fields(cls)
+        field.name: field.default if field.default_factory is NODEFAULT else field.default_factory
+        for field in struct_fields(cls)
     }
     layouts = [
         _field_layout(field, version, flexible, defaults[field.name])

@@ -1,8 +1,8 @@
 """What the compiled codecs are made of: the types of parts, variable-length integers, and runs of equal elements."""
 
+import struct
 from collections.abc import Callable, Sequence, Sized
 from functools import lru_cache
-from struct import Struct
 from typing import Any, TypeAlias
 from uuid import UUID
 
@@ -37,7 +37,7 @@ FIXED = {
 TOO_SHORT = "the message ends in the middle of a field"
 
 _RUN_LENGTH_KEPT = 32
-"""Runs of elements up to this length (replicas of a partition, say) have their `Struct` made once."""
+"""Runs of elements up to this length (replicas of a partition, say) have their `struct.Struct` made once."""
 
 
 def uvarint(value: int) -> bytes:
@@ -103,24 +103,24 @@ def uuid_of(raw: bytes) -> UUID:
 
 def run_packer(code: str) -> Callable[[Sequence[Any]], bytes]:
     """A function that encodes a list of fixed-size elements, without its length."""
-    kept = [Struct(f">{count}{code}").pack for count in range(_RUN_LENGTH_KEPT)]
+    kept = [struct.Struct(f">{count}{code}").pack for count in range(_RUN_LENGTH_KEPT)]
 
     def pack_run(values: Sequence[Any]) -> bytes:
         count = len(values)
         if count < _RUN_LENGTH_KEPT:
             return kept[count](*values)
-        return Struct(f">{count}{code}").pack(*values)
+        return struct.Struct(f">{count}{code}").pack(*values)
 
     return pack_run
 
 
 def run_unpacker(code: str) -> Callable[[Buffer, int, int], list[Any]]:
     """A function (view, position, count) that decodes as many fixed-size elements; they are known to be there."""
-    kept = [Struct(f">{count}{code}").unpack_from for count in range(_RUN_LENGTH_KEPT)]
+    kept = [struct.Struct(f">{count}{code}").unpack_from for count in range(_RUN_LENGTH_KEPT)]
 
     def unpack_run(view: Buffer, position: int, count: int) -> list[Any]:
         if count < _RUN_LENGTH_KEPT:
             return list(kept[count](view, position))
-        return list(Struct(f">{count}{code}").unpack_from(view, position))
+        return list(struct.Struct(f">{count}{code}").unpack_from(view, position))
 
     return unpack_run

@@ -4,10 +4,10 @@ docs/produce_validation.md tells which fault gets which error, how Apache Kafka 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 
 from crc32c import crc32c
+from msgspec import Struct
 
 from .compression import DECOMPRESSED_BYTES_MAX, Compression, TooLargeError, compress, decompress
 from .error_codes import ErrorCode, KafkaError
@@ -52,8 +52,7 @@ class RecordsRefusedError(KafkaError):
         """Of the first of them their numbers in the batch, and why."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceRules:
+class ProduceRules(Struct, frozen=True):
     """What a topic's config says about batches; made once, when the config changes."""
 
     batch_bytes_max: int

@@ -4,11 +4,11 @@ Offset and leader epoch lie outside the checksum, so the leader writes both with
 path of every produced batch: header, checksum and stamp together cost a few microseconds.
 """
 
+import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from struct import Struct
 
 import crc32c
+from msgspec import Struct
 
 from .compression import Compression
 from .error_codes import ErrorCode, KafkaError
@@ -29,21 +29,20 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
-_HEADER = Struct(">qiibIhiqqqhii")
+_HEADER = struct.Struct(">qiibIhiqqqhii")
 _BATCH_LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
-_OFFSET = Struct(">q")
-_EPOCH = Struct(">i")
+_OFFSET = struct.Struct(">q")
+_EPOCH = struct.Struct(">i")
 _EPOCH_POSITION = 12
-_CRC = Struct(">I")
+_CRC = struct.Struct(">I")
 _CRC_POSITION = 17
-_ATTRIBUTES = Struct(">h")
+_ATTRIBUTES = struct.Struct(">h")
 _ATTRIBUTES_POSITION = 21
-_MAX_TIMESTAMP = Struct(">q")
+_MAX_TIMESTAMP = struct.Struct(">q")
 _MAX_TIMESTAMP_POSITION = 35
 
 
-@dataclass(slots=True)
-class BatchHeader:
+class BatchHeader(Struct):
     """The fields in the order they have in the batch."""
 
     base_offset: int

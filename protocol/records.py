@@ -1,7 +1,8 @@
 """The records inside a batch, for those who must look: dump, compaction, time queries, coordinators."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .compression import DECOMPRESSED_BYTES_MAX, Compression, compress, decompress
 from .error_codes import ErrorCode, KafkaError
@@ -23,8 +24,7 @@ _VARINT_BYTES_MAX = 5
 _VARLONG_BYTES_MAX = 10
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct):
     """Offset and timestamp are absolute; inside a batch they are differences to the batch's own.
 
     Bytes in a header's name that are no UTF-8 survive as surrogate escapes.

@@ -5,8 +5,9 @@ Used when the message classes are generated and when they are tested, never by a
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 PRIMITIVES = {
     "bool": "bool",
@@ -25,8 +26,7 @@ PRIMITIVES = {
 """Kafka's primitive types, and what holds a value of each in Python."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSchema:
+class FieldSchema(Struct, frozen=True):
     name: str
     kind: str
     """A primitive, or the name of a struct; of the elements, when the field is an array."""
@@ -48,14 +48,12 @@ class FieldSchema:
         return self.is_struct and not self.is_array and self.tag >= 0
 
 
-@dataclass(frozen=True, slots=True)
-class StructSchema:
+class StructSchema(Struct, frozen=True):
     name: str
     fields: tuple[FieldSchema, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MessageSchema:
+class MessageSchema(Struct, frozen=True):
     name: str
     kind: str
     """`request`, `response`, `data` inside other messages, or half a record: `coordinator-key`, `coordinator-value`."""

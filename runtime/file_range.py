@@ -1,12 +1,11 @@
 """A stretch of a log file: what a read returns, so that records go from the page cache to a socket without a copy."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from .files import File
 
 
-@dataclass(frozen=True, slots=True)
-class FileRange:
+class FileRange(Struct, frozen=True):
     file: File
     position: int
     count: int

@@ -8,10 +8,10 @@ import errno
 import os
 import socket
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import trio
+from msgspec import Struct
 
 from .files import Buffer, File, UnreadableError
 from .readiness import Readiness
@@ -30,8 +30,7 @@ class CannotListenError(Exception):
     """The address is taken, or is none of this machine's; the message is for the person who chose it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     host: str
     port: int
 

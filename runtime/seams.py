@@ -1,6 +1,6 @@
 """The four seams together, as a server takes them: real ones in production, simulated ones in a seed."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from .chance import Chance, RandomChance
 from .files import Files, RealFiles
@@ -8,8 +8,7 @@ from .network import Network, TcpNetwork
 from .wall_clock import SystemClock, WallClock
 
 
-@dataclass(frozen=True, slots=True)
-class Seams:
+class Seams(Struct, frozen=True):
     network: Network
     files: Files
     wall_clock: WallClock

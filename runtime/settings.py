@@ -3,7 +3,8 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .network import Address
 
@@ -14,8 +15,7 @@ class SettingsError(Exception):
     """One sentence for the person who started the program: what is wrong, where, and what is allowed."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerSettings:
+class ListenerSettings(Struct, frozen=True):
     """Where somebody connects, and what they are told to connect to."""
 
     name: str
@@ -26,8 +26,7 @@ class ListenerSettings:
     """Where the port is taken, a free one will do: nobody chose it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScSettings:
+class ScSettings(Struct, frozen=True):
     """What one Streaming Controller is started with."""
 
     data_directory: str
@@ -45,8 +44,7 @@ class ScSettings:
     """How long an SPU may be away before others get what it holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpuSettings:
+class SpuSettings(Struct, frozen=True):
     """What one SPU is started with."""
 
     id: int

@@ -6,8 +6,9 @@ as file ranges: large ones go from the page cache to the socket, small ones are 
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct
 
 from tailrace.protocol.primitives import Part
 from tailrace.runtime.file_range import FileRange
@@ -27,8 +28,7 @@ class Answer(Protocol):
         """None until the response is known."""
 
 
-@dataclass(slots=True)
-class SentRecords:
+class SentRecords(Struct):
     """How records went from the page cache to clients, over all connections that share this."""
 
     uncopied_record_bytes: int = 0

@@ -5,15 +5,15 @@ the connection that the SPU made. Everything that may pile up is bounded: who as
 to be sent, and nothing more is read while too many requests wait to be handled.
 """
 
+import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
-from struct import Struct, error
 from typing import Any
 
 import trio
+from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.apis import Api, ApiKey
@@ -46,11 +46,11 @@ SEE_OFF_SECONDS_MAX = 1.0
 REQUEST = 0
 RESPONSE = 1
 
-_SIZE_AND_KIND = Struct(">ib")
+_SIZE_AND_KIND = struct.Struct(">ib")
 _SIZE_BYTES = 4
 _KIND_BYTES = 1
-_CORRELATION_ID = Struct(">i")
-_KAFKA_API_AND_VERSION = Struct(">hh")
+_CORRELATION_ID = struct.Struct(">i")
+_KAFKA_API_AND_VERSION = struct.Struct(">hh")
 _KAFKA_VERSION_MAX = 100
 _CORRELATION_ID_MAX = 0x7FFF_FFFF
 
@@ -61,16 +61,14 @@ class LinkClosed(Exception):  # noqa: N818 - it is the end of a connection rathe
     """The peer will not answer any more; the message says why."""
 
 
-@dataclass(slots=True)
-class _Asked:
+class _Asked(Struct):
     api: Api
     version: int
     done: trio.Event = field(default_factory=trio.Event)
     response: Any = None
 
 
-@dataclass(slots=True)
-class _Request:
+class _Request(Struct):
     api: Api
     version: int
     correlation_id: int
@@ -250,7 +248,7 @@ class PrivateLink:
     def _take_response(self, frame: bytes) -> None:
         try:
             (correlation_id,) = _CORRELATION_ID.unpack_from(frame, _KIND_BYTES)
-        except error:
+        except struct.error:
             raise RemoteProtocolError("a response that ends in its header") from None
         asked = self._asked.get(correlation_id)
         if asked is not None and not asked.done.is_set():
@@ -359,7 +357,7 @@ def _kafka_request(frame: bytes) -> str | None:
     try:
         key, version = _KAFKA_API_AND_VERSION.unpack_from(frame)
         name = ApiKey(key).name
-    except (error, ValueError):
+    except (struct.error, ValueError):
         return None
     if not 0 <= version <= _KAFKA_VERSION_MAX:
         return None

@@ -1,8 +1,9 @@
 """One request of a client and the place in line of its response."""
 
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
+
+from msgspec import Struct
 
 from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.headers import ResponseEncoder
@@ -13,8 +14,7 @@ Reply = object | Coroutine[object, object, object] | None
 gives the response."""
 
 
-@dataclass(slots=True)
-class ClientIdentity:
+class ClientIdentity(Struct):
     """Who a connection says it is; the name and version come with ApiVersions v3 and later."""
 
     address: str

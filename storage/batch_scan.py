@@ -4,9 +4,9 @@ Memory stays bounded whatever lengths a damaged header claims: the file comes in
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import crc32c
+from msgspec import Struct
 
 from tailrace.protocol.record_batch import CRC_START, HEADER_SIZE, BatchHeader
 
@@ -16,8 +16,7 @@ from .segment_recovery import header_at
 PIECE_BYTES = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedBatch:
+class ScannedBatch(Struct, frozen=True):
     position: int
     header: BatchHeader
     start: bytes

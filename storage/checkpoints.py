@@ -3,8 +3,8 @@
 What concerns one replica alone is in its manifest; these are written often, or for thousands of replicas at once.
 """
 
+import struct
 from collections.abc import Iterable, Mapping
-from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
@@ -27,9 +27,9 @@ class SavedHighWatermark(NamedTuple):
 
 HIGH_WATERMARKS_MAGIC = b"TRHW\x00\x02"
 CLEAN_SHUTDOWN_MAGIC = b"TRCS\x00\x01"
-_REPLICA = Struct("<16si")
-_ENTRY = Struct("<16siqq")
-_CHECKSUM = Struct("<I")
+_REPLICA = struct.Struct("<16si")
+_ENTRY = struct.Struct("<16siqq")
+_CHECKSUM = struct.Struct("<I")
 
 
 async def take_clean_shutdown_mark(files: Files, data_directory: str) -> set[ReplicaKey] | None:
@@ -91,7 +91,7 @@ def _with_checksum(content: bytes) -> bytes:
     return content + _CHECKSUM.pack(crc32c.crc32c(content))
 
 
-def _without_checksum(data: bytes, magic: bytes, entry: Struct) -> bytes | None:
+def _without_checksum(data: bytes, magic: bytes, entry: struct.Struct) -> bytes | None:
     """The entries, if they are whole."""
     content, checksum = data[: -_CHECKSUM.size], data[-_CHECKSUM.size :]
     if not content.startswith(magic) or checksum != _CHECKSUM.pack(crc32c.crc32c(content)):

@@ -10,8 +10,9 @@ from `delete.retention.ms` after that moment on the tombstone tells nobody anyth
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
+
+from msgspec import Struct
 
 from tailrace.protocol.compression import compress
 from tailrace.protocol.keyed_records import KeyedRecord
@@ -26,8 +27,7 @@ _TIME_STEPS = 16
 """Moments are rounded up to this part of `delete.retention.ms`, so that there are never many to remember."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(Struct, frozen=True):
     """Up to this offset, exclusive, no key had two records at this time."""
 
     end: int

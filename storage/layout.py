@@ -4,9 +4,10 @@ A topic's name and its id are both in the path: the name for the person who look
 deleted and created again never finds the records of its predecessor.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from uuid import UUID
+
+from msgspec import Struct
 
 MANIFEST = "manifest"
 PARKED = "parked"
@@ -26,8 +27,7 @@ class Kind(StrEnum):
     CLEANED_LOG = ".log" + CLEANED_SUFFIX
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
+class SegmentFile(Struct, frozen=True):
     offset: int
     """The segment's base offset; for producers' states, the log end they belong to."""
     kind: Kind

@@ -5,12 +5,12 @@ two checkpoints is small; only a single batch is unpacked and packed in one go.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
 import crc32c
 import trio
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.keyed_records import KeyedRecord, keyed_records
@@ -43,8 +43,7 @@ class CannotCompactError(Exception):
     """The log is as it was, and goes on; there may be no room for the new segment, say."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionOutcome:
+class CompactionOutcome(Struct, frozen=True):
     start: int
     end: int
     """Exclusive. What lies between was new, and is compacted now."""
@@ -52,8 +51,7 @@ class CompactionOutcome:
     removed_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class NewSegment:
+class NewSegment(Struct, frozen=True):
     """It lies beside the old ones, whole and on the disk, and waits for their place."""
 
     path: str

@@ -1,12 +1,11 @@
 """How one log is kept. The broker makes it from the topic's Kafka configuration."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 UNLIMITED = -1
 
 
-@dataclass(frozen=True, slots=True)
-class LogConfig:
+class LogConfig(Struct, frozen=True):
     segment_bytes_max: int = 2**30
     segment_age_ms_max: int = 7 * 24 * 3600 * 1000
     index_interval_bytes: int = 4096

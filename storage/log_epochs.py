@@ -5,7 +5,8 @@ the batches tell nothing: what began where is known from bridges alone, and to t
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.record_batch import BatchHeader

@@ -3,13 +3,12 @@
 The index says where to begin, without a read; what is counted is the walk from there.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tailrace.runtime.files import File
 
 
-@dataclass(slots=True)
-class LookupReads:
+class LookupReads(Struct):
     """Of all logs that share this."""
 
     index_lookups: int = 0

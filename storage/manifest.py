@@ -7,10 +7,11 @@ a log opens without reading the segments that it names. A damaged line is as goo
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 import crc32c
+from msgspec import Struct, field
+from msgspec.structs import fields
 
 from tailrace.protocol.ids import NO_EPOCH
 
@@ -22,8 +23,7 @@ VERSION = 1
 _CHECKSUM_DIGITS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class SegmentFacts(Struct, frozen=True):
     """A segment as it lies on the disk. `docs/formats.md` says over what the checksums are taken."""
 
     base: int
@@ -48,8 +48,7 @@ class SegmentFacts:
 _FACT_FIELDS = tuple(each.name for each in fields(SegmentFacts) if each.name != "epoch_starts")
 
 
-@dataclass(slots=True)
-class Manifest:
+class Manifest(Struct):
     log_start: int = 0
     epochs: list[EpochStart] = field(default_factory=list)
     sealed: dict[int, SegmentFacts] = field(default_factory=dict)

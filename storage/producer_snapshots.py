@@ -1,9 +1,9 @@
 """Brings back what a log knows of its producers without reading all of it: snapshots at the ends of segments."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import crc32c
+from msgspec.structs import replace
 
 from tailrace.runtime.files import Files
 

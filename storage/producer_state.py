@@ -4,11 +4,11 @@ A function of the log alone: reading the batches again from the start, or from a
 Transactions will add to a producer where its open one began.
 """
 
+import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
-from struct import Struct
 
 import crc32c
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import BatchHeader
@@ -22,15 +22,14 @@ NO_SEQUENCE = -1
 _SEQUENCE_MASK = 0x7FFFFFFF
 
 SNAPSHOT_MAGIC = b"TRPS\x00\x01"
-_PRODUCER = Struct("<qhqB")
-_BATCH = Struct("<iiqi")
-_CHECKSUM = Struct("<I")
+_PRODUCER = struct.Struct("<qhqB")
+_BATCH = struct.Struct("<iiqi")
+_CHECKSUM = struct.Struct("<I")
 CHECKSUM_BYTES = _CHECKSUM.size
 """At the end of a snapshot."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppendedBatch:
+class AppendedBatch(Struct, frozen=True):
     """One of a producer's last batches."""
 
     base_sequence: int

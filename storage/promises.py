@@ -5,9 +5,9 @@ A promise is on the disk before anybody hears of it, and thousands are made at o
 appended to one file, and those that come while it is synced share the next sync. What is torn was never heard of.
 """
 
+import struct
 from collections.abc import Iterator
 from enum import IntEnum
-from struct import Struct
 from uuid import UUID
 
 import crc32c
@@ -21,8 +21,8 @@ from .layout import promises_path
 from .shortening import shorten
 
 PROMISES_MAGIC = b"TRPR\x00\x01"
-_RECORD = Struct("<B16siq")
-_CHECKSUM = Struct("<I")
+_RECORD = struct.Struct("<B16siq")
+_CHECKSUM = struct.Struct("<I")
 PROMISE_BYTES = _RECORD.size + _CHECKSUM.size
 _NOBODY = (UUID(int=0), 0)
 _STALE_RECORDS_MAX = 10_000

@@ -4,10 +4,10 @@ The epoch lies outside a batch's own checksum, so four bytes change and no more.
 segment follows from the headers of these batches and those behind them, since checksums of equal length are linear.
 """
 
-from dataclasses import dataclass
-from struct import Struct
+import struct
 
 import crc32c
+from msgspec import Struct
 
 from tailrace.protocol.record_batch import CRC_START
 from tailrace.runtime.files import File
@@ -15,12 +15,11 @@ from tailrace.runtime.files import File
 from .batch_walk import walk
 from .segment_reader import SegmentReader
 
-_EPOCH = Struct(">i")
+_EPOCH = struct.Struct(">i")
 _EPOCH_START, _EPOCH_END = 12, 16
 
 
-@dataclass(frozen=True, slots=True)
-class Restamped:
+class Restamped(Struct, frozen=True):
     count: int
     checksum_change: int
     """The segment's checksum is to be combined with it by exclusive or."""

@@ -1,7 +1,8 @@
 """A segment that is over: it can be read and removed, and stamped by recovery; nothing can be appended to it."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.record_batch import BatchHeader

@@ -3,7 +3,7 @@
 The steps have the numbers of docs/formats.md, "Recovering a segment".
 """
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header
@@ -18,8 +18,7 @@ class LogDamagedError(OSError):
     """Records that were safely on the disk are not what they were. Nothing is cut: the replica stays offline."""
 
 
-@dataclass(slots=True)
-class RecoveryReport:
+class RecoveryReport(Struct):
     was_clean: bool = False
     """The log was closed properly and nothing had to be scanned."""
     scanned_bytes: int = 0
@@ -30,8 +29,7 @@ class RecoveryReport:
     """Sentences: what was cut, dropped or finished, and why."""
 
 
-@dataclass(slots=True)
-class RecoveredSegment:
+class RecoveredSegment(Struct):
     summary: SegmentSummary
     """Of what survives; its size is where the segment has to be cut."""
     entries: IndexEntries

@@ -5,7 +5,7 @@ believed: only when the whole segment with it has the checksum that was noted wh
 that were lost, and can be written where they were. So nothing that was right can be made wrong.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header, stamp
@@ -18,8 +18,7 @@ from .segment_summary import SegmentSummary
 STEP_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class DamagedBatch:
+class DamagedBatch(Struct, frozen=True):
     position: int
     offset: int
     """Where a copy of it is to be looked for."""

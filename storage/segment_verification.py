@@ -6,9 +6,9 @@ since, is held against itself: checksums of batches, offsets, one leader epoch. 
 
 from array import array
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import crc32c
+from msgspec import Struct
 
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.record_batch import BatchHeader
@@ -25,8 +25,7 @@ _PIECE_BYTES = 2**16
 _REBUILT = "it will be built again from the log"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     path: str
     position: int | None
     """None where nothing tells it."""
@@ -35,8 +34,7 @@ class Finding:
     """Otherwise a note: what a crash leaves behind, or what the next opening will tidy up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """What is known of a segment before it is read."""
 
     base: int

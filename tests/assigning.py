@@ -1,10 +1,10 @@
 """Members, topics and earlier assignments for the tests of assignors: drawn, and written down shortly."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from tailrace.broker.groups.assignments import Partitions, TopicPartition
 from tailrace.broker.groups.assignor import Subscriber
@@ -27,8 +27,7 @@ def counts(**topics: int) -> dict[UUID, int]:
     return {TOPICS[name]: count for name, count in topics.items()}
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     subscribers: list[Subscriber]
     partition_counts: Mapping[UUID, int]
 

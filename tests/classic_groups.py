@@ -1,8 +1,7 @@
 """Clients of a classic group, as scripts of tests play them: each keeps what its next request needs."""
 
-from dataclasses import dataclass, field
-
 from grouping import CALLER, Asked, GroupWorld
+from msgspec import Struct, field
 
 from tailrace.broker.groups.classic_group import ClassicGroup
 from tailrace.protocol.compile import encode_whole
@@ -36,8 +35,7 @@ def error_of(asked: Asked) -> ErrorCode:
     return asked.error.code if asked.error is not None else ErrorCode(asked.reply.error_code)
 
 
-@dataclass
-class Client:
+class Client(Struct):
     world: GroupWorld
     instance_id: str | None = None
     protocols: dict[str, bytes] = field(default_factory=lambda: RANGE)

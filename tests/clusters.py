@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 import trio
+from msgspec import Struct, field
 from running_sc import PRIVATE, PUBLIC, ScWorld, sc_settings
 from simulation.client import WireClient
 from simulation.files import SimulatedFiles
@@ -27,8 +27,7 @@ from tailrace.runtime.settings import ListenerSettings, SpuSettings
 FETCH_VERSION, PRODUCE_VERSION, METADATA_VERSION = 12, 9, 12
 
 
-@dataclass
-class _Running:
+class _Running(Struct):
     """One process: cancelled, it is killed; stopped, it ends cleanly."""
 
     server: Spu | StreamingController
@@ -36,8 +35,7 @@ class _Running:
     ended: trio.Event
 
 
-@dataclass
-class ClusterOfSpus:
+class ClusterOfSpus(Struct):
     nursery: trio.Nursery
     world: ScWorld = field(default_factory=ScWorld)
     files: dict[int, SimulatedFiles] = field(default_factory=dict)

@@ -7,9 +7,11 @@ order; between sources anything goes.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import TypeVar
 from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
@@ -140,8 +142,7 @@ class Brain:
         return [action for event in events for action in self.dispatcher.on_event(event)]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """One version of an object, or its removal, as the KV store had it."""
 
     key: str

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from simulation.client import WireClient
 from spus import ADDRESS, SC_PUBLIC, RunningSpu, SteadyClock, batch, newest, running_spu
 from structlog.testing import capture_logs
@@ -37,8 +37,7 @@ SESSION_MS, REBALANCE_MS = 10_000, 60_000
 _VERSION_0 = b"\0\0"
 
 
-@dataclass
-class GroupedSpu:
+class GroupedSpu(Struct):
     running: RunningSpu
     client: WireClient
     network: Any
@@ -95,8 +94,7 @@ class GroupedSpu:
         assert not response.error_code, response
 
 
-@dataclass
-class Member:
+class Member(Struct):
     spu: GroupedSpu
     client: WireClient
     group_id: str

@@ -2,10 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 from uuid import UUID
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.counts import GroupCounts
@@ -24,8 +27,7 @@ CALLER = Caller("a-client", "/192.0.2.1")
 Call = Callable[[Coordinator, Moment, "Asked"], None]
 
 
-@dataclass(eq=False)
-class Asked:
+class Asked(Struct, eq=False):
     """Who asked, and what came of it: exactly one answer or refusal."""
 
     reply: Any = None

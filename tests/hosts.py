@@ -1,7 +1,8 @@
 """A host of the shared handlers that is no SPU, as the Streaming Controller is none."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.client_view import ConnectedListener
@@ -15,8 +16,7 @@ from tailrace.server.host import NO_SPU
 from tailrace.server.request_context import ClientIdentity, RequestContext
 
 
-@dataclass
-class ControllerHost:
+class ControllerHost(Struct):
     id: SpuId = NO_SPU
     cluster: Cluster = field(default_factory=Cluster)
     broker_configs: BrokerConfigs = field(default_factory=lambda: BrokerConfigs({}))

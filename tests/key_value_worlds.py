@@ -4,10 +4,10 @@ import json
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import trio
 from etcd_server import Etcd
+from msgspec import Struct
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tailrace.controller.key_value.interface import KeyValueStore
@@ -16,8 +16,7 @@ from tailrace.runtime.network import Address
 HISTORY_CHANGES_MAX = 400
 
 
-@dataclass(slots=True)
-class World:
+class World(Struct):
     """One store as the SCs of one cluster see it."""
 
     store: KeyValueStore

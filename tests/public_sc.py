@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 import trio
+from msgspec import Struct, field
 from running_workflow import RunningWorkflow, running_workflow
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
@@ -39,8 +39,7 @@ _GROUPS = {
 }
 
 
-@dataclass
-class PublicSc:
+class PublicSc(Struct):
     running: RunningWorkflow
     network: MemoryNetwork
     log_ends: dict[int, int] = field(default_factory=dict)

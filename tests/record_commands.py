@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
+from msgspec import Struct
 from spus import ADDRESS, RunningSpu, running_spu
 from structlog.testing import capture_logs
 
@@ -16,8 +16,7 @@ PIECE_BYTES = 7
 """Input comes in pieces that end anywhere."""
 
 
-@dataclass
-class RecordCommands:
+class RecordCommands(Struct):
     running: RunningSpu
 
     def replica(self, number: int = 0) -> Replica:

@@ -7,10 +7,11 @@ elects whom the test says.
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 
 import structlog
 import trio
+from msgspec import Struct, field
+from msgspec.structs import replace
 from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
@@ -81,8 +82,7 @@ class WirePeers:
         return self.wire.reaches(self.identity.spu, spu)
 
 
-@dataclass
-class Store:
+class Store(Struct):
     spu: SpuId
     wire: "Wire"
     files: SimulatedFiles
@@ -120,8 +120,7 @@ class Store:
         return found
 
 
-@dataclass
-class Wire:
+class Wire(Struct):
     nursery: trio.Nursery
     configs: dict[str, str] = field(default_factory=dict)
     stores: dict[SpuId, Store] = field(default_factory=dict)

@@ -7,8 +7,9 @@ order), time, producers. After each step the invariants are asserted; whoever br
 
 import math
 import random
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from replication_moves import Moves, Row, moved, other_row
 from replication_store import InvariantError, Store, check, content_of
 from replication_truth import Truth
@@ -50,8 +51,7 @@ Link = tuple[SpuId, SpuId]
 """Follower and leader: the connection between two stores that the first one dials."""
 
 
-@dataclass(frozen=True)
-class Spec:
+class Spec(Struct, frozen=True):
     """What the Streaming Controller has stored, as it tells the stores."""
 
     leader: SpuId
@@ -63,8 +63,7 @@ class Spec:
     """Who belongs to the partition."""
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(Struct, frozen=True):
     """On its way."""
 
     sender: SpuId
@@ -75,8 +74,7 @@ class Item:
     link_number: int = 0
 
 
-@dataclass(frozen=True)
-class Faults:
+class Faults(Struct, frozen=True):
     """Chances of what happens at a step; what is zero never does."""
 
     loss: float = 0.05
@@ -100,8 +98,7 @@ WILD = Faults(0.15, 0.2, 0.8, kill=0.015, power=0.015, suspicion=0.02, breaks_of
 NONE = Faults(*[0.0] * 10)
 
 
-@dataclass
-class Bugs:
+class Bugs(Struct):
     """Planted in what the model itself does; those in the core are patched there."""
 
     cuts_to_high_watermark_at_start: bool = False
@@ -113,8 +110,7 @@ class Bugs:
     sync_is_skipped: bool = False
 
 
-@dataclass(frozen=True)
-class World:
+class World(Struct, frozen=True):
     """What is the case all the time."""
 
     policy: ReplicationPolicy

@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.broker.replication.policy import ReplicationPolicy, parse_policy
 from tailrace.cluster.replication_policy import quorum_sizes
@@ -22,8 +23,7 @@ from tailrace.protocol.ids import Epoch, SpuId, TopicId
 Row = tuple[SpuId, ...]
 
 
-@dataclass(frozen=True)
-class Moves:
+class Moves(Struct, frozen=True):
     """In a world in which replicas move."""
 
     policy: str

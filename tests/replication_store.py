@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
 from tailrace.broker.replication.follower import Follower
@@ -115,8 +116,7 @@ class ListLog:
             starts.append(new)
 
 
-@dataclass
-class Store:
+class Store(Struct):
     spu: SpuId
     # On the disk:
     log: ListLog = field(default_factory=ListLog)

@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
 import structlog
 import trio
+from msgspec import Struct, field
 from simulation.client import WireClient
 from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork
@@ -44,8 +44,7 @@ PRIVATE = Address("sc", 9004)
 METRICS = Address("sc", 9005)
 
 
-@dataclass
-class ScWorld:
+class ScWorld(Struct):
     """What outlives an SC: start another one on it to see what a restart finds."""
 
     store: KeyValueStore = field(default_factory=MemoryStore)
@@ -64,8 +63,7 @@ class ScWorld:
         assert None not in written
 
 
-@dataclass
-class RunningSc:
+class RunningSc(Struct):
     sc: StreamingController
     world: ScWorld
 

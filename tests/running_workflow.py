@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
 import trio
 from controller_model import reported
+from msgspec import Struct, field
+from msgspec.structs import replace
 from spus import SteadyClock
 
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -43,8 +44,7 @@ from tailrace.runtime.network import Address
 from tailrace.server.private_link import LinkClosed
 
 
-@dataclass
-class ObedientSpus:
+class ObedientSpus(Struct):
     """Leaders that are connected report in as soon as they are told that they lead; silent ones never do."""
 
     silent: set[int] = field(default_factory=set)
@@ -125,8 +125,7 @@ class ObedientSpus:
             self.reporting.set()
 
 
-@dataclass
-class RunningWorkflow:
+class RunningWorkflow(Struct):
     workflow: Workflow
     spus: ObedientSpus
     administration: Administration

@@ -3,10 +3,10 @@ passing, such as not being the coordinator any more."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import trio
+from msgspec import Struct, field
 from simulation.network import MemoryConnection, MemoryNetwork
 
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
@@ -30,8 +30,7 @@ Script = Callable[["ScriptedBroker", Any], Any]
 """What a broker answers to a request; None: never anything."""
 
 
-@dataclass
-class ScriptedBroker:
+class ScriptedBroker(Struct):
     id: int
     address: Address
     script: Script
@@ -76,8 +75,7 @@ class ScriptedBroker:
         return ApiVersionsResponse(api_keys=[ApiVersion(key, *each) for key, each in self.versions.items()])
 
 
-@dataclass
-class ScriptedBrokers:
+class ScriptedBrokers(Struct):
     network: MemoryNetwork
     brokers: dict[int, ScriptedBroker]
     leaders: dict[str, list[int]] = field(default_factory=dict)

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import trio
+from msgspec import Struct
 from simulation.network import MemoryNetwork
 
 from tailrace.runtime.network import Address, Connection
@@ -12,8 +12,7 @@ from tailrace.runtime.network import Address, Connection
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """One request, and the connection that its answer goes to."""
 
     path: str

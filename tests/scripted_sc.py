@@ -5,12 +5,12 @@ It admits every SPU, remembers all that it is told, and answers with what stands
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeVar
 
 import structlog
 import trio
+from msgspec import Struct, field
 from simulation.network import MemoryConnection, MemoryNetwork
 
 from tailrace.protocol.ids import TopicId
@@ -36,8 +36,7 @@ def accepted() -> RegisterSpuResponse:
     return RegisterSpuResponse(cluster_id="cluster", lease_ms=LEASE_MS, heartbeat_ms=HEARTBEAT_MS)
 
 
-@dataclass
-class ScriptedSc:
+class ScriptedSc(Struct):
     network: MemoryNetwork
     address: Address = SC_ADDRESS
     heard: list[Any] = field(default_factory=list)

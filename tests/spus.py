@@ -4,11 +4,12 @@ clock that jumps, chance from a seed."""
 import itertools
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
 import trio
+from msgspec import Struct, field
+from msgspec.structs import replace
 from simulation.client import WireClient
 from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
@@ -52,8 +53,7 @@ class SteadyClock:
         return self.time_ms
 
 
-@dataclass
-class World:
+class World(Struct):
     """What outlives an SPU and its controller: start others on it to see what a restart finds."""
 
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
@@ -71,8 +71,7 @@ class World:
         return replace(self, files=self.files.crash(keep), network=MemoryNetwork())
 
 
-@dataclass
-class RunningSpu:
+class RunningSpu(Struct):
     spu: Spu
     world: World
 

@@ -1,11 +1,11 @@
 """Whole clusters in memory: leaders are followed by others, replicas move, and what was acknowledged stays."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pytest
 import trio
 from clusters import ClusterOfSpus, cluster_of
+from msgspec import Struct
 from spus import newest
 from trio.testing import MockClock
 
@@ -30,8 +30,7 @@ WATCHER = 9
 """An SPU that holds nothing: it is asked what clients are told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     leader: int
     epoch: int
     replicas: list[int]

@@ -1,7 +1,8 @@
 """A member of a classic group: what it said when it joined, what it was assigned, the requests that it waits with."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.protocol.messages.join_group import JoinGroupRequestProtocol
 
@@ -12,8 +13,7 @@ _PROTOCOL_OVERHEAD = 100
 """About what a protocol takes in memory beside its bytes."""
 
 
-@dataclass(slots=True)
-class ClassicMember:
+class ClassicMember(Struct):
     participant: Participant
     rebalance_timeout_ms: int
     session_timeout_ms: int

@@ -5,8 +5,9 @@ has, and Heartbeat says REBALANCE_IN_PROGRESS when it has to give something up o
 Nobody leads, since the coordinator assigns.
 """
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse

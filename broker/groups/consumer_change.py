@@ -6,7 +6,9 @@ targets are made; and the member goes on towards its own.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
@@ -39,8 +41,7 @@ FIRST_EPOCH = 1
 """Of a group that has nothing to share out yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerChange:
+class ConsumerChange(Struct, frozen=True):
     group: ConsumerGroup
     settings: GroupSettings
     cluster: Cluster

@@ -5,8 +5,10 @@ is one thing.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tailrace.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -36,8 +38,7 @@ class MemberState(IntEnum):
     """Written by a later version."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClassicProtocols:
+class ClassicProtocols(Struct, frozen=True):
     """Of a member that speaks the protocol of classic groups."""
 
     session_timeout_ms: int
@@ -50,8 +51,7 @@ class ClassicProtocols:
         return self.protocols[0][0]
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """What a member says of itself."""
 
     client_id: str = ""
@@ -99,8 +99,7 @@ class Profile:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentAssignment:
+class CurrentAssignment(Struct, frozen=True):
     """What a member has by now."""
 
     epoch: int = 0
@@ -116,8 +115,7 @@ class CurrentAssignment:
         return self.state is MemberState.STABLE and self.epoch == epoch
 
 
-@dataclass(slots=True)
-class ConsumerMember:
+class ConsumerMember(Struct):
     member_id: str
     profile: Profile = Profile()
     current: CurrentAssignment = CurrentAssignment()

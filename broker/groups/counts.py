@@ -1,10 +1,9 @@
 """What coordinators count of their groups, over all partitions that one SPU has coordinated since it started."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class GroupCounts:
+class GroupCounts(Struct):
     """They only grow, and outlive the coordinators that count."""
 
     group_rebalances: int = 0

@@ -4,7 +4,7 @@ The coordinator reads it where it assigns itself: when a group becomes a KIP-848
 that still speak the classic protocol. A version that is newer than ours begins like the newest that we know.
 """
 
-from struct import Struct, error
+import struct
 from typing import NamedTuple
 
 from tailrace.cluster.cluster import Cluster
@@ -28,7 +28,7 @@ from .assignments import Partitions, TopicPartition, by_topic
 CONSUMER = "consumer"
 """The protocol type of groups whose members say this."""
 NEWEST_VERSION = 3
-_VERSION = Struct(">h")
+_VERSION = struct.Struct(">h")
 
 
 class Subscription(NamedTuple):
@@ -81,7 +81,7 @@ def partitions_named(topics: list[Owned] | list[Assigned], cluster: Cluster) -> 
 def _version_of(message: bytes) -> int:
     try:
         version: int = _VERSION.unpack_from(message)[0]
-    except error:
+    except struct.error:
         raise RemoteProtocolError("there is no version in it") from None
     if version < 0:
         raise RemoteProtocolError(f"{version} is no version")

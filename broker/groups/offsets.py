@@ -3,9 +3,9 @@
 There may be millions of them, so each is kept packed, in some sixty bytes that the garbage collector never looks at.
 """
 
+import struct
 import sys
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
 from uuid import UUID
 
@@ -15,7 +15,7 @@ NOT_SAID = -1
 """By the client: when the offset expires, or which leader epoch it had reached."""
 
 _NEVER = 2**63 - 1
-_NUMBERS = Struct(">qiqq16s")
+_NUMBERS = struct.Struct(">qiqq16s")
 
 
 class CommittedOffset(NamedTuple):

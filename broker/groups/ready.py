@@ -4,8 +4,9 @@ An answer may tell of anything that was decided before it, so it waits until all
 what a client has once been told, no later coordinator has to take back.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from tailrace.protocol.error_codes import KafkaError
 
@@ -32,8 +33,7 @@ class Answer(NamedTuple):
             self.waiter.answer(self.reply)
 
 
-@dataclass(slots=True)
-class Ready:
+class Ready(Struct):
     counts: GroupCounts
     """Of all that was ever made ready, by any coordinator here."""
     records: list[GroupRecord] = field(default_factory=list)

@@ -6,7 +6,8 @@ kept in memory alone: another coordinator begins without it.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 LATE, SILENT = "did not", "was not heard of"
 """How it is said that a member did not do its part in time, and that it sent no heartbeats."""
@@ -15,8 +16,7 @@ DEPARTED_MAX = 1_000
 """Of one rebalance: members that come and go could otherwise fill the memory of a coordinator that waits for others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Participant:
+class Participant(Struct, frozen=True):
     """A member, as a person recognizes it."""
 
     member_id: str
@@ -30,15 +30,13 @@ class Participant:
         return self.instance_id or self.member_id
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     participant: Participant
     seconds: float
     """After the beginning of the rebalance."""
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
+class Departure(Struct, frozen=True):
     participant: Participant
     seconds: float
     why: str
@@ -46,8 +44,7 @@ class Departure:
     it was, since something else helps against either."""
 
 
-@dataclass(slots=True)
-class Rebalance:
+class Rebalance(Struct):
     cause: str
     """One sentence without a full stop, which names the member: "worker-1 joined". LATE or SILENT stands in it where
     that is what the member was."""

@@ -5,7 +5,8 @@ it, and gets from the target only what nobody else has any more. So at no time d
 """
 
 from collections.abc import Callable, Set
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import TopicId

@@ -4,8 +4,9 @@ A key is its type (two bytes) and a message, a value the version of its message 
 means that the key is gone. What is written has the same bytes as Apache Kafka 4.3 writes.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from tailrace.protocol.compile import decoder, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
@@ -88,8 +89,7 @@ _WITH_EXPIRY_VERSION = 1
 """The only version of an offset's value that says when it expires; such commits come from clients before Kafka 2.1."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRecord:
+class GroupRecord(Struct, frozen=True):
     key: RecordKey
     value: Any | None
     """Of the class that belongs to the key's; None is a tombstone."""

@@ -1,12 +1,11 @@
 """How groups are kept, by Kafka's broker and group configs."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 UNLIMITED = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
+class GroupSettings(Struct, frozen=True):
     members_max: int = UNLIMITED
     """group.max.size"""
     session_timeout_ms_min: int = 6_000

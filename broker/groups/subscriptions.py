@@ -5,9 +5,10 @@ matched against each topic once, however many members and groups subscribe with 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
+
+from msgspec import Struct
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
@@ -18,8 +19,7 @@ PATTERNS_MAX = 1_000
 _PATTERN_MEMORY_BYTES_MAX = 1 << 20
 
 
-@dataclass(slots=True)
-class _Pattern:
+class _Pattern(Struct):
     compiled: Any
     matches: frozenset[str]
 

@@ -31,7 +31,7 @@ class EpochStart(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A tuple, as all that is made for each batch: a frozen dataclass takes five times as long to make."""
+    """A tuple, as all that is made for each batch."""
 
     base: int
     end: int

@@ -1,13 +1,13 @@
 """A follower as its leader sees it: what it has, what is on its way to it, and when it has to be asked."""
 
 import math
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .messages import Append, AppendReply
 
 
-@dataclass(slots=True)
-class FollowerLink:
+class FollowerLink(Struct):
     """In the process that said Hello. Nothing is waited for from one that has all and knows it: `quiet_at` is inf."""
 
     incarnation: str

@@ -9,7 +9,8 @@ nothing. Whether it is still there is the connection's business.
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
@@ -26,8 +27,7 @@ from .rewriting import rewritten
 from .sealing import Promise, Sealing
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderLimits:
+class LeaderLimits(Struct, frozen=True):
     append_bytes_max: int = 1 << 20
     appends_in_flight_max: int = 8
     """For each follower; with the size of one, the window."""

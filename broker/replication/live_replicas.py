@@ -13,17 +13,17 @@ left, so whoever would have to leave still has all that was: it stays electable,
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from tailrace.protocol.ids import Epoch, SpuId
 
 from .messages import ProposeLiveReplicas
 
 
-@dataclass(frozen=True, slots=True)
-class LagLimits:
+class LagLimits(Struct, frozen=True):
     records_max: int
     """`lrs.max.lag.records`"""
     seconds_max: float

@@ -4,16 +4,16 @@ Each carries the sender's epoch: what is of a smaller one than the receiver has 
 names its incarnation, the process that speaks: another one may have lost what this one had.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 from .entries import Entry, EpochStart
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Struct, frozen=True):
     """A follower has promised this epoch and waits for its leader."""
 
     epoch: Epoch
@@ -23,8 +23,7 @@ class Hello:
     """Its disk: nothing more comes from this process, and nobody need wait for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(Struct, frozen=True):
     epoch: Epoch
     entries_from: int | None
     """From where on the leader wants to know what the store has; None: it takes its own."""
@@ -35,8 +34,7 @@ class Seal:
     """Where each epoch begins in the leader's log, so that the store sees how far its own is the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class SealReply:
+class SealReply(Struct, frozen=True):
     """The promise is durable, and this is what is there."""
 
     epoch: Epoch
@@ -84,15 +82,13 @@ class AppendReply(NamedTuple):
     log_start: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Fenced:
+class Fenced(Struct, frozen=True):
     """Something was refused, because of a newer epoch."""
 
     promised: Epoch
 
 
-@dataclass(frozen=True, slots=True)
-class ProposeLiveReplicas:
+class ProposeLiveReplicas(Struct, frozen=True):
     """To the Streaming Controller: stored if epoch and version are still these, and nobody named has restarted."""
 
     epoch: Epoch

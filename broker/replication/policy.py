@@ -5,8 +5,9 @@ what it acknowledged.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from tailrace.cluster.replication_policy import quorum_sizes
 from tailrace.protocol.ids import SpuId
@@ -41,8 +42,7 @@ class ReplicationPolicy(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Struct, frozen=True):
     """All live replicas commit, so any one of them may lead without asking the others."""
 
     replicas_min: int = 1
@@ -64,8 +64,7 @@ class Live:
         return spu in live
 
 
-@dataclass(frozen=True, slots=True)
-class Quorum:
+class Quorum(Struct, frozen=True):
     """W of N stores commit, N-W+1 seal: any two such sets have a store in common."""
 
     stores: int
@@ -98,14 +97,12 @@ class Quorum:
         return self.writes == self.stores
 
 
-@dataclass(frozen=True, slots=True)
-class CopySet:
+class CopySet(Struct, frozen=True):
     members: frozenset[SpuId]
     quorum: Quorum
 
 
-@dataclass(frozen=True, slots=True)
-class CopySets:
+class CopySets(Struct, frozen=True):
     """While a partition gets other replicas: those of the last set commit, and enough of each set seal.
 
     What earlier epochs committed is in one of the sets, so whoever seals meets it. Replicas of no set have no say: they

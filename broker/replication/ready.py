@@ -4,8 +4,9 @@ Whoever carries it out does all of it before saying what happened next, and noth
 replica is offline. Until the log has been changed nobody reads from it, for the high watermark has moved already.
 """
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -13,20 +14,17 @@ from .entries import Entry, EpochStart
 from .messages import Message, ProposeLiveReplicas
 
 
-@dataclass(frozen=True, slots=True)
-class StorePromise:
+class StorePromise(Struct, frozen=True):
     """Must be on the disk before anything is sent."""
 
     epoch: Epoch
 
 
-@dataclass(frozen=True, slots=True)
-class EndDoubt:
+class EndDoubt(Struct, frozen=True):
     """The store has caught up: must sync the log, then be on the disk itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Gives up all entries from here on; a log that begins later becomes an empty one that begins here.
 
     A larger high watermark that was written down must not outlive it. There is none, but for an unclean election.
@@ -35,8 +33,7 @@ class Cut:
     log_end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Restamp:
+class Restamp(Struct, frozen=True):
     """Writes the epoch into the entries from `base` to `end`, in place."""
 
     base: int
@@ -48,8 +45,7 @@ class AppendEntries(NamedTuple):
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectStamped:
+class ExpectStamped(Struct, frozen=True):
     """What is appended before this offset was stamped by a recovery: not the stamps say where epochs begin there, but
     bridges, and these. Must be on the disk before the entries are."""
 
@@ -57,23 +53,20 @@ class ExpectStamped:
     epochs: tuple[EpochStart, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceLogStart:
+class AdvanceLogStart(Struct, frozen=True):
     """Gives up what is before; a log that ends before it becomes an empty one that begins there."""
 
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sync:
+class Sync(Struct, frozen=True):
     """All that is in the log must be on the disk before anything is sent."""
 
 
 Persist = StorePromise | EndDoubt | AdvanceLogStart | Cut | Restamp | ExpectStamped | AppendEntries | Sync
 
 
-@dataclass(slots=True)
-class Ready:
+class Ready(Struct):
     persist: list[Persist] = field(default_factory=list)
     send: list[tuple[SpuId, Message]] = field(default_factory=list)
     propose: ProposeLiveReplicas | None = None

@@ -7,7 +7,8 @@ acknowledged one, if any is; and a store that has another one there holds nothin
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.protocol.ids import Epoch
 
@@ -15,8 +16,7 @@ from .entries import Entry, EntryKind, end_of
 from .messages import SealReply
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     start: int
     """From here on the leader's log is to be this; all before it was committed already, or is deleted."""
     entries: tuple[Entry, ...]

@@ -4,7 +4,7 @@ Leases only prevent that two lead at once; that it does no harm rests on this al
 epoch, nothing of an earlier one can be committed any more.
 """
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -12,8 +12,7 @@ from .messages import SealReply
 from .policy import ReplicationPolicy
 
 
-@dataclass(slots=True)
-class Promise:
+class Promise(Struct):
     """Of one store: the largest epoch it has answered to. Whatever comes with a smaller one is refused."""
 
     epoch: Epoch
@@ -29,8 +28,7 @@ class Promise:
         return is_news
 
 
-@dataclass(slots=True)
-class Sealing:
+class Sealing(Struct):
     """The answers that a leader has got, its own store's among them."""
 
     policy: ReplicationPolicy

@@ -7,7 +7,6 @@ asked of that topic any more, and it has to be as it was before or as it was to 
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -20,6 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewTopic,
     ResourceType,
 )
+from msgspec import Struct
+from msgspec.structs import replace
 
 SECONDS_MAX = 5
 PARTITIONS_MAX = 6
@@ -32,8 +33,7 @@ UNCERTAIN = frozenset(
 """Whether it happened is not known."""
 
 
-@dataclass(frozen=True)
-class Topic:
+class Topic(Struct, frozen=True):
     partitions: int
     replication_factor: int
     retention_ms: str

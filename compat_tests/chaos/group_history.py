@@ -8,15 +8,14 @@
 import math
 import threading
 from collections import defaultdict
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
 from chaos.records import Place
+from msgspec import Struct, field
 
 
-@dataclass
-class _Tenure:
+class _Tenure(Struct):
     """One member's ownership of a partition."""
 
     member: str
@@ -28,8 +27,7 @@ class _Tenure:
     """The last offset that it read."""
 
 
-@dataclass
-class GroupHistory:
+class GroupHistory(Struct):
     """Members are heard by threads of their own."""
 
     name: str

@@ -10,10 +10,10 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import combinations, product
 
 import psutil
+from msgspec import Struct
 from peer.apache_kafka import free_port
 
 PIECE_BYTES_MAX = 65536
@@ -21,8 +21,7 @@ LOOK_SECONDS = 0.02
 """How soon a connection notices that its link has changed."""
 
 
-@dataclass(frozen=True)
-class Carriage:
+class Carriage(Struct, frozen=True):
     """How a link carries bytes."""
 
     is_open: bool = True

@@ -3,8 +3,8 @@
 import struct
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from raw import METADATA, connect
 
 VERSION = 7
@@ -14,8 +14,7 @@ NOBODY = -1
 PAUSE_SECONDS = 0.05
 
 
-@dataclass(frozen=True)
-class ToldPartition:
+class ToldPartition(Struct, frozen=True):
     error: int
     leader: int
     epoch: int
@@ -26,8 +25,7 @@ class ToldPartition:
 Told = dict[str, dict[int, ToldPartition]]
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     brokers: frozenset[int]
     topics: Told
     """Each topic's partitions by number."""

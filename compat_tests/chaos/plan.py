@@ -2,8 +2,9 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 UNHARMED_SECONDS = (0.2, 2.5)
 """Between two faults of one process; shorter than a start takes, at times."""
@@ -26,8 +27,7 @@ OF_A_PROCESS = (Harm.KILL, Harm.KILL, Harm.STOP, Harm.FREEZE)
 OF_A_LINK = (Harm.SEVER, Harm.SILENCE, Harm.SILENCE_ONE, Harm.SLOW)
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Struct, frozen=True):
     at_seconds: float
     target: str
     harm: Harm

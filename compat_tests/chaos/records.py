@@ -6,12 +6,12 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
 from kafka.errors import UnknownBrokerIdError
+from msgspec import Struct, field
 from waiting import wait_until
 
 DELIVERY_SECONDS_MAX = 60
@@ -32,8 +32,7 @@ Log = list[tuple[int, bytes]]
 """Offsets and values."""
 
 
-@dataclass(frozen=True)
-class Sent:
+class Sent(Struct, frozen=True):
     """What one producer did: numbers from 0 on in each partition, under its name."""
 
     name: str
@@ -223,8 +222,7 @@ def stored(bootstrap: str, places: Sequence[Place]) -> dict[Place, Log]:
     return logs
 
 
-@dataclass
-class History:
+class History(Struct):
     """Everything that producers sent, that consumers saw on the way, and that is there at the end."""
 
     logs: dict[Place, Log]

@@ -7,11 +7,11 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 ROOT = Path(__file__).parents[2]
 COMPOSE_FILE = ROOT / "docker-compose.yml"
@@ -25,8 +25,7 @@ _INSTRUCTIONS = {"FROM", "RUN", "WORKDIR", "COPY", "ENV", "USER", "VOLUME", "ENT
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+):-([^}]*)\})")
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(Struct, frozen=True):
     """One stage of the Dockerfile."""
 
     base: str
@@ -36,8 +35,7 @@ class Image:
     volumes: list[str]
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(Struct, frozen=True):
     """A port of the host that leads to one of the container."""
 
     host_address: str
@@ -45,16 +43,14 @@ class Published:
     container_port: int
 
 
-@dataclass(frozen=True)
-class HealthCheck:
+class HealthCheck(Struct, frozen=True):
     command: list[str]
     start_seconds_max: float
     """How long it may fail at first, and nobody minds."""
     timeout_seconds: float
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(Struct, frozen=True):
     name: str
     command: list[str]
     """With the entry point in front."""

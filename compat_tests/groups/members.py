@@ -7,10 +7,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("member_process.py")
@@ -20,8 +20,7 @@ Place = tuple[str, int]
 """A topic and the number of a partition."""
 
 
-@dataclass(frozen=True)
-class Flavour:
+class Flavour(Struct, frozen=True):
     """Which client, and which way of assigning partitions: each group is of one."""
 
     client: str

@@ -14,8 +14,9 @@ import sys
 import tarfile
 import tempfile
 import xml.etree.ElementTree as ElementTree
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 PROJECT = "kafka-python"
 BROKER_VERSION = "4.3"
@@ -57,8 +58,7 @@ ClusterMetadata._do_refresh_metadata = refresh_and_notice_new_topics
 """
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Of the cases of one test: it may have several."""
 
     passed: int

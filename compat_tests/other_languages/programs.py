@@ -12,16 +12,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 HERE = Path(__file__).parent
 BUILD_SECONDS_MAX = 600
 RUN_SECONDS_MAX = 60
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """What a program says it has seen."""
 
     values: list[str]
@@ -29,8 +29,7 @@ class Report:
     state: str
 
 
-@dataclass(frozen=True)
-class Language:
+class Language(Struct, frozen=True):
     name: str
     tools: tuple[str, ...]
     build: Callable[[Path], list[str]]

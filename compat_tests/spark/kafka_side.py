@@ -10,12 +10,12 @@ import struct
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Place
+from msgspec import Struct
 from raw import FETCH, connect, fetch_body, fetch_result
 from waiting import wait_until
 
@@ -29,8 +29,7 @@ PATIENCE_SECONDS = 60.0
 """How long a condition may take that a broker reaches in the background: clients retry, cleaners run in turns."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Row:
+class Row(Struct, frozen=True, order=True):
     """A record with its place: what a row of Spark's Kafka source and a record of a consumer have in common."""
 
     topic: str
@@ -42,8 +41,7 @@ class Row:
     headers: Headers = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ToSend:
+class ToSend(Struct, frozen=True):
     """A record before it has a place."""
 
     value: bytes | None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 import pytest
+from msgspec import Struct
 from pyspark.errors import PySparkException
 
 from .kafka_side import KafkaSide, Row, ToSend
@@ -16,8 +16,7 @@ ROWS_EACH = 30
 STEP_MS = 1_000
 
 
-@dataclass(frozen=True)
-class Seeded:
+class Seeded(Struct, frozen=True):
     """Two topics, `topic` with a record each second in each partition from `first_ms` on, and what they hold."""
 
     topic: str

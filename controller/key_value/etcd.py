@@ -6,7 +6,8 @@ It speaks to the JSON gateway that every etcd from 3.4 on has beside gRPC.
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.network import Address, Network
@@ -40,8 +41,7 @@ RENEWAL_CALL_SHARE = 1 / 8
 """A renewal is two calls: so it fails early enough to be tried again, at another endpoint."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lease:
+class _Lease(Struct, frozen=True):
     id: str
     call_seconds_max: float
 

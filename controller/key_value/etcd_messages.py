@@ -5,8 +5,9 @@ What is false, zero or empty is left out of its answers.
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from .interface import (
     VALUE_BYTES_MAX,
@@ -30,8 +31,7 @@ PAGE_ENTRIES_MAX = 128
 _NEVER = -1
 
 
-@dataclass(frozen=True, slots=True)
-class KeySpace:
+class KeySpace(Struct, frozen=True):
     """All keys of one cluster begin with its prefix, so that one etcd may serve others too."""
 
     prefix: bytes

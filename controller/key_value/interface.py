@@ -6,8 +6,9 @@ holds them to the same behaviour. Keys are text, ordered as their UTF-8 bytes; v
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 NO_VERSION = 0
 VALUE_BYTES_MAX = 1024 * 1024
@@ -30,8 +31,7 @@ class LeadershipLost(Exception):  # noqa: N818
     """Somebody else may hold the lease by now; nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     key: str
     value: bytes
     version: int
@@ -39,16 +39,14 @@ class Entry:
     may share theirs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(Struct, frozen=True):
     key: str
     value: bytes
     version: int
     """The version that the entry must still have; NO_VERSION: there must be none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     key: str
     version: int
 
@@ -56,8 +54,7 @@ class Delete:
 Change = Put | Delete
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """Everything below a prefix at one moment, in the order of the keys."""
 
     entries: tuple[Entry, ...]
@@ -65,13 +62,11 @@ class Listing:
     """Watch after this one, and no change is missed or seen twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class EntryPut:
+class EntryPut(Struct, frozen=True):
     entry: Entry
 
 
-@dataclass(frozen=True, slots=True)
-class EntryDeleted:
+class EntryDeleted(Struct, frozen=True):
     key: str
     version: int
     """The revision that deleted it."""

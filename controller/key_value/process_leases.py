@@ -1,13 +1,13 @@
 """The leases of a store of this process: who holds which key, and until when; nothing of it survives the process."""
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from .interface import Entry, LeadershipLost
 
 
-@dataclass(slots=True)
-class _Lease:
+class _Lease(Struct):
     version: int
     ttl_seconds: float
     deadline: float

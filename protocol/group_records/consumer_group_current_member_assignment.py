@@ -1,15 +1,15 @@
 """ConsumerGroupCurrentMemberAssignmentKey and ConsumerGroupCurrentMemberAssignmentValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class ConsumerGroupCurrentMemberAssignmentKey:
+class ConsumerGroupCurrentMemberAssignmentKey(Struct):
     """Versions 0, flexible: none."""
 
     group_id: str = ""
@@ -24,8 +24,7 @@ class ConsumerGroupCurrentMemberAssignmentKey:
     )
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """Inside ConsumerGroupCurrentMemberAssignmentValue."""
 
     topic_id: UUID = NO_UUID
@@ -39,8 +38,7 @@ class TopicPartitions:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupCurrentMemberAssignmentValue:
+class ConsumerGroupCurrentMemberAssignmentValue(Struct):
     """Versions 0, flexible: 0+."""
 
     member_epoch: int = 0

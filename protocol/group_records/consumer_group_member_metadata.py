@@ -1,13 +1,13 @@
 """ConsumerGroupMemberMetadataKey and ConsumerGroupMemberMetadataValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ConsumerGroupMemberMetadataKey:
+class ConsumerGroupMemberMetadataKey(Struct):
     """Versions 0, flexible: none."""
 
     group_id: str = ""
@@ -22,8 +22,7 @@ class ConsumerGroupMemberMetadataKey:
     )
 
 
-@dataclass(slots=True)
-class ClassicProtocol:
+class ClassicProtocol(Struct):
     """Inside ConsumerGroupMemberMetadataValue."""
 
     name: str = ""
@@ -35,8 +34,7 @@ class ClassicProtocol:
     )
 
 
-@dataclass(slots=True)
-class ClassicMemberMetadata:
+class ClassicMemberMetadata(Struct):
     """Inside ConsumerGroupMemberMetadataValue."""
 
     session_timeout_ms: int = 0
@@ -48,8 +46,7 @@ class ClassicMemberMetadata:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupMemberMetadataValue:
+class ConsumerGroupMemberMetadataValue(Struct):
     """Versions 0, flexible: 0+."""
 
     instance_id: str | None = None

@@ -1,13 +1,13 @@
 """ConsumerGroupMetadataKey and ConsumerGroupMetadataValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ConsumerGroupMetadataKey:
+class ConsumerGroupMetadataKey(Struct):
     """Versions 0, flexible: none."""
 
     group_id: str = ""
@@ -20,8 +20,7 @@ class ConsumerGroupMetadataKey:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupMetadataValue:
+class ConsumerGroupMetadataValue(Struct):
     """Versions 0, flexible: 0+."""
 
     epoch: int = 0

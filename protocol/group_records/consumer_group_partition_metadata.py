@@ -1,15 +1,15 @@
 """ConsumerGroupPartitionMetadataKey and ConsumerGroupPartitionMetadataValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class ConsumerGroupPartitionMetadataKey:
+class ConsumerGroupPartitionMetadataKey(Struct):
     """Versions 0, flexible: none."""
 
     group_id: str = ""
@@ -22,8 +22,7 @@ class ConsumerGroupPartitionMetadataKey:
     )
 
 
-@dataclass(slots=True)
-class PartitionMetadata:
+class PartitionMetadata(Struct):
     """Inside ConsumerGroupPartitionMetadataValue."""
 
     partition: int = 0
@@ -35,8 +34,7 @@ class PartitionMetadata:
     )
 
 
-@dataclass(slots=True)
-class TopicMetadata:
+class TopicMetadata(Struct):
     """Inside ConsumerGroupPartitionMetadataValue."""
 
     topic_id: UUID = NO_UUID
@@ -52,8 +50,7 @@ class TopicMetadata:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupPartitionMetadataValue:
+class ConsumerGroupPartitionMetadataValue(Struct):
     """Versions 0, flexible: 0+."""
 
     topics: list[TopicMetadata] = field(default_factory=list)

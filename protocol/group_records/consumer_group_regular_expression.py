@@ -1,13 +1,13 @@
 """ConsumerGroupRegularExpressionKey and ConsumerGroupRegularExpressionValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ConsumerGroupRegularExpressionKey:
+class ConsumerGroupRegularExpressionKey(Struct):
     """Versions 0, flexible: none."""
 
     group_id: str = ""
@@ -22,8 +22,7 @@ class ConsumerGroupRegularExpressionKey:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupRegularExpressionValue:
+class ConsumerGroupRegularExpressionValue(Struct):
     """Versions 0, flexible: 0+."""
 
     topics: list[str] = field(default_factory=list)

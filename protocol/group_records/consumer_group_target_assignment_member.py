@@ -1,15 +1,15 @@
 """ConsumerGroupTargetAssignmentMemberKey and ConsumerGroupTargetAssignmentMemberValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class ConsumerGroupTargetAssignmentMemberKey:
+class ConsumerGroupTargetAssignmentMemberKey(Struct):
     """Versions 0, flexible: none."""
 
     group_id: str = ""
@@ -24,8 +24,7 @@ class ConsumerGroupTargetAssignmentMemberKey:
     )
 
 
-@dataclass(slots=True)
-class TopicPartition:
+class TopicPartition(Struct):
     """Inside ConsumerGroupTargetAssignmentMemberValue."""
 
     topic_id: UUID = NO_UUID
@@ -37,8 +36,7 @@ class TopicPartition:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupTargetAssignmentMemberValue:
+class ConsumerGroupTargetAssignmentMemberValue(Struct):
     """Versions 0, flexible: 0+."""
 
     topic_partitions: list[TopicPartition] = field(default_factory=list)

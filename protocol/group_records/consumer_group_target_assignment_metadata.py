@@ -1,13 +1,13 @@
 """ConsumerGroupTargetAssignmentMetadataKey and ConsumerGroupTargetAssignmentMetadataValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ConsumerGroupTargetAssignmentMetadataKey:
+class ConsumerGroupTargetAssignmentMetadataKey(Struct):
     """Versions 0, flexible: none."""
 
     group_id: str = ""
@@ -20,8 +20,7 @@ class ConsumerGroupTargetAssignmentMetadataKey:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupTargetAssignmentMetadataValue:
+class ConsumerGroupTargetAssignmentMetadataValue(Struct):
     """Versions 0, flexible: 0+."""
 
     assignment_epoch: int = 0

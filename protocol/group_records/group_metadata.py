@@ -1,13 +1,13 @@
 """GroupMetadataKey and GroupMetadataValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class GroupMetadataKey:
+class GroupMetadataKey(Struct):
     """Versions 0, flexible: none."""
 
     group: str = ""
@@ -20,8 +20,7 @@ class GroupMetadataKey:
     )
 
 
-@dataclass(slots=True)
-class MemberMetadata:
+class MemberMetadata(Struct):
     """Inside GroupMetadataValue."""
 
     member_id: str = ""
@@ -45,8 +44,7 @@ class MemberMetadata:
     )
 
 
-@dataclass(slots=True)
-class GroupMetadataValue:
+class GroupMetadataValue(Struct):
     """Versions 0-4, flexible: 4+."""
 
     protocol_type: str = ""

@@ -1,15 +1,15 @@
 """OffsetCommitKey and OffsetCommitValue, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class OffsetCommitKey:
+class OffsetCommitKey(Struct):
     """Versions 0, flexible: none."""
 
     group: str = ""
@@ -26,8 +26,7 @@ class OffsetCommitKey:
     )
 
 
-@dataclass(slots=True)
-class OffsetCommitValue:
+class OffsetCommitValue(Struct):
     """Versions 0-4, flexible: 4+."""
 
     offset: int = 0

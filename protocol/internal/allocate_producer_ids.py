@@ -1,13 +1,13 @@
 """AllocateProducerIdsRequest and AllocateProducerIdsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class AllocateProducerIdsRequest:
+class AllocateProducerIdsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     API_KEY: ClassVar[int] = 10004
@@ -16,8 +16,7 @@ class AllocateProducerIdsRequest:
     FIELDS: ClassVar[tuple[Field, ...]] = ()
 
 
-@dataclass(slots=True)
-class AllocateProducerIdsResponse:
+class AllocateProducerIdsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

@@ -1,15 +1,15 @@
 """ApplyMetadataRequest and ApplyMetadataResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class Endpoint:
+class Endpoint(Struct):
     """Inside ApplyMetadataRequest."""
 
     name: str = ""
@@ -23,8 +23,7 @@ class Endpoint:
     )
 
 
-@dataclass(slots=True)
-class SpuState:
+class SpuState(Struct):
     """Inside ApplyMetadataRequest."""
 
     id: int = 0
@@ -44,8 +43,7 @@ class SpuState:
     )
 
 
-@dataclass(slots=True)
-class Config:
+class Config(Struct):
     """Inside ApplyMetadataRequest."""
 
     name: str = ""
@@ -57,8 +55,7 @@ class Config:
     )
 
 
-@dataclass(slots=True)
-class PartitionState:
+class PartitionState(Struct):
     """Inside ApplyMetadataRequest."""
 
     partition: int = 0
@@ -76,8 +73,7 @@ class PartitionState:
     )
 
 
-@dataclass(slots=True)
-class TopicState:
+class TopicState(Struct):
     """Inside ApplyMetadataRequest."""
 
     topic_id: UUID = NO_UUID
@@ -97,8 +93,7 @@ class TopicState:
     )
 
 
-@dataclass(slots=True)
-class GroupState:
+class GroupState(Struct):
     """Inside ApplyMetadataRequest."""
 
     group: str = ""
@@ -110,8 +105,7 @@ class GroupState:
     )
 
 
-@dataclass(slots=True)
-class ApplyMetadataRequest:
+class ApplyMetadataRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     is_full: bool = False
@@ -140,8 +134,7 @@ class ApplyMetadataRequest:
     )
 
 
-@dataclass(slots=True)
-class ApplyMetadataResponse:
+class ApplyMetadataResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     API_KEY: ClassVar[int] = 10051

@@ -1,15 +1,15 @@
 """ApplySpecsRequest and ApplySpecsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class Config:
+class Config(Struct):
     """Inside ApplySpecsRequest."""
 
     name: str = ""
@@ -21,8 +21,7 @@ class Config:
     )
 
 
-@dataclass(slots=True)
-class LiveReplica:
+class LiveReplica(Struct):
     """Inside ApplySpecsRequest."""
 
     spu_id: int = 0
@@ -34,8 +33,7 @@ class LiveReplica:
     )
 
 
-@dataclass(slots=True)
-class CopySet:
+class CopySet(Struct):
     """Inside ApplySpecsRequest."""
 
     spu_ids: list[int] = field(default_factory=list)
@@ -45,8 +43,7 @@ class CopySet:
     )
 
 
-@dataclass(slots=True)
-class PartitionState:
+class PartitionState(Struct):
     """Inside ApplySpecsRequest."""
 
     partition: int = 0
@@ -72,8 +69,7 @@ class PartitionState:
     )
 
 
-@dataclass(slots=True)
-class TopicState:
+class TopicState(Struct):
     """Inside ApplySpecsRequest."""
 
     topic_id: UUID = NO_UUID
@@ -91,8 +87,7 @@ class TopicState:
     )
 
 
-@dataclass(slots=True)
-class RemovedPartition:
+class RemovedPartition(Struct):
     """Inside ApplySpecsRequest."""
 
     topic_id: UUID = NO_UUID
@@ -104,8 +99,7 @@ class RemovedPartition:
     )
 
 
-@dataclass(slots=True)
-class ApplySpecsRequest:
+class ApplySpecsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     is_full: bool = False
@@ -128,8 +122,7 @@ class ApplySpecsRequest:
     )
 
 
-@dataclass(slots=True)
-class ApplySpecsResponse:
+class ApplySpecsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

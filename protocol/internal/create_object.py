@@ -1,13 +1,13 @@
 """CreateObjectRequest and CreateObjectResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class CreateObjectRequest:
+class CreateObjectRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     kind: str = ""
@@ -24,8 +24,7 @@ class CreateObjectRequest:
     )
 
 
-@dataclass(slots=True)
-class CreateObjectResponse:
+class CreateObjectResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

@@ -1,13 +1,13 @@
 """DeleteObjectRequest and DeleteObjectResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DeleteObjectRequest:
+class DeleteObjectRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     kind: str = ""
@@ -24,8 +24,7 @@ class DeleteObjectRequest:
     )
 
 
-@dataclass(slots=True)
-class DeleteObjectResponse:
+class DeleteObjectResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

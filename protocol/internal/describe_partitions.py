@@ -1,15 +1,15 @@
 """DescribePartitionsRequest and DescribePartitionsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class DescribePartitionsRequest:
+class DescribePartitionsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     topics: list[str] | None = None
@@ -24,8 +24,7 @@ class DescribePartitionsRequest:
     )
 
 
-@dataclass(slots=True)
-class EpochStart:
+class EpochStart(Struct):
     """Inside DescribePartitionsResponse."""
 
     epoch: int = 0
@@ -37,8 +36,7 @@ class EpochStart:
     )
 
 
-@dataclass(slots=True)
-class ReplicaDetail:
+class ReplicaDetail(Struct):
     """Inside DescribePartitionsResponse."""
 
     spu_id: int = 0
@@ -66,8 +64,7 @@ class ReplicaDetail:
     )
 
 
-@dataclass(slots=True)
-class DescribedPartition:
+class DescribedPartition(Struct):
     """Inside DescribePartitionsResponse."""
 
     topic: str = ""
@@ -99,8 +96,7 @@ class DescribedPartition:
     )
 
 
-@dataclass(slots=True)
-class DescribePartitionsResponse:
+class DescribePartitionsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

@@ -1,15 +1,15 @@
 """DescribePositionsRequest and DescribePositionsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class AskedPartition:
+class AskedPartition(Struct):
     """Inside DescribePositionsRequest."""
 
     partition: int = 0
@@ -21,8 +21,7 @@ class AskedPartition:
     )
 
 
-@dataclass(slots=True)
-class AskedTopic:
+class AskedTopic(Struct):
     """Inside DescribePositionsRequest."""
 
     topic_id: UUID = NO_UUID
@@ -34,8 +33,7 @@ class AskedTopic:
     )
 
 
-@dataclass(slots=True)
-class DescribePositionsRequest:
+class DescribePositionsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     topics: list[AskedTopic] = field(default_factory=list)
@@ -48,8 +46,7 @@ class DescribePositionsRequest:
     )
 
 
-@dataclass(slots=True)
-class DescribedPartition:
+class DescribedPartition(Struct):
     """Inside DescribePositionsResponse."""
 
     partition: int = 0
@@ -65,8 +62,7 @@ class DescribedPartition:
     )
 
 
-@dataclass(slots=True)
-class DescribedTopic:
+class DescribedTopic(Struct):
     """Inside DescribePositionsResponse."""
 
     topic_id: UUID = NO_UUID
@@ -78,8 +74,7 @@ class DescribedTopic:
     )
 
 
-@dataclass(slots=True)
-class DescribePositionsResponse:
+class DescribePositionsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     topics: list[DescribedTopic] = field(default_factory=list)

@@ -1,15 +1,15 @@
 """DescribeReplicaSegmentsRequest and DescribeReplicaSegmentsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class OffsetRange:
+class OffsetRange(Struct):
     """Inside DescribeReplicaSegmentsRequest."""
 
     base: int = 0
@@ -21,8 +21,7 @@ class OffsetRange:
     )
 
 
-@dataclass(slots=True)
-class DescribeReplicaSegmentsRequest:
+class DescribeReplicaSegmentsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     topic_id: UUID = NO_UUID
@@ -43,8 +42,7 @@ class DescribeReplicaSegmentsRequest:
     )
 
 
-@dataclass(slots=True)
-class ReplicaSegment:
+class ReplicaSegment(Struct):
     """Inside DescribeReplicaSegmentsResponse."""
 
     base: int = 0
@@ -68,8 +66,7 @@ class ReplicaSegment:
     )
 
 
-@dataclass(slots=True)
-class RangeContent:
+class RangeContent(Struct):
     """Inside DescribeReplicaSegmentsResponse."""
 
     base: int = 0
@@ -83,8 +80,7 @@ class RangeContent:
     )
 
 
-@dataclass(slots=True)
-class DescribeReplicaSegmentsResponse:
+class DescribeReplicaSegmentsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_message: str | None = None

@@ -1,15 +1,15 @@
 """DescribeReplicasRequest and DescribeReplicasResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class DescribedTopic:
+class DescribedTopic(Struct):
     """Inside DescribeReplicasRequest."""
 
     topic_id: UUID = NO_UUID
@@ -21,8 +21,7 @@ class DescribedTopic:
     )
 
 
-@dataclass(slots=True)
-class DescribeReplicasRequest:
+class DescribeReplicasRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     topics: list[DescribedTopic] = field(default_factory=list)
@@ -37,8 +36,7 @@ class DescribeReplicasRequest:
     )
 
 
-@dataclass(slots=True)
-class EpochStart:
+class EpochStart(Struct):
     """Inside DescribeReplicasResponse."""
 
     epoch: int = 0
@@ -50,8 +48,7 @@ class EpochStart:
     )
 
 
-@dataclass(slots=True)
-class DescribedReplica:
+class DescribedReplica(Struct):
     """Inside DescribeReplicasResponse."""
 
     topic_id: UUID = NO_UUID
@@ -81,8 +78,7 @@ class DescribedReplica:
     )
 
 
-@dataclass(slots=True)
-class DescribeReplicasResponse:
+class DescribeReplicasResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     replicas: list[DescribedReplica] = field(default_factory=list)

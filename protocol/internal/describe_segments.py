@@ -1,15 +1,15 @@
 """DescribeSegmentsRequest and DescribeSegmentsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class DescribeSegmentsRequest:
+class DescribeSegmentsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     topic: str = ""
@@ -26,8 +26,7 @@ class DescribeSegmentsRequest:
     )
 
 
-@dataclass(slots=True)
-class SegmentCopy:
+class SegmentCopy(Struct):
     """Inside DescribeSegmentsResponse."""
 
     spu_id: int = 0
@@ -39,8 +38,7 @@ class SegmentCopy:
     )
 
 
-@dataclass(slots=True)
-class DescribedSegment:
+class DescribedSegment(Struct):
     """Inside DescribeSegmentsResponse."""
 
     base: int = 0
@@ -66,8 +64,7 @@ class DescribedSegment:
     )
 
 
-@dataclass(slots=True)
-class SegmentHolder:
+class SegmentHolder(Struct):
     """Inside DescribeSegmentsResponse."""
 
     spu_id: int = 0
@@ -81,8 +78,7 @@ class SegmentHolder:
     )
 
 
-@dataclass(slots=True)
-class SegmentedPartition:
+class SegmentedPartition(Struct):
     """Inside DescribeSegmentsResponse."""
 
     topic: str = ""
@@ -112,8 +108,7 @@ class SegmentedPartition:
     )
 
 
-@dataclass(slots=True)
-class DescribeSegmentsResponse:
+class DescribeSegmentsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

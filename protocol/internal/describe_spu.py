@@ -1,13 +1,13 @@
 """DescribeSpuRequest and DescribeSpuResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DescribeSpuRequest:
+class DescribeSpuRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     API_KEY: ClassVar[int] = 12002
@@ -16,8 +16,7 @@ class DescribeSpuRequest:
     FIELDS: ClassVar[tuple[Field, ...]] = ()
 
 
-@dataclass(slots=True)
-class FollowerOfLeader:
+class FollowerOfLeader(Struct):
     """Inside DescribeSpuResponse."""
 
     leader_id: int = 0
@@ -33,8 +32,7 @@ class FollowerOfLeader:
     )
 
 
-@dataclass(slots=True)
-class FollowerOfThis:
+class FollowerOfThis(Struct):
     """Inside DescribeSpuResponse."""
 
     spu_id: int = 0
@@ -50,8 +48,7 @@ class FollowerOfThis:
     )
 
 
-@dataclass(slots=True)
-class DescribeSpuResponse:
+class DescribeSpuResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     log_directory: str = ""

@@ -1,13 +1,13 @@
 """ExplainGroupRequest and ExplainGroupResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ExplainGroupRequest:
+class ExplainGroupRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     group_id: str = ""
@@ -20,8 +20,7 @@ class ExplainGroupRequest:
     )
 
 
-@dataclass(slots=True)
-class RebalanceParticipant:
+class RebalanceParticipant(Struct):
     """Inside ExplainGroupResponse."""
 
     member_id: str = ""
@@ -37,8 +36,7 @@ class RebalanceParticipant:
     )
 
 
-@dataclass(slots=True)
-class RebalanceArrival:
+class RebalanceArrival(Struct):
     """Inside ExplainGroupResponse."""
 
     participant: RebalanceParticipant = field(default_factory=RebalanceParticipant)
@@ -50,8 +48,7 @@ class RebalanceArrival:
     )
 
 
-@dataclass(slots=True)
-class RebalanceDeparture:
+class RebalanceDeparture(Struct):
     """Inside ExplainGroupResponse."""
 
     participant: RebalanceParticipant = field(default_factory=RebalanceParticipant)
@@ -65,8 +62,7 @@ class RebalanceDeparture:
     )
 
 
-@dataclass(slots=True)
-class ExplainedRebalance:
+class ExplainedRebalance(Struct):
     """Inside ExplainGroupResponse."""
 
     cause: str = ""
@@ -96,8 +92,7 @@ class ExplainedRebalance:
     )
 
 
-@dataclass(slots=True)
-class ExplainGroupResponse:
+class ExplainGroupResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

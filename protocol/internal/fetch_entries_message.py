@@ -1,15 +1,15 @@
 """FetchEntriesMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class FetchEntriesMessage:
+class FetchEntriesMessage(Struct):
     """Versions 0, flexible: 0+."""
 
     topic_id: UUID = NO_UUID

@@ -1,15 +1,15 @@
 """FetchedEntriesMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID, Records
 
 
-@dataclass(slots=True)
-class FetchedEntriesMessage:
+class FetchedEntriesMessage(Struct):
     """Versions 0, flexible: 0+."""
 
     topic_id: UUID = NO_UUID

@@ -1,13 +1,13 @@
 """ForwardRequest and ForwardResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ForwardRequest:
+class ForwardRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     api_key: int = 0
@@ -24,8 +24,7 @@ class ForwardRequest:
     )
 
 
-@dataclass(slots=True)
-class ForwardResponse:
+class ForwardResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

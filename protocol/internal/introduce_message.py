@@ -1,13 +1,13 @@
 """IntroduceMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class IntroduceMessage:
+class IntroduceMessage(Struct):
     """Versions 0, flexible: 0+."""
 
     cluster_id: str = ""

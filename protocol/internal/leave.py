@@ -1,13 +1,13 @@
 """LeaveRequest and LeaveResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class LeaveRequest:
+class LeaveRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     API_KEY: ClassVar[int] = 10002
@@ -16,8 +16,7 @@ class LeaveRequest:
     FIELDS: ClassVar[tuple[Field, ...]] = ()
 
 
-@dataclass(slots=True)
-class LeaveResponse:
+class LeaveResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     API_KEY: ClassVar[int] = 10002

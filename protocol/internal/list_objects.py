@@ -1,13 +1,13 @@
 """ListObjectsRequest and ListObjectsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ListObjectsRequest:
+class ListObjectsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     kind: str = ""
@@ -22,8 +22,7 @@ class ListObjectsRequest:
     )
 
 
-@dataclass(slots=True)
-class ListedObject:
+class ListedObject(Struct):
     """Inside ListObjectsResponse."""
 
     name: str = ""
@@ -35,8 +34,7 @@ class ListedObject:
     )
 
 
-@dataclass(slots=True)
-class ListObjectsResponse:
+class ListObjectsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

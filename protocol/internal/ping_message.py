@@ -1,13 +1,13 @@
 """PingMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class PingMessage:
+class PingMessage(Struct):
     """Versions 0, flexible: 0+."""
 
     API_KEY: ClassVar[int] = 10110

@@ -1,13 +1,13 @@
 """RefuseMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class RefuseMessage:
+class RefuseMessage(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

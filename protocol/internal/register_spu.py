@@ -1,13 +1,13 @@
 """RegisterSpuRequest and RegisterSpuResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class RegisteredListener:
+class RegisteredListener(Struct):
     """Inside RegisterSpuRequest."""
 
     name: str = ""
@@ -21,8 +21,7 @@ class RegisteredListener:
     )
 
 
-@dataclass(slots=True)
-class RegisterSpuRequest:
+class RegisterSpuRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     spu_id: int = 0
@@ -49,8 +48,7 @@ class RegisterSpuRequest:
     )
 
 
-@dataclass(slots=True)
-class RegisterSpuResponse:
+class RegisterSpuResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

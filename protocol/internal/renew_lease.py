@@ -1,13 +1,13 @@
 """RenewLeaseRequest and RenewLeaseResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class RenewLeaseRequest:
+class RenewLeaseRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     used_bytes: int = -1
@@ -22,8 +22,7 @@ class RenewLeaseRequest:
     )
 
 
-@dataclass(slots=True)
-class RenewLeaseResponse:
+class RenewLeaseResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

@@ -1,15 +1,15 @@
 """ReportLiveReplicasRequest and ReportLiveReplicasResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """Inside ReportLiveReplicasRequest."""
 
     spu_id: int = 0
@@ -21,8 +21,7 @@ class Member:
     )
 
 
-@dataclass(slots=True)
-class Lag:
+class Lag(Struct):
     """Inside ReportLiveReplicasRequest."""
 
     spu_id: int = 0
@@ -34,8 +33,7 @@ class Lag:
     )
 
 
-@dataclass(slots=True)
-class ReportedPartition:
+class ReportedPartition(Struct):
     """Inside ReportLiveReplicasRequest."""
 
     topic_id: UUID = NO_UUID
@@ -63,8 +61,7 @@ class ReportedPartition:
     )
 
 
-@dataclass(slots=True)
-class ReportLiveReplicasRequest:
+class ReportLiveReplicasRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     partitions: list[ReportedPartition] = field(default_factory=list)
@@ -77,8 +74,7 @@ class ReportLiveReplicasRequest:
     )
 
 
-@dataclass(slots=True)
-class ReportLiveReplicasResponse:
+class ReportLiveReplicasResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

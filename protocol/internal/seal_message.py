@@ -1,15 +1,15 @@
 """SealMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class EpochBeginning:
+class EpochBeginning(Struct):
     """Inside SealMessage."""
 
     epoch: int = 0
@@ -21,8 +21,7 @@ class EpochBeginning:
     )
 
 
-@dataclass(slots=True)
-class SealMessage:
+class SealMessage(Struct):
     """Versions 0, flexible: 0+."""
 
     topic_id: UUID = NO_UUID

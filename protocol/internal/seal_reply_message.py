@@ -1,15 +1,15 @@
 """SealReplyMessage, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class DescribedEntry:
+class DescribedEntry(Struct):
     """Inside SealReplyMessage."""
 
     base: int = 0
@@ -29,8 +29,7 @@ class DescribedEntry:
     )
 
 
-@dataclass(slots=True)
-class SealReplyMessage:
+class SealReplyMessage(Struct):
     """Versions 0, flexible: 0+."""
 
     topic_id: UUID = NO_UUID

@@ -1,13 +1,13 @@
 """UndeleteTopicRequest and UndeleteTopicResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class UndeleteTopicRequest:
+class UndeleteTopicRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     name_or_id: str = ""
@@ -20,8 +20,7 @@ class UndeleteTopicRequest:
     )
 
 
-@dataclass(slots=True)
-class UndeleteTopicResponse:
+class UndeleteTopicResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

@@ -1,13 +1,13 @@
 """UpdateObjectRequest and UpdateObjectResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class UpdateObjectRequest:
+class UpdateObjectRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     kind: str = ""
@@ -22,8 +22,7 @@ class UpdateObjectRequest:
     )
 
 
-@dataclass(slots=True)
-class UpdateObjectResponse:
+class UpdateObjectResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     error_code: int = 0

@@ -1,13 +1,13 @@
 """AddOffsetsToTxnRequest and AddOffsetsToTxnResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class AddOffsetsToTxnRequest:
+class AddOffsetsToTxnRequest(Struct):
     """Versions 0-4, flexible: 3+."""
 
     transactional_id: str = ""
@@ -26,8 +26,7 @@ class AddOffsetsToTxnRequest:
     )
 
 
-@dataclass(slots=True)
-class AddOffsetsToTxnResponse:
+class AddOffsetsToTxnResponse(Struct):
     """Versions 0-4, flexible: 3+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """AddPartitionsToTxnRequest and AddPartitionsToTxnResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnTopic:
+class AddPartitionsToTxnTopic(Struct):
     """Inside AddPartitionsToTxnRequest."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class AddPartitionsToTxnTopic:
     )
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnTransaction:
+class AddPartitionsToTxnTransaction(Struct):
     """Inside AddPartitionsToTxnRequest."""
 
     transactional_id: str = ""
@@ -38,8 +37,7 @@ class AddPartitionsToTxnTransaction:
     )
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnRequest:
+class AddPartitionsToTxnRequest(Struct):
     """Versions 0-5, flexible: 3+."""
 
     transactions: list[AddPartitionsToTxnTransaction] = field(default_factory=list)
@@ -60,8 +58,7 @@ class AddPartitionsToTxnRequest:
     )
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnPartitionResult:
+class AddPartitionsToTxnPartitionResult(Struct):
     """Inside AddPartitionsToTxnResponse."""
 
     partition_index: int = 0
@@ -73,8 +70,7 @@ class AddPartitionsToTxnPartitionResult:
     )
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnTopicResult:
+class AddPartitionsToTxnTopicResult(Struct):
     """Inside AddPartitionsToTxnResponse."""
 
     name: str = ""
@@ -86,8 +82,7 @@ class AddPartitionsToTxnTopicResult:
     )
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnResult:
+class AddPartitionsToTxnResult(Struct):
     """Inside AddPartitionsToTxnResponse."""
 
     transactional_id: str = ""
@@ -99,8 +94,7 @@ class AddPartitionsToTxnResult:
     )
 
 
-@dataclass(slots=True)
-class AddPartitionsToTxnResponse:
+class AddPartitionsToTxnResponse(Struct):
     """Versions 0-5, flexible: 3+."""
 
     throttle_time_ms: int = 0

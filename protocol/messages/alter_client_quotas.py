@@ -1,13 +1,13 @@
 """AlterClientQuotasRequest and AlterClientQuotasResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class EntityData:
+class EntityData(Struct):
     """Inside AlterClientQuotasRequest."""
 
     entity_type: str = ""
@@ -19,8 +19,7 @@ class EntityData:
     )
 
 
-@dataclass(slots=True)
-class OpData:
+class OpData(Struct):
     """Inside AlterClientQuotasRequest."""
 
     key: str = ""
@@ -34,8 +33,7 @@ class OpData:
     )
 
 
-@dataclass(slots=True)
-class EntryData:
+class EntryData(Struct):
     """Inside AlterClientQuotasRequest."""
 
     entity: list[EntityData] = field(default_factory=list)
@@ -47,8 +45,7 @@ class EntryData:
     )
 
 
-@dataclass(slots=True)
-class AlterClientQuotasRequest:
+class AlterClientQuotasRequest(Struct):
     """Versions 0-1, flexible: 1+."""
 
     entries: list[EntryData] = field(default_factory=list)
@@ -63,8 +60,7 @@ class AlterClientQuotasRequest:
     )
 
 
-@dataclass(slots=True)
-class AlterClientQuotasResponseEntryData:
+class AlterClientQuotasResponseEntryData(Struct):
     """Inside AlterClientQuotasResponse."""
 
     error_code: int = 0
@@ -78,8 +74,7 @@ class AlterClientQuotasResponseEntryData:
     )
 
 
-@dataclass(slots=True)
-class AlterClientQuotasResponse:
+class AlterClientQuotasResponse(Struct):
     """Versions 0-1, flexible: 1+."""
 
     throttle_time_ms: int = 0

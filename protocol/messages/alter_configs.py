@@ -1,13 +1,13 @@
 """AlterConfigsRequest and AlterConfigsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class AlterableConfig:
+class AlterableConfig(Struct):
     """Inside AlterConfigsRequest."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class AlterableConfig:
     )
 
 
-@dataclass(slots=True)
-class AlterConfigsResource:
+class AlterConfigsResource(Struct):
     """Inside AlterConfigsRequest."""
 
     resource_type: int = 0
@@ -34,8 +33,7 @@ class AlterConfigsResource:
     )
 
 
-@dataclass(slots=True)
-class AlterConfigsRequest:
+class AlterConfigsRequest(Struct):
     """Versions 0-2, flexible: 2+."""
 
     resources: list[AlterConfigsResource] = field(default_factory=list)
@@ -50,8 +48,7 @@ class AlterConfigsRequest:
     )
 
 
-@dataclass(slots=True)
-class AlterConfigsResourceResponse:
+class AlterConfigsResourceResponse(Struct):
     """Inside AlterConfigsResponse."""
 
     error_code: int = 0
@@ -67,8 +64,7 @@ class AlterConfigsResourceResponse:
     )
 
 
-@dataclass(slots=True)
-class AlterConfigsResponse:
+class AlterConfigsResponse(Struct):
     """Versions 0-2, flexible: 2+."""
 
     throttle_time_ms: int = 0

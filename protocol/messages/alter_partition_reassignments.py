@@ -1,13 +1,13 @@
 """AlterPartitionReassignmentsRequest and AlterPartitionReassignmentsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ReassignablePartition:
+class ReassignablePartition(Struct):
     """Inside AlterPartitionReassignmentsRequest."""
 
     partition_index: int = 0
@@ -19,8 +19,7 @@ class ReassignablePartition:
     )
 
 
-@dataclass(slots=True)
-class ReassignableTopic:
+class ReassignableTopic(Struct):
     """Inside AlterPartitionReassignmentsRequest."""
 
     name: str = ""
@@ -32,8 +31,7 @@ class ReassignableTopic:
     )
 
 
-@dataclass(slots=True)
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(Struct):
     """Versions 0-1, flexible: 0+."""
 
     timeout_ms: int = 60000
@@ -50,8 +48,7 @@ class AlterPartitionReassignmentsRequest:
     )
 
 
-@dataclass(slots=True)
-class ReassignablePartitionResponse:
+class ReassignablePartitionResponse(Struct):
     """Inside AlterPartitionReassignmentsResponse."""
 
     partition_index: int = 0
@@ -65,8 +62,7 @@ class ReassignablePartitionResponse:
     )
 
 
-@dataclass(slots=True)
-class ReassignableTopicResponse:
+class ReassignableTopicResponse(Struct):
     """Inside AlterPartitionReassignmentsResponse."""
 
     name: str = ""
@@ -78,8 +74,7 @@ class ReassignableTopicResponse:
     )
 
 
-@dataclass(slots=True)
-class AlterPartitionReassignmentsResponse:
+class AlterPartitionReassignmentsResponse(Struct):
     """Versions 0-1, flexible: 0+."""
 
     throttle_time_ms: int = 0

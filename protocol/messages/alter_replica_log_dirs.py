@@ -1,13 +1,13 @@
 """AlterReplicaLogDirsRequest and AlterReplicaLogDirsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class AlterReplicaLogDirTopic:
+class AlterReplicaLogDirTopic(Struct):
     """Inside AlterReplicaLogDirsRequest."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class AlterReplicaLogDirTopic:
     )
 
 
-@dataclass(slots=True)
-class AlterReplicaLogDir:
+class AlterReplicaLogDir(Struct):
     """Inside AlterReplicaLogDirsRequest."""
 
     path: str = ""
@@ -32,8 +31,7 @@ class AlterReplicaLogDir:
     )
 
 
-@dataclass(slots=True)
-class AlterReplicaLogDirsRequest:
+class AlterReplicaLogDirsRequest(Struct):
     """Versions 1-2, flexible: 2+."""
 
     dirs: list[AlterReplicaLogDir] = field(default_factory=list)
@@ -46,8 +44,7 @@ class AlterReplicaLogDirsRequest:
     )
 
 
-@dataclass(slots=True)
-class AlterReplicaLogDirPartitionResult:
+class AlterReplicaLogDirPartitionResult(Struct):
     """Inside AlterReplicaLogDirsResponse."""
 
     partition_index: int = 0
@@ -59,8 +56,7 @@ class AlterReplicaLogDirPartitionResult:
     )
 
 
-@dataclass(slots=True)
-class AlterReplicaLogDirTopicResult:
+class AlterReplicaLogDirTopicResult(Struct):
     """Inside AlterReplicaLogDirsResponse."""
 
     topic_name: str = ""
@@ -72,8 +68,7 @@ class AlterReplicaLogDirTopicResult:
     )
 
 
-@dataclass(slots=True)
-class AlterReplicaLogDirsResponse:
+class AlterReplicaLogDirsResponse(Struct):
     """Versions 1-2, flexible: 2+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """AlterUserScramCredentialsRequest and AlterUserScramCredentialsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ScramCredentialDeletion:
+class ScramCredentialDeletion(Struct):
     """Inside AlterUserScramCredentialsRequest."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class ScramCredentialDeletion:
     )
 
 
-@dataclass(slots=True)
-class ScramCredentialUpsertion:
+class ScramCredentialUpsertion(Struct):
     """Inside AlterUserScramCredentialsRequest."""
 
     name: str = ""
@@ -38,8 +37,7 @@ class ScramCredentialUpsertion:
     )
 
 
-@dataclass(slots=True)
-class AlterUserScramCredentialsRequest:
+class AlterUserScramCredentialsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     deletions: list[ScramCredentialDeletion] = field(default_factory=list)
@@ -54,8 +52,7 @@ class AlterUserScramCredentialsRequest:
     )
 
 
-@dataclass(slots=True)
-class AlterUserScramCredentialsResult:
+class AlterUserScramCredentialsResult(Struct):
     """Inside AlterUserScramCredentialsResponse."""
 
     user: str = ""
@@ -69,8 +66,7 @@ class AlterUserScramCredentialsResult:
     )
 
 
-@dataclass(slots=True)
-class AlterUserScramCredentialsResponse:
+class AlterUserScramCredentialsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """ApiVersionsRequest and ApiVersionsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ApiVersionsRequest:
+class ApiVersionsRequest(Struct):
     """Versions 0-4, flexible: 3+."""
 
     client_software_name: str = ""
@@ -22,8 +22,7 @@ class ApiVersionsRequest:
     )
 
 
-@dataclass(slots=True)
-class ApiVersion:
+class ApiVersion(Struct):
     """Inside ApiVersionsResponse."""
 
     api_key: int = 0
@@ -37,8 +36,7 @@ class ApiVersion:
     )
 
 
-@dataclass(slots=True)
-class SupportedFeatureKey:
+class SupportedFeatureKey(Struct):
     """Inside ApiVersionsResponse."""
 
     name: str = ""
@@ -52,8 +50,7 @@ class SupportedFeatureKey:
     )
 
 
-@dataclass(slots=True)
-class FinalizedFeatureKey:
+class FinalizedFeatureKey(Struct):
     """Inside ApiVersionsResponse."""
 
     name: str = ""
@@ -67,8 +64,7 @@ class FinalizedFeatureKey:
     )
 
 
-@dataclass(slots=True)
-class ApiVersionsResponse:
+class ApiVersionsResponse(Struct):
     """Versions 0-4, flexible: 3+."""
 
     error_code: int = 0

@@ -1,15 +1,15 @@
 """ConsumerGroupDescribeRequest and ConsumerGroupDescribeResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class ConsumerGroupDescribeRequest:
+class ConsumerGroupDescribeRequest(Struct):
     """Versions 0-1, flexible: 0+."""
 
     group_ids: list[str] = field(default_factory=list)
@@ -24,8 +24,7 @@ class ConsumerGroupDescribeRequest:
     )
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """Inside ConsumerGroupDescribeResponse."""
 
     topic_id: UUID = NO_UUID
@@ -39,8 +38,7 @@ class TopicPartitions:
     )
 
 
-@dataclass(slots=True)
-class Assignment:
+class Assignment(Struct):
     """Inside ConsumerGroupDescribeResponse."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
@@ -50,8 +48,7 @@ class Assignment:
     )
 
 
-@dataclass(slots=True)
-class Member:
+class Member(Struct):
     """Inside ConsumerGroupDescribeResponse."""
 
     member_id: str = ""
@@ -81,8 +78,7 @@ class Member:
     )
 
 
-@dataclass(slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct):
     """Inside ConsumerGroupDescribeResponse."""
 
     error_code: int = 0
@@ -108,8 +104,7 @@ class DescribedGroup:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupDescribeResponse:
+class ConsumerGroupDescribeResponse(Struct):
     """Versions 0-1, flexible: 0+."""
 
     throttle_time_ms: int = 0

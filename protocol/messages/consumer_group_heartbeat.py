@@ -1,15 +1,15 @@
 """ConsumerGroupHeartbeatRequest and ConsumerGroupHeartbeatResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """Inside ConsumerGroupHeartbeatRequest."""
 
     topic_id: UUID = NO_UUID
@@ -21,8 +21,7 @@ class TopicPartitions:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupHeartbeatRequest:
+class ConsumerGroupHeartbeatRequest(Struct):
     """Versions 0-1, flexible: 0+."""
 
     group_id: str = ""
@@ -53,8 +52,7 @@ class ConsumerGroupHeartbeatRequest:
     )
 
 
-@dataclass(slots=True)
-class Assignment:
+class Assignment(Struct):
     """Inside ConsumerGroupHeartbeatResponse."""
 
     topic_partitions: list[TopicPartitions] = field(default_factory=list)
@@ -64,8 +62,7 @@ class Assignment:
     )
 
 
-@dataclass(slots=True)
-class ConsumerGroupHeartbeatResponse:
+class ConsumerGroupHeartbeatResponse(Struct):
     """Versions 0-1, flexible: 0+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """ConsumerProtocolAssignment, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class TopicPartition:
+class TopicPartition(Struct):
     """Inside ConsumerProtocolAssignment."""
 
     topic: str = ""
@@ -19,8 +19,7 @@ class TopicPartition:
     )
 
 
-@dataclass(slots=True)
-class ConsumerProtocolAssignment:
+class ConsumerProtocolAssignment(Struct):
     """Versions 0-3, flexible: none."""
 
     assigned_partitions: list[TopicPartition] = field(default_factory=list)

@@ -1,13 +1,13 @@
 """CreateAclsRequest and CreateAclsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class AclCreation:
+class AclCreation(Struct):
     """Inside CreateAclsRequest."""
 
     resource_type: int = 0
@@ -29,8 +29,7 @@ class AclCreation:
     )
 
 
-@dataclass(slots=True)
-class CreateAclsRequest:
+class CreateAclsRequest(Struct):
     """Versions 1-3, flexible: 2+."""
 
     creations: list[AclCreation] = field(default_factory=list)
@@ -43,8 +42,7 @@ class CreateAclsRequest:
     )
 
 
-@dataclass(slots=True)
-class AclCreationResult:
+class AclCreationResult(Struct):
     """Inside CreateAclsResponse."""
 
     error_code: int = 0
@@ -56,8 +54,7 @@ class AclCreationResult:
     )
 
 
-@dataclass(slots=True)
-class CreateAclsResponse:
+class CreateAclsResponse(Struct):
     """Versions 1-3, flexible: 2+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """CreatePartitionsRequest and CreatePartitionsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class CreatePartitionsAssignment:
+class CreatePartitionsAssignment(Struct):
     """Inside CreatePartitionsRequest."""
 
     broker_ids: list[int] = field(default_factory=list)
@@ -17,8 +17,7 @@ class CreatePartitionsAssignment:
     )
 
 
-@dataclass(slots=True)
-class CreatePartitionsTopic:
+class CreatePartitionsTopic(Struct):
     """Inside CreatePartitionsRequest."""
 
     name: str = ""
@@ -32,8 +31,7 @@ class CreatePartitionsTopic:
     )
 
 
-@dataclass(slots=True)
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(Struct):
     """Versions 0-3, flexible: 2+."""
 
     topics: list[CreatePartitionsTopic] = field(default_factory=list)
@@ -50,8 +48,7 @@ class CreatePartitionsRequest:
     )
 
 
-@dataclass(slots=True)
-class CreatePartitionsTopicResult:
+class CreatePartitionsTopicResult(Struct):
     """Inside CreatePartitionsResponse."""
 
     name: str = ""
@@ -65,8 +62,7 @@ class CreatePartitionsTopicResult:
     )
 
 
-@dataclass(slots=True)
-class CreatePartitionsResponse:
+class CreatePartitionsResponse(Struct):
     """Versions 0-3, flexible: 2+."""
 
     throttle_time_ms: int = 0

@@ -1,15 +1,15 @@
 """CreateTopicsRequest and CreateTopicsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class CreatableReplicaAssignment:
+class CreatableReplicaAssignment(Struct):
     """Inside CreateTopicsRequest."""
 
     partition_index: int = 0
@@ -21,8 +21,7 @@ class CreatableReplicaAssignment:
     )
 
 
-@dataclass(slots=True)
-class CreatableTopicConfig:
+class CreatableTopicConfig(Struct):
     """Inside CreateTopicsRequest."""
 
     name: str = ""
@@ -34,8 +33,7 @@ class CreatableTopicConfig:
     )
 
 
-@dataclass(slots=True)
-class CreatableTopic:
+class CreatableTopic(Struct):
     """Inside CreateTopicsRequest."""
 
     name: str = ""
@@ -53,8 +51,7 @@ class CreatableTopic:
     )
 
 
-@dataclass(slots=True)
-class CreateTopicsRequest:
+class CreateTopicsRequest(Struct):
     """Versions 2-7, flexible: 5+."""
 
     topics: list[CreatableTopic] = field(default_factory=list)
@@ -71,8 +68,7 @@ class CreateTopicsRequest:
     )
 
 
-@dataclass(slots=True)
-class CreatableTopicConfigs:
+class CreatableTopicConfigs(Struct):
     """Inside CreateTopicsResponse."""
 
     name: str = ""
@@ -90,8 +86,7 @@ class CreatableTopicConfigs:
     )
 
 
-@dataclass(slots=True)
-class CreatableTopicResult:
+class CreatableTopicResult(Struct):
     """Inside CreateTopicsResponse."""
 
     name: str = ""
@@ -115,8 +110,7 @@ class CreatableTopicResult:
     )
 
 
-@dataclass(slots=True)
-class CreateTopicsResponse:
+class CreateTopicsResponse(Struct):
     """Versions 2-7, flexible: 5+."""
 
     throttle_time_ms: int = 0

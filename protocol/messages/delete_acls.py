@@ -1,13 +1,13 @@
 """DeleteAclsRequest and DeleteAclsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DeleteAclsFilter:
+class DeleteAclsFilter(Struct):
     """Inside DeleteAclsRequest."""
 
     resource_type_filter: int = 0
@@ -29,8 +29,7 @@ class DeleteAclsFilter:
     )
 
 
-@dataclass(slots=True)
-class DeleteAclsRequest:
+class DeleteAclsRequest(Struct):
     """Versions 1-3, flexible: 2+."""
 
     filters: list[DeleteAclsFilter] = field(default_factory=list)
@@ -43,8 +42,7 @@ class DeleteAclsRequest:
     )
 
 
-@dataclass(slots=True)
-class DeleteAclsMatchingAcl:
+class DeleteAclsMatchingAcl(Struct):
     """Inside DeleteAclsResponse."""
 
     error_code: int = 0
@@ -70,8 +68,7 @@ class DeleteAclsMatchingAcl:
     )
 
 
-@dataclass(slots=True)
-class DeleteAclsFilterResult:
+class DeleteAclsFilterResult(Struct):
     """Inside DeleteAclsResponse."""
 
     error_code: int = 0
@@ -85,8 +82,7 @@ class DeleteAclsFilterResult:
     )
 
 
-@dataclass(slots=True)
-class DeleteAclsResponse:
+class DeleteAclsResponse(Struct):
     """Versions 1-3, flexible: 2+."""
 
     throttle_time_ms: int = 0

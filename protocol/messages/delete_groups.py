@@ -1,13 +1,13 @@
 """DeleteGroupsRequest and DeleteGroupsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DeleteGroupsRequest:
+class DeleteGroupsRequest(Struct):
     """Versions 0-2, flexible: 2+."""
 
     groups_names: list[str] = field(default_factory=list)
@@ -20,8 +20,7 @@ class DeleteGroupsRequest:
     )
 
 
-@dataclass(slots=True)
-class DeletableGroupResult:
+class DeletableGroupResult(Struct):
     """Inside DeleteGroupsResponse."""
 
     group_id: str = ""
@@ -33,8 +32,7 @@ class DeletableGroupResult:
     )
 
 
-@dataclass(slots=True)
-class DeleteGroupsResponse:
+class DeleteGroupsResponse(Struct):
     """Versions 0-2, flexible: 2+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """DeleteRecordsRequest and DeleteRecordsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DeleteRecordsPartition:
+class DeleteRecordsPartition(Struct):
     """Inside DeleteRecordsRequest."""
 
     partition_index: int = 0
@@ -19,8 +19,7 @@ class DeleteRecordsPartition:
     )
 
 
-@dataclass(slots=True)
-class DeleteRecordsTopic:
+class DeleteRecordsTopic(Struct):
     """Inside DeleteRecordsRequest."""
 
     name: str = ""
@@ -32,8 +31,7 @@ class DeleteRecordsTopic:
     )
 
 
-@dataclass(slots=True)
-class DeleteRecordsRequest:
+class DeleteRecordsRequest(Struct):
     """Versions 0-2, flexible: 2+."""
 
     topics: list[DeleteRecordsTopic] = field(default_factory=list)
@@ -48,8 +46,7 @@ class DeleteRecordsRequest:
     )
 
 
-@dataclass(slots=True)
-class DeleteRecordsPartitionResult:
+class DeleteRecordsPartitionResult(Struct):
     """Inside DeleteRecordsResponse."""
 
     partition_index: int = 0
@@ -63,8 +60,7 @@ class DeleteRecordsPartitionResult:
     )
 
 
-@dataclass(slots=True)
-class DeleteRecordsTopicResult:
+class DeleteRecordsTopicResult(Struct):
     """Inside DeleteRecordsResponse."""
 
     name: str = ""
@@ -76,8 +72,7 @@ class DeleteRecordsTopicResult:
     )
 
 
-@dataclass(slots=True)
-class DeleteRecordsResponse:
+class DeleteRecordsResponse(Struct):
     """Versions 0-2, flexible: 2+."""
 
     throttle_time_ms: int = 0

@@ -1,15 +1,15 @@
 """DeleteTopicsRequest and DeleteTopicsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class DeleteTopicState:
+class DeleteTopicState(Struct):
     """Inside DeleteTopicsRequest."""
 
     name: str | None = None
@@ -21,8 +21,7 @@ class DeleteTopicState:
     )
 
 
-@dataclass(slots=True)
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Struct):
     """Versions 1-6, flexible: 4+."""
 
     topics: list[DeleteTopicState] = field(default_factory=list)
@@ -39,8 +38,7 @@ class DeleteTopicsRequest:
     )
 
 
-@dataclass(slots=True)
-class DeletableTopicResult:
+class DeletableTopicResult(Struct):
     """Inside DeleteTopicsResponse."""
 
     name: str | None = ""
@@ -56,8 +54,7 @@ class DeletableTopicResult:
     )
 
 
-@dataclass(slots=True)
-class DeleteTopicsResponse:
+class DeleteTopicsResponse(Struct):
     """Versions 1-6, flexible: 4+."""
 
     throttle_time_ms: int = 0

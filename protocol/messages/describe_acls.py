@@ -1,13 +1,13 @@
 """DescribeAclsRequest and DescribeAclsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DescribeAclsRequest:
+class DescribeAclsRequest(Struct):
     """Versions 1-3, flexible: 2+."""
 
     resource_type_filter: int = 0
@@ -32,8 +32,7 @@ class DescribeAclsRequest:
     )
 
 
-@dataclass(slots=True)
-class AclDescription:
+class AclDescription(Struct):
     """Inside DescribeAclsResponse."""
 
     principal: str = ""
@@ -49,8 +48,7 @@ class AclDescription:
     )
 
 
-@dataclass(slots=True)
-class DescribeAclsResource:
+class DescribeAclsResource(Struct):
     """Inside DescribeAclsResponse."""
 
     resource_type: int = 0
@@ -66,8 +64,7 @@ class DescribeAclsResource:
     )
 
 
-@dataclass(slots=True)
-class DescribeAclsResponse:
+class DescribeAclsResponse(Struct):
     """Versions 1-3, flexible: 2+."""
 
     throttle_time_ms: int = 0

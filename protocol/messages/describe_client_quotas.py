@@ -1,13 +1,13 @@
 """DescribeClientQuotasRequest and DescribeClientQuotasResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ComponentData:
+class ComponentData(Struct):
     """Inside DescribeClientQuotasRequest."""
 
     entity_type: str = ""
@@ -21,8 +21,7 @@ class ComponentData:
     )
 
 
-@dataclass(slots=True)
-class DescribeClientQuotasRequest:
+class DescribeClientQuotasRequest(Struct):
     """Versions 0-1, flexible: 1+."""
 
     components: list[ComponentData] = field(default_factory=list)
@@ -37,8 +36,7 @@ class DescribeClientQuotasRequest:
     )
 
 
-@dataclass(slots=True)
-class EntityData:
+class EntityData(Struct):
     """Inside DescribeClientQuotasResponse."""
 
     entity_type: str = ""
@@ -50,8 +48,7 @@ class EntityData:
     )
 
 
-@dataclass(slots=True)
-class ValueData:
+class ValueData(Struct):
     """Inside DescribeClientQuotasResponse."""
 
     key: str = ""
@@ -63,8 +60,7 @@ class ValueData:
     )
 
 
-@dataclass(slots=True)
-class EntryData:
+class EntryData(Struct):
     """Inside DescribeClientQuotasResponse."""
 
     entity: list[EntityData] = field(default_factory=list)
@@ -76,8 +72,7 @@ class EntryData:
     )
 
 
-@dataclass(slots=True)
-class DescribeClientQuotasResponse:
+class DescribeClientQuotasResponse(Struct):
     """Versions 0-1, flexible: 1+."""
 
     throttle_time_ms: int = 0

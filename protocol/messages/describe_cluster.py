@@ -1,13 +1,13 @@
 """DescribeClusterRequest and DescribeClusterResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DescribeClusterRequest:
+class DescribeClusterRequest(Struct):
     """Versions 0-2, flexible: 0+."""
 
     include_cluster_authorized_operations: bool = False
@@ -24,8 +24,7 @@ class DescribeClusterRequest:
     )
 
 
-@dataclass(slots=True)
-class DescribeClusterBroker:
+class DescribeClusterBroker(Struct):
     """Inside DescribeClusterResponse."""
 
     broker_id: int = 0
@@ -43,8 +42,7 @@ class DescribeClusterBroker:
     )
 
 
-@dataclass(slots=True)
-class DescribeClusterResponse:
+class DescribeClusterResponse(Struct):
     """Versions 0-2, flexible: 0+."""
 
     throttle_time_ms: int = 0

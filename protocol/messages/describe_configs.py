@@ -1,13 +1,13 @@
 """DescribeConfigsRequest and DescribeConfigsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DescribeConfigsResource:
+class DescribeConfigsResource(Struct):
     """Inside DescribeConfigsRequest."""
 
     resource_type: int = 0
@@ -21,8 +21,7 @@ class DescribeConfigsResource:
     )
 
 
-@dataclass(slots=True)
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(Struct):
     """Versions 1-4, flexible: 4+."""
 
     resources: list[DescribeConfigsResource] = field(default_factory=list)
@@ -39,8 +38,7 @@ class DescribeConfigsRequest:
     )
 
 
-@dataclass(slots=True)
-class DescribeConfigsSynonym:
+class DescribeConfigsSynonym(Struct):
     """Inside DescribeConfigsResponse."""
 
     name: str = ""
@@ -54,8 +52,7 @@ class DescribeConfigsSynonym:
     )
 
 
-@dataclass(slots=True)
-class DescribeConfigsResourceResult:
+class DescribeConfigsResourceResult(Struct):
     """Inside DescribeConfigsResponse."""
 
     name: str = ""
@@ -81,8 +78,7 @@ class DescribeConfigsResourceResult:
     )
 
 
-@dataclass(slots=True)
-class DescribeConfigsResult:
+class DescribeConfigsResult(Struct):
     """Inside DescribeConfigsResponse."""
 
     error_code: int = 0
@@ -100,8 +96,7 @@ class DescribeConfigsResult:
     )
 
 
-@dataclass(slots=True)
-class DescribeConfigsResponse:
+class DescribeConfigsResponse(Struct):
     """Versions 1-4, flexible: 4+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """DescribeGroupsRequest and DescribeGroupsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(Struct):
     """Versions 0-6, flexible: 5+."""
 
     groups: list[str] = field(default_factory=list)
@@ -22,8 +22,7 @@ class DescribeGroupsRequest:
     )
 
 
-@dataclass(slots=True)
-class DescribedGroupMember:
+class DescribedGroupMember(Struct):
     """Inside DescribeGroupsResponse."""
 
     member_id: str = ""
@@ -43,8 +42,7 @@ class DescribedGroupMember:
     )
 
 
-@dataclass(slots=True)
-class DescribedGroup:
+class DescribedGroup(Struct):
     """Inside DescribeGroupsResponse."""
 
     error_code: int = 0
@@ -68,8 +66,7 @@ class DescribedGroup:
     )
 
 
-@dataclass(slots=True)
-class DescribeGroupsResponse:
+class DescribeGroupsResponse(Struct):
     """Versions 0-6, flexible: 5+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """DescribeLogDirsRequest and DescribeLogDirsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DescribableLogDirTopic:
+class DescribableLogDirTopic(Struct):
     """Inside DescribeLogDirsRequest."""
 
     topic: str = ""
@@ -19,8 +19,7 @@ class DescribableLogDirTopic:
     )
 
 
-@dataclass(slots=True)
-class DescribeLogDirsRequest:
+class DescribeLogDirsRequest(Struct):
     """Versions 1-5, flexible: 2+."""
 
     topics: list[DescribableLogDirTopic] | None = field(default_factory=list)
@@ -33,8 +32,7 @@ class DescribeLogDirsRequest:
     )
 
 
-@dataclass(slots=True)
-class DescribeLogDirsPartition:
+class DescribeLogDirsPartition(Struct):
     """Inside DescribeLogDirsResponse."""
 
     partition_index: int = 0
@@ -50,8 +48,7 @@ class DescribeLogDirsPartition:
     )
 
 
-@dataclass(slots=True)
-class DescribeLogDirsTopic:
+class DescribeLogDirsTopic(Struct):
     """Inside DescribeLogDirsResponse."""
 
     name: str = ""
@@ -63,8 +60,7 @@ class DescribeLogDirsTopic:
     )
 
 
-@dataclass(slots=True)
-class DescribeLogDirsResult:
+class DescribeLogDirsResult(Struct):
     """Inside DescribeLogDirsResponse."""
 
     error_code: int = 0
@@ -84,8 +80,7 @@ class DescribeLogDirsResult:
     )
 
 
-@dataclass(slots=True)
-class DescribeLogDirsResponse:
+class DescribeLogDirsResponse(Struct):
     """Versions 1-5, flexible: 2+."""
 
     throttle_time_ms: int = 0

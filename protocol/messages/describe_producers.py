@@ -1,13 +1,13 @@
 """DescribeProducersRequest and DescribeProducersResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class TopicRequest:
+class TopicRequest(Struct):
     """Inside DescribeProducersRequest."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class TopicRequest:
     )
 
 
-@dataclass(slots=True)
-class DescribeProducersRequest:
+class DescribeProducersRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     topics: list[TopicRequest] = field(default_factory=list)
@@ -33,8 +32,7 @@ class DescribeProducersRequest:
     )
 
 
-@dataclass(slots=True)
-class ProducerState:
+class ProducerState(Struct):
     """Inside DescribeProducersResponse."""
 
     producer_id: int = 0
@@ -54,8 +52,7 @@ class ProducerState:
     )
 
 
-@dataclass(slots=True)
-class PartitionResponse:
+class PartitionResponse(Struct):
     """Inside DescribeProducersResponse."""
 
     partition_index: int = 0
@@ -71,8 +68,7 @@ class PartitionResponse:
     )
 
 
-@dataclass(slots=True)
-class TopicResponse:
+class TopicResponse(Struct):
     """Inside DescribeProducersResponse."""
 
     name: str = ""
@@ -84,8 +80,7 @@ class TopicResponse:
     )
 
 
-@dataclass(slots=True)
-class DescribeProducersResponse:
+class DescribeProducersResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     throttle_time_ms: int = 0

@@ -1,15 +1,15 @@
 """DescribeQuorumRequest and DescribeQuorumResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class PartitionData:
+class PartitionData(Struct):
     """Inside DescribeQuorumRequest."""
 
     partition_index: int = 0
@@ -19,8 +19,7 @@ class PartitionData:
     )
 
 
-@dataclass(slots=True)
-class TopicData:
+class TopicData(Struct):
     """Inside DescribeQuorumRequest."""
 
     topic_name: str = ""
@@ -32,8 +31,7 @@ class TopicData:
     )
 
 
-@dataclass(slots=True)
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(Struct):
     """Versions 0-2, flexible: 0+."""
 
     topics: list[TopicData] = field(default_factory=list)
@@ -46,8 +44,7 @@ class DescribeQuorumRequest:
     )
 
 
-@dataclass(slots=True)
-class ReplicaState:
+class ReplicaState(Struct):
     """Inside DescribeQuorumResponse."""
 
     replica_id: int = 0
@@ -65,8 +62,7 @@ class ReplicaState:
     )
 
 
-@dataclass(slots=True)
-class DescribeQuorumResponsePartitionData:
+class DescribeQuorumResponsePartitionData(Struct):
     """Inside DescribeQuorumResponse."""
 
     partition_index: int = 0
@@ -90,8 +86,7 @@ class DescribeQuorumResponsePartitionData:
     )
 
 
-@dataclass(slots=True)
-class DescribeQuorumResponseTopicData:
+class DescribeQuorumResponseTopicData(Struct):
     """Inside DescribeQuorumResponse."""
 
     topic_name: str = ""
@@ -103,8 +98,7 @@ class DescribeQuorumResponseTopicData:
     )
 
 
-@dataclass(slots=True)
-class Listener:
+class Listener(Struct):
     """Inside DescribeQuorumResponse."""
 
     name: str = ""
@@ -118,8 +112,7 @@ class Listener:
     )
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """Inside DescribeQuorumResponse."""
 
     node_id: int = 0
@@ -131,8 +124,7 @@ class Node:
     )
 
 
-@dataclass(slots=True)
-class DescribeQuorumResponse:
+class DescribeQuorumResponse(Struct):
     """Versions 0-2, flexible: 0+."""
 
     error_code: int = 0

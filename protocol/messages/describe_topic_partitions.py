@@ -1,15 +1,15 @@
 """DescribeTopicPartitionsRequest and DescribeTopicPartitionsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class TopicRequest:
+class TopicRequest(Struct):
     """Inside DescribeTopicPartitionsRequest."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class TopicRequest:
     )
 
 
-@dataclass(slots=True)
-class Cursor:
+class Cursor(Struct):
     """Inside DescribeTopicPartitionsRequest."""
 
     topic_name: str = ""
@@ -32,8 +31,7 @@ class Cursor:
     )
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsRequest:
+class DescribeTopicPartitionsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     topics: list[TopicRequest] = field(default_factory=list)
@@ -50,8 +48,7 @@ class DescribeTopicPartitionsRequest:
     )
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsResponsePartition:
+class DescribeTopicPartitionsResponsePartition(Struct):
     """Inside DescribeTopicPartitionsResponse."""
 
     error_code: int = 0
@@ -77,8 +74,7 @@ class DescribeTopicPartitionsResponsePartition:
     )
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsResponseTopic:
+class DescribeTopicPartitionsResponseTopic(Struct):
     """Inside DescribeTopicPartitionsResponse."""
 
     error_code: int = 0
@@ -98,8 +94,7 @@ class DescribeTopicPartitionsResponseTopic:
     )
 
 
-@dataclass(slots=True)
-class DescribeTopicPartitionsResponse:
+class DescribeTopicPartitionsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     throttle_time_ms: int = 0

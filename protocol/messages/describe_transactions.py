@@ -1,13 +1,13 @@
 """DescribeTransactionsRequest and DescribeTransactionsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class DescribeTransactionsRequest:
+class DescribeTransactionsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     transactional_ids: list[str] = field(default_factory=list)
@@ -20,8 +20,7 @@ class DescribeTransactionsRequest:
     )
 
 
-@dataclass(slots=True)
-class TopicData:
+class TopicData(Struct):
     """Inside DescribeTransactionsResponse."""
 
     topic: str = ""
@@ -33,8 +32,7 @@ class TopicData:
     )
 
 
-@dataclass(slots=True)
-class TransactionState:
+class TransactionState(Struct):
     """Inside DescribeTransactionsResponse."""
 
     error_code: int = 0
@@ -58,8 +56,7 @@ class TransactionState:
     )
 
 
-@dataclass(slots=True)
-class DescribeTransactionsResponse:
+class DescribeTransactionsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """DescribeUserScramCredentialsRequest and DescribeUserScramCredentialsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class UserName:
+class UserName(Struct):
     """Inside DescribeUserScramCredentialsRequest."""
 
     name: str = ""
@@ -17,8 +17,7 @@ class UserName:
     )
 
 
-@dataclass(slots=True)
-class DescribeUserScramCredentialsRequest:
+class DescribeUserScramCredentialsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     users: list[UserName] | None = field(default_factory=list)
@@ -31,8 +30,7 @@ class DescribeUserScramCredentialsRequest:
     )
 
 
-@dataclass(slots=True)
-class CredentialInfo:
+class CredentialInfo(Struct):
     """Inside DescribeUserScramCredentialsResponse."""
 
     mechanism: int = 0
@@ -44,8 +42,7 @@ class CredentialInfo:
     )
 
 
-@dataclass(slots=True)
-class DescribeUserScramCredentialsResult:
+class DescribeUserScramCredentialsResult(Struct):
     """Inside DescribeUserScramCredentialsResponse."""
 
     user: str = ""
@@ -61,8 +58,7 @@ class DescribeUserScramCredentialsResult:
     )
 
 
-@dataclass(slots=True)
-class DescribeUserScramCredentialsResponse:
+class DescribeUserScramCredentialsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     throttle_time_ms: int = 0

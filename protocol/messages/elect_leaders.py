@@ -1,13 +1,13 @@
 """ElectLeadersRequest and ElectLeadersResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class TopicPartitions:
+class TopicPartitions(Struct):
     """Inside ElectLeadersRequest."""
 
     topic: str = ""
@@ -19,8 +19,7 @@ class TopicPartitions:
     )
 
 
-@dataclass(slots=True)
-class ElectLeadersRequest:
+class ElectLeadersRequest(Struct):
     """Versions 0-2, flexible: 2+."""
 
     election_type: int = 0
@@ -37,8 +36,7 @@ class ElectLeadersRequest:
     )
 
 
-@dataclass(slots=True)
-class PartitionResult:
+class PartitionResult(Struct):
     """Inside ElectLeadersResponse."""
 
     partition_id: int = 0
@@ -52,8 +50,7 @@ class PartitionResult:
     )
 
 
-@dataclass(slots=True)
-class ReplicaElectionResult:
+class ReplicaElectionResult(Struct):
     """Inside ElectLeadersResponse."""
 
     topic: str = ""
@@ -65,8 +62,7 @@ class ReplicaElectionResult:
     )
 
 
-@dataclass(slots=True)
-class ElectLeadersResponse:
+class ElectLeadersResponse(Struct):
     """Versions 0-2, flexible: 2+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """EndTxnRequest and EndTxnResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class EndTxnRequest:
+class EndTxnRequest(Struct):
     """Versions 0-5, flexible: 3+."""
 
     transactional_id: str = ""
@@ -26,8 +26,7 @@ class EndTxnRequest:
     )
 
 
-@dataclass(slots=True)
-class EndTxnResponse:
+class EndTxnResponse(Struct):
     """Versions 0-5, flexible: 3+."""
 
     throttle_time_ms: int = 0

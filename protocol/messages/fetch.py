@@ -1,15 +1,15 @@
 """FetchRequest and FetchResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID, Records
 
 
-@dataclass(slots=True)
-class ReplicaState:
+class ReplicaState(Struct):
     """Inside FetchRequest."""
 
     replica_id: int = -1
@@ -21,8 +21,7 @@ class ReplicaState:
     )
 
 
-@dataclass(slots=True)
-class FetchPartition:
+class FetchPartition(Struct):
     """Inside FetchRequest."""
 
     partition: int = 0
@@ -46,8 +45,7 @@ class FetchPartition:
     )
 
 
-@dataclass(slots=True)
-class FetchTopic:
+class FetchTopic(Struct):
     """Inside FetchRequest."""
 
     topic: str = ""
@@ -61,8 +59,7 @@ class FetchTopic:
     )
 
 
-@dataclass(slots=True)
-class ForgottenTopic:
+class ForgottenTopic(Struct):
     """Inside FetchRequest."""
 
     topic: str = ""
@@ -76,8 +73,7 @@ class ForgottenTopic:
     )
 
 
-@dataclass(slots=True)
-class FetchRequest:
+class FetchRequest(Struct):
     """Versions 4-18, flexible: 12+."""
 
     cluster_id: str | None = None
@@ -112,8 +108,7 @@ class FetchRequest:
     )
 
 
-@dataclass(slots=True)
-class EpochEndOffset:
+class EpochEndOffset(Struct):
     """Inside FetchResponse."""
 
     epoch: int = -1
@@ -125,8 +120,7 @@ class EpochEndOffset:
     )
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct):
     """Inside FetchResponse."""
 
     leader_id: int = -1
@@ -138,8 +132,7 @@ class LeaderIdAndEpoch:
     )
 
 
-@dataclass(slots=True)
-class SnapshotId:
+class SnapshotId(Struct):
     """Inside FetchResponse."""
 
     end_offset: int = -1
@@ -151,8 +144,7 @@ class SnapshotId:
     )
 
 
-@dataclass(slots=True)
-class AbortedTransaction:
+class AbortedTransaction(Struct):
     """Inside FetchResponse."""
 
     producer_id: int = 0
@@ -164,8 +156,7 @@ class AbortedTransaction:
     )
 
 
-@dataclass(slots=True)
-class PartitionData:
+class PartitionData(Struct):
     """Inside FetchResponse."""
 
     partition_index: int = 0
@@ -195,8 +186,7 @@ class PartitionData:
     )
 
 
-@dataclass(slots=True)
-class FetchableTopicResponse:
+class FetchableTopicResponse(Struct):
     """Inside FetchResponse."""
 
     topic: str = ""
@@ -210,8 +200,7 @@ class FetchableTopicResponse:
     )
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct):
     """Inside FetchResponse."""
 
     node_id: int = 0
@@ -227,8 +216,7 @@ class NodeEndpoint:
     )
 
 
-@dataclass(slots=True)
-class FetchResponse:
+class FetchResponse(Struct):
     """Versions 4-18, flexible: 12+."""
 
     throttle_time_ms: int = 0

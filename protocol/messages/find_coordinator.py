@@ -1,13 +1,13 @@
 """FindCoordinatorRequest and FindCoordinatorResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Struct):
     """Versions 0-6, flexible: 3+."""
 
     key: str = ""
@@ -24,8 +24,7 @@ class FindCoordinatorRequest:
     )
 
 
-@dataclass(slots=True)
-class Coordinator:
+class Coordinator(Struct):
     """Inside FindCoordinatorResponse."""
 
     key: str = ""
@@ -45,8 +44,7 @@ class Coordinator:
     )
 
 
-@dataclass(slots=True)
-class FindCoordinatorResponse:
+class FindCoordinatorResponse(Struct):
     """Versions 0-6, flexible: 3+."""
 
     throttle_time_ms: int = 0

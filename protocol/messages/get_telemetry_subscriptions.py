@@ -1,15 +1,15 @@
 """GetTelemetrySubscriptionsRequest and GetTelemetrySubscriptionsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class GetTelemetrySubscriptionsRequest:
+class GetTelemetrySubscriptionsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     client_instance_id: UUID = NO_UUID
@@ -22,8 +22,7 @@ class GetTelemetrySubscriptionsRequest:
     )
 
 
-@dataclass(slots=True)
-class GetTelemetrySubscriptionsResponse:
+class GetTelemetrySubscriptionsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     throttle_time_ms: int = 0

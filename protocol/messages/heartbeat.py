@@ -1,13 +1,13 @@
 """HeartbeatRequest and HeartbeatResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class HeartbeatRequest:
+class HeartbeatRequest(Struct):
     """Versions 0-4, flexible: 4+."""
 
     group_id: str = ""
@@ -26,8 +26,7 @@ class HeartbeatRequest:
     )
 
 
-@dataclass(slots=True)
-class HeartbeatResponse:
+class HeartbeatResponse(Struct):
     """Versions 0-4, flexible: 4+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """IncrementalAlterConfigsRequest and IncrementalAlterConfigsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class AlterableConfig:
+class AlterableConfig(Struct):
     """Inside IncrementalAlterConfigsRequest."""
 
     name: str = ""
@@ -21,8 +21,7 @@ class AlterableConfig:
     )
 
 
-@dataclass(slots=True)
-class AlterConfigsResource:
+class AlterConfigsResource(Struct):
     """Inside IncrementalAlterConfigsRequest."""
 
     resource_type: int = 0
@@ -36,8 +35,7 @@ class AlterConfigsResource:
     )
 
 
-@dataclass(slots=True)
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(Struct):
     """Versions 0-1, flexible: 1+."""
 
     resources: list[AlterConfigsResource] = field(default_factory=list)
@@ -52,8 +50,7 @@ class IncrementalAlterConfigsRequest:
     )
 
 
-@dataclass(slots=True)
-class AlterConfigsResourceResponse:
+class AlterConfigsResourceResponse(Struct):
     """Inside IncrementalAlterConfigsResponse."""
 
     error_code: int = 0
@@ -69,8 +66,7 @@ class AlterConfigsResourceResponse:
     )
 
 
-@dataclass(slots=True)
-class IncrementalAlterConfigsResponse:
+class IncrementalAlterConfigsResponse(Struct):
     """Versions 0-1, flexible: 1+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """InitProducerIdRequest and InitProducerIdResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class InitProducerIdRequest:
+class InitProducerIdRequest(Struct):
     """Versions 0-6, flexible: 2+."""
 
     transactional_id: str | None = ""
@@ -30,8 +30,7 @@ class InitProducerIdRequest:
     )
 
 
-@dataclass(slots=True)
-class InitProducerIdResponse:
+class InitProducerIdResponse(Struct):
     """Versions 0-6, flexible: 2+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """JoinGroupRequest and JoinGroupResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class JoinGroupRequestProtocol:
+class JoinGroupRequestProtocol(Struct):
     """Inside JoinGroupRequest."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class JoinGroupRequestProtocol:
     )
 
 
-@dataclass(slots=True)
-class JoinGroupRequest:
+class JoinGroupRequest(Struct):
     """Versions 0-9, flexible: 6+."""
 
     group_id: str = ""
@@ -47,8 +46,7 @@ class JoinGroupRequest:
     )
 
 
-@dataclass(slots=True)
-class JoinGroupResponseMember:
+class JoinGroupResponseMember(Struct):
     """Inside JoinGroupResponse."""
 
     member_id: str = ""
@@ -62,8 +60,7 @@ class JoinGroupResponseMember:
     )
 
 
-@dataclass(slots=True)
-class JoinGroupResponse:
+class JoinGroupResponse(Struct):
     """Versions 0-9, flexible: 6+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """LeaveGroupRequest and LeaveGroupResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class MemberIdentity:
+class MemberIdentity(Struct):
     """Inside LeaveGroupRequest."""
 
     member_id: str = ""
@@ -21,8 +21,7 @@ class MemberIdentity:
     )
 
 
-@dataclass(slots=True)
-class LeaveGroupRequest:
+class LeaveGroupRequest(Struct):
     """Versions 0-5, flexible: 4+."""
 
     group_id: str = ""
@@ -39,8 +38,7 @@ class LeaveGroupRequest:
     )
 
 
-@dataclass(slots=True)
-class MemberResponse:
+class MemberResponse(Struct):
     """Inside LeaveGroupResponse."""
 
     member_id: str = ""
@@ -54,8 +52,7 @@ class MemberResponse:
     )
 
 
-@dataclass(slots=True)
-class LeaveGroupResponse:
+class LeaveGroupResponse(Struct):
     """Versions 0-5, flexible: 4+."""
 
     throttle_time_ms: int = 0

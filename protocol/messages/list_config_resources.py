@@ -1,13 +1,13 @@
 """ListConfigResourcesRequest and ListConfigResourcesResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ListConfigResourcesRequest:
+class ListConfigResourcesRequest(Struct):
     """Versions 0-1, flexible: 0+."""
 
     resource_types: list[int] = field(default_factory=list)
@@ -20,8 +20,7 @@ class ListConfigResourcesRequest:
     )
 
 
-@dataclass(slots=True)
-class ConfigResource:
+class ConfigResource(Struct):
     """Inside ListConfigResourcesResponse."""
 
     resource_name: str = ""
@@ -33,8 +32,7 @@ class ConfigResource:
     )
 
 
-@dataclass(slots=True)
-class ListConfigResourcesResponse:
+class ListConfigResourcesResponse(Struct):
     """Versions 0-1, flexible: 0+."""
 
     throttle_time_ms: int = 0

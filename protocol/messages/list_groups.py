@@ -1,13 +1,13 @@
 """ListGroupsRequest and ListGroupsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ListGroupsRequest:
+class ListGroupsRequest(Struct):
     """Versions 0-5, flexible: 3+."""
 
     states_filter: list[str] = field(default_factory=list)
@@ -22,8 +22,7 @@ class ListGroupsRequest:
     )
 
 
-@dataclass(slots=True)
-class ListedGroup:
+class ListedGroup(Struct):
     """Inside ListGroupsResponse."""
 
     group_id: str = ""
@@ -39,8 +38,7 @@ class ListedGroup:
     )
 
 
-@dataclass(slots=True)
-class ListGroupsResponse:
+class ListGroupsResponse(Struct):
     """Versions 0-5, flexible: 3+."""
 
     throttle_time_ms: int = 0

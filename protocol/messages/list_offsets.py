@@ -1,13 +1,13 @@
 """ListOffsetsRequest and ListOffsetsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ListOffsetsPartition:
+class ListOffsetsPartition(Struct):
     """Inside ListOffsetsRequest."""
 
     partition_index: int = 0
@@ -23,8 +23,7 @@ class ListOffsetsPartition:
     )
 
 
-@dataclass(slots=True)
-class ListOffsetsTopic:
+class ListOffsetsTopic(Struct):
     """Inside ListOffsetsRequest."""
 
     name: str = ""
@@ -36,8 +35,7 @@ class ListOffsetsTopic:
     )
 
 
-@dataclass(slots=True)
-class ListOffsetsRequest:
+class ListOffsetsRequest(Struct):
     """Versions 1-11, flexible: 6+."""
 
     replica_id: int = 0
@@ -56,8 +54,7 @@ class ListOffsetsRequest:
     )
 
 
-@dataclass(slots=True)
-class ListOffsetsPartitionResponse:
+class ListOffsetsPartitionResponse(Struct):
     """Inside ListOffsetsResponse."""
 
     partition_index: int = 0
@@ -77,8 +74,7 @@ class ListOffsetsPartitionResponse:
     )
 
 
-@dataclass(slots=True)
-class ListOffsetsTopicResponse:
+class ListOffsetsTopicResponse(Struct):
     """Inside ListOffsetsResponse."""
 
     name: str = ""
@@ -90,8 +86,7 @@ class ListOffsetsTopicResponse:
     )
 
 
-@dataclass(slots=True)
-class ListOffsetsResponse:
+class ListOffsetsResponse(Struct):
     """Versions 1-11, flexible: 6+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """ListPartitionReassignmentsRequest and ListPartitionReassignmentsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ListPartitionReassignmentsTopics:
+class ListPartitionReassignmentsTopics(Struct):
     """Inside ListPartitionReassignmentsRequest."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class ListPartitionReassignmentsTopics:
     )
 
 
-@dataclass(slots=True)
-class ListPartitionReassignmentsRequest:
+class ListPartitionReassignmentsRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     timeout_ms: int = 60000
@@ -35,8 +34,7 @@ class ListPartitionReassignmentsRequest:
     )
 
 
-@dataclass(slots=True)
-class OngoingPartitionReassignment:
+class OngoingPartitionReassignment(Struct):
     """Inside ListPartitionReassignmentsResponse."""
 
     partition_index: int = 0
@@ -52,8 +50,7 @@ class OngoingPartitionReassignment:
     )
 
 
-@dataclass(slots=True)
-class OngoingTopicReassignment:
+class OngoingTopicReassignment(Struct):
     """Inside ListPartitionReassignmentsResponse."""
 
     name: str = ""
@@ -65,8 +62,7 @@ class OngoingTopicReassignment:
     )
 
 
-@dataclass(slots=True)
-class ListPartitionReassignmentsResponse:
+class ListPartitionReassignmentsResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     throttle_time_ms: int = 0

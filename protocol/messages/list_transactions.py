@@ -1,13 +1,13 @@
 """ListTransactionsRequest and ListTransactionsResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class ListTransactionsRequest:
+class ListTransactionsRequest(Struct):
     """Versions 0-2, flexible: 0+."""
 
     state_filters: list[str] = field(default_factory=list)
@@ -26,8 +26,7 @@ class ListTransactionsRequest:
     )
 
 
-@dataclass(slots=True)
-class TransactionState:
+class TransactionState(Struct):
     """Inside ListTransactionsResponse."""
 
     transactional_id: str = ""
@@ -41,8 +40,7 @@ class TransactionState:
     )
 
 
-@dataclass(slots=True)
-class ListTransactionsResponse:
+class ListTransactionsResponse(Struct):
     """Versions 0-2, flexible: 0+."""
 
     throttle_time_ms: int = 0

@@ -1,15 +1,15 @@
 """MetadataRequest and MetadataResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class MetadataRequestTopic:
+class MetadataRequestTopic(Struct):
     """Inside MetadataRequest."""
 
     topic_id: UUID = NO_UUID
@@ -21,8 +21,7 @@ class MetadataRequestTopic:
     )
 
 
-@dataclass(slots=True)
-class MetadataRequest:
+class MetadataRequest(Struct):
     """Versions 0-13, flexible: 9+."""
 
     topics: list[MetadataRequestTopic] | None = field(default_factory=list)
@@ -41,8 +40,7 @@ class MetadataRequest:
     )
 
 
-@dataclass(slots=True)
-class MetadataResponseBroker:
+class MetadataResponseBroker(Struct):
     """Inside MetadataResponse."""
 
     node_id: int = 0
@@ -58,8 +56,7 @@ class MetadataResponseBroker:
     )
 
 
-@dataclass(slots=True)
-class MetadataResponsePartition:
+class MetadataResponsePartition(Struct):
     """Inside MetadataResponse."""
 
     error_code: int = 0
@@ -81,8 +78,7 @@ class MetadataResponsePartition:
     )
 
 
-@dataclass(slots=True)
-class MetadataResponseTopic:
+class MetadataResponseTopic(Struct):
     """Inside MetadataResponse."""
 
     error_code: int = 0
@@ -102,8 +98,7 @@ class MetadataResponseTopic:
     )
 
 
-@dataclass(slots=True)
-class MetadataResponse:
+class MetadataResponse(Struct):
     """Versions 0-13, flexible: 9+."""
 
     throttle_time_ms: int = 0

@@ -1,15 +1,15 @@
 """OffsetCommitRequest and OffsetCommitResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class OffsetCommitRequestPartition:
+class OffsetCommitRequestPartition(Struct):
     """Inside OffsetCommitRequest."""
 
     partition_index: int = 0
@@ -27,8 +27,7 @@ class OffsetCommitRequestPartition:
     )
 
 
-@dataclass(slots=True)
-class OffsetCommitRequestTopic:
+class OffsetCommitRequestTopic(Struct):
     """Inside OffsetCommitRequest."""
 
     name: str = ""
@@ -42,8 +41,7 @@ class OffsetCommitRequestTopic:
     )
 
 
-@dataclass(slots=True)
-class OffsetCommitRequest:
+class OffsetCommitRequest(Struct):
     """Versions 2-10, flexible: 8+."""
 
     group_id: str = ""
@@ -66,8 +64,7 @@ class OffsetCommitRequest:
     )
 
 
-@dataclass(slots=True)
-class OffsetCommitResponsePartition:
+class OffsetCommitResponsePartition(Struct):
     """Inside OffsetCommitResponse."""
 
     partition_index: int = 0
@@ -79,8 +76,7 @@ class OffsetCommitResponsePartition:
     )
 
 
-@dataclass(slots=True)
-class OffsetCommitResponseTopic:
+class OffsetCommitResponseTopic(Struct):
     """Inside OffsetCommitResponse."""
 
     name: str = ""
@@ -94,8 +90,7 @@ class OffsetCommitResponseTopic:
     )
 
 
-@dataclass(slots=True)
-class OffsetCommitResponse:
+class OffsetCommitResponse(Struct):
     """Versions 2-10, flexible: 8+."""
 
     throttle_time_ms: int = 0

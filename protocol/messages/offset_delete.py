@@ -1,13 +1,13 @@
 """OffsetDeleteRequest and OffsetDeleteResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class OffsetDeleteRequestPartition:
+class OffsetDeleteRequestPartition(Struct):
     """Inside OffsetDeleteRequest."""
 
     partition_index: int = 0
@@ -17,8 +17,7 @@ class OffsetDeleteRequestPartition:
     )
 
 
-@dataclass(slots=True)
-class OffsetDeleteRequestTopic:
+class OffsetDeleteRequestTopic(Struct):
     """Inside OffsetDeleteRequest."""
 
     name: str = ""
@@ -30,8 +29,7 @@ class OffsetDeleteRequestTopic:
     )
 
 
-@dataclass(slots=True)
-class OffsetDeleteRequest:
+class OffsetDeleteRequest(Struct):
     """Versions 0, flexible: none."""
 
     group_id: str = ""
@@ -46,8 +44,7 @@ class OffsetDeleteRequest:
     )
 
 
-@dataclass(slots=True)
-class OffsetDeleteResponsePartition:
+class OffsetDeleteResponsePartition(Struct):
     """Inside OffsetDeleteResponse."""
 
     partition_index: int = 0
@@ -59,8 +56,7 @@ class OffsetDeleteResponsePartition:
     )
 
 
-@dataclass(slots=True)
-class OffsetDeleteResponseTopic:
+class OffsetDeleteResponseTopic(Struct):
     """Inside OffsetDeleteResponse."""
 
     name: str = ""
@@ -72,8 +68,7 @@ class OffsetDeleteResponseTopic:
     )
 
 
-@dataclass(slots=True)
-class OffsetDeleteResponse:
+class OffsetDeleteResponse(Struct):
     """Versions 0, flexible: none."""
 
     error_code: int = 0

@@ -1,15 +1,15 @@
 """OffsetFetchRequest and OffsetFetchResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class OffsetFetchRequestTopic:
+class OffsetFetchRequestTopic(Struct):
     """Inside OffsetFetchRequest."""
 
     name: str = ""
@@ -21,8 +21,7 @@ class OffsetFetchRequestTopic:
     )
 
 
-@dataclass(slots=True)
-class OffsetFetchRequestTopics:
+class OffsetFetchRequestTopics(Struct):
     """Inside OffsetFetchRequest."""
 
     name: str = ""
@@ -36,8 +35,7 @@ class OffsetFetchRequestTopics:
     )
 
 
-@dataclass(slots=True)
-class OffsetFetchRequestGroup:
+class OffsetFetchRequestGroup(Struct):
     """Inside OffsetFetchRequest."""
 
     group_id: str = ""
@@ -53,8 +51,7 @@ class OffsetFetchRequestGroup:
     )
 
 
-@dataclass(slots=True)
-class OffsetFetchRequest:
+class OffsetFetchRequest(Struct):
     """Versions 1-10, flexible: 6+."""
 
     group_id: str = ""
@@ -73,8 +70,7 @@ class OffsetFetchRequest:
     )
 
 
-@dataclass(slots=True)
-class OffsetFetchResponsePartition:
+class OffsetFetchResponsePartition(Struct):
     """Inside OffsetFetchResponse."""
 
     partition_index: int = 0
@@ -92,8 +88,7 @@ class OffsetFetchResponsePartition:
     )
 
 
-@dataclass(slots=True)
-class OffsetFetchResponseTopic:
+class OffsetFetchResponseTopic(Struct):
     """Inside OffsetFetchResponse."""
 
     name: str = ""
@@ -105,8 +100,7 @@ class OffsetFetchResponseTopic:
     )
 
 
-@dataclass(slots=True)
-class OffsetFetchResponsePartitions:
+class OffsetFetchResponsePartitions(Struct):
     """Inside OffsetFetchResponse."""
 
     partition_index: int = 0
@@ -124,8 +118,7 @@ class OffsetFetchResponsePartitions:
     )
 
 
-@dataclass(slots=True)
-class OffsetFetchResponseTopics:
+class OffsetFetchResponseTopics(Struct):
     """Inside OffsetFetchResponse."""
 
     name: str = ""
@@ -139,8 +132,7 @@ class OffsetFetchResponseTopics:
     )
 
 
-@dataclass(slots=True)
-class OffsetFetchResponseGroup:
+class OffsetFetchResponseGroup(Struct):
     """Inside OffsetFetchResponse."""
 
     group_id: str = ""
@@ -154,8 +146,7 @@ class OffsetFetchResponseGroup:
     )
 
 
-@dataclass(slots=True)
-class OffsetFetchResponse:
+class OffsetFetchResponse(Struct):
     """Versions 1-10, flexible: 6+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """OffsetForLeaderEpochRequest and OffsetForLeaderEpochResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class OffsetForLeaderPartition:
+class OffsetForLeaderPartition(Struct):
     """Inside OffsetForLeaderEpochRequest."""
 
     partition: int = 0
@@ -21,8 +21,7 @@ class OffsetForLeaderPartition:
     )
 
 
-@dataclass(slots=True)
-class OffsetForLeaderTopic:
+class OffsetForLeaderTopic(Struct):
     """Inside OffsetForLeaderEpochRequest."""
 
     topic: str = ""
@@ -34,8 +33,7 @@ class OffsetForLeaderTopic:
     )
 
 
-@dataclass(slots=True)
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(Struct):
     """Versions 2-4, flexible: 4+."""
 
     replica_id: int = -2
@@ -50,8 +48,7 @@ class OffsetForLeaderEpochRequest:
     )
 
 
-@dataclass(slots=True)
-class EpochEndOffset:
+class EpochEndOffset(Struct):
     """Inside OffsetForLeaderEpochResponse."""
 
     error_code: int = 0
@@ -67,8 +64,7 @@ class EpochEndOffset:
     )
 
 
-@dataclass(slots=True)
-class OffsetForLeaderTopicResult:
+class OffsetForLeaderTopicResult(Struct):
     """Inside OffsetForLeaderEpochResponse."""
 
     topic: str = ""
@@ -80,8 +76,7 @@ class OffsetForLeaderTopicResult:
     )
 
 
-@dataclass(slots=True)
-class OffsetForLeaderEpochResponse:
+class OffsetForLeaderEpochResponse(Struct):
     """Versions 2-4, flexible: 4+."""
 
     throttle_time_ms: int = 0

@@ -1,15 +1,15 @@
 """ProduceRequest and ProduceResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID, Buffer
 
 
-@dataclass(slots=True)
-class PartitionProduceData:
+class PartitionProduceData(Struct):
     """Inside ProduceRequest."""
 
     index: int = 0
@@ -21,8 +21,7 @@ class PartitionProduceData:
     )
 
 
-@dataclass(slots=True)
-class TopicProduceData:
+class TopicProduceData(Struct):
     """Inside ProduceRequest."""
 
     name: str = ""
@@ -36,8 +35,7 @@ class TopicProduceData:
     )
 
 
-@dataclass(slots=True)
-class ProduceRequest:
+class ProduceRequest(Struct):
     """Versions 3-13, flexible: 9+."""
 
     transactional_id: str | None = None
@@ -56,8 +54,7 @@ class ProduceRequest:
     )
 
 
-@dataclass(slots=True)
-class BatchIndexAndErrorMessage:
+class BatchIndexAndErrorMessage(Struct):
     """Inside ProduceResponse."""
 
     batch_index: int = 0
@@ -69,8 +66,7 @@ class BatchIndexAndErrorMessage:
     )
 
 
-@dataclass(slots=True)
-class LeaderIdAndEpoch:
+class LeaderIdAndEpoch(Struct):
     """Inside ProduceResponse."""
 
     leader_id: int = -1
@@ -82,8 +78,7 @@ class LeaderIdAndEpoch:
     )
 
 
-@dataclass(slots=True)
-class PartitionProduceResponse:
+class PartitionProduceResponse(Struct):
     """Inside ProduceResponse."""
 
     index: int = 0
@@ -107,8 +102,7 @@ class PartitionProduceResponse:
     )
 
 
-@dataclass(slots=True)
-class TopicProduceResponse:
+class TopicProduceResponse(Struct):
     """Inside ProduceResponse."""
 
     name: str = ""
@@ -122,8 +116,7 @@ class TopicProduceResponse:
     )
 
 
-@dataclass(slots=True)
-class NodeEndpoint:
+class NodeEndpoint(Struct):
     """Inside ProduceResponse."""
 
     node_id: int = 0
@@ -139,8 +132,7 @@ class NodeEndpoint:
     )
 
 
-@dataclass(slots=True)
-class ProduceResponse:
+class ProduceResponse(Struct):
     """Versions 3-13, flexible: 9+."""
 
     responses: list[TopicProduceResponse] = field(default_factory=list)

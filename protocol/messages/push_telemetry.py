@@ -1,15 +1,15 @@
 """PushTelemetryRequest and PushTelemetryResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 from uuid import UUID
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 from tailrace.protocol.primitives import NO_UUID
 
 
-@dataclass(slots=True)
-class PushTelemetryRequest:
+class PushTelemetryRequest(Struct):
     """Versions 0, flexible: 0+."""
 
     client_instance_id: UUID = NO_UUID
@@ -30,8 +30,7 @@ class PushTelemetryRequest:
     )
 
 
-@dataclass(slots=True)
-class PushTelemetryResponse:
+class PushTelemetryResponse(Struct):
     """Versions 0, flexible: 0+."""
 
     throttle_time_ms: int = 0

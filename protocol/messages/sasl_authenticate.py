@@ -1,13 +1,13 @@
 """SaslAuthenticateRequest and SaslAuthenticateResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class SaslAuthenticateRequest:
+class SaslAuthenticateRequest(Struct):
     """Versions 0-2, flexible: 2+."""
 
     auth_bytes: bytes = b""
@@ -20,8 +20,7 @@ class SaslAuthenticateRequest:
     )
 
 
-@dataclass(slots=True)
-class SaslAuthenticateResponse:
+class SaslAuthenticateResponse(Struct):
     """Versions 0-2, flexible: 2+."""
 
     error_code: int = 0

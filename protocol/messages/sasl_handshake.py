@@ -1,13 +1,13 @@
 """SaslHandshakeRequest and SaslHandshakeResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class SaslHandshakeRequest:
+class SaslHandshakeRequest(Struct):
     """Versions 0-1, flexible: none."""
 
     mechanism: str = ""
@@ -20,8 +20,7 @@ class SaslHandshakeRequest:
     )
 
 
-@dataclass(slots=True)
-class SaslHandshakeResponse:
+class SaslHandshakeResponse(Struct):
     """Versions 0-1, flexible: none."""
 
     error_code: int = 0

@@ -1,13 +1,13 @@
 """SyncGroupRequest and SyncGroupResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class SyncGroupRequestAssignment:
+class SyncGroupRequestAssignment(Struct):
     """Inside SyncGroupRequest."""
 
     member_id: str = ""
@@ -19,8 +19,7 @@ class SyncGroupRequestAssignment:
     )
 
 
-@dataclass(slots=True)
-class SyncGroupRequest:
+class SyncGroupRequest(Struct):
     """Versions 0-5, flexible: 4+."""
 
     group_id: str = ""
@@ -45,8 +44,7 @@ class SyncGroupRequest:
     )
 
 
-@dataclass(slots=True)
-class SyncGroupResponse:
+class SyncGroupResponse(Struct):
     """Versions 0-5, flexible: 4+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """TxnOffsetCommitRequest and TxnOffsetCommitResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitRequestPartition:
+class TxnOffsetCommitRequestPartition(Struct):
     """Inside TxnOffsetCommitRequest."""
 
     partition_index: int = 0
@@ -23,8 +23,7 @@ class TxnOffsetCommitRequestPartition:
     )
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitRequestTopic:
+class TxnOffsetCommitRequestTopic(Struct):
     """Inside TxnOffsetCommitRequest."""
 
     name: str = ""
@@ -36,8 +35,7 @@ class TxnOffsetCommitRequestTopic:
     )
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitRequest:
+class TxnOffsetCommitRequest(Struct):
     """Versions 0-5, flexible: 3+."""
 
     transactional_id: str = ""
@@ -64,8 +62,7 @@ class TxnOffsetCommitRequest:
     )
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitResponsePartition:
+class TxnOffsetCommitResponsePartition(Struct):
     """Inside TxnOffsetCommitResponse."""
 
     partition_index: int = 0
@@ -77,8 +74,7 @@ class TxnOffsetCommitResponsePartition:
     )
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitResponseTopic:
+class TxnOffsetCommitResponseTopic(Struct):
     """Inside TxnOffsetCommitResponse."""
 
     name: str = ""
@@ -90,8 +86,7 @@ class TxnOffsetCommitResponseTopic:
     )
 
 
-@dataclass(slots=True)
-class TxnOffsetCommitResponse:
+class TxnOffsetCommitResponse(Struct):
     """Versions 0-5, flexible: 3+."""
 
     throttle_time_ms: int = 0

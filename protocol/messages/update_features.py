@@ -1,13 +1,13 @@
 """UpdateFeaturesRequest and UpdateFeaturesResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class FeatureUpdateKey:
+class FeatureUpdateKey(Struct):
     """Inside UpdateFeaturesRequest."""
 
     feature: str = ""
@@ -23,8 +23,7 @@ class FeatureUpdateKey:
     )
 
 
-@dataclass(slots=True)
-class UpdateFeaturesRequest:
+class UpdateFeaturesRequest(Struct):
     """Versions 0-2, flexible: 0+."""
 
     timeout_ms: int = 60000
@@ -41,8 +40,7 @@ class UpdateFeaturesRequest:
     )
 
 
-@dataclass(slots=True)
-class UpdatableFeatureResult:
+class UpdatableFeatureResult(Struct):
     """Inside UpdateFeaturesResponse."""
 
     feature: str = ""
@@ -56,8 +54,7 @@ class UpdatableFeatureResult:
     )
 
 
-@dataclass(slots=True)
-class UpdateFeaturesResponse:
+class UpdateFeaturesResponse(Struct):
     """Versions 0-2, flexible: 0+."""
 
     throttle_time_ms: int = 0

@@ -1,13 +1,13 @@
 """WriteTxnMarkersRequest and WriteTxnMarkersResponse, over all versions. Written by `tailrace.protocol.generate`: change the schema, not this."""
 
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from tailrace.protocol.fields import Field
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerTopic:
+class WritableTxnMarkerTopic(Struct):
     """Inside WriteTxnMarkersRequest."""
 
     name: str = ""
@@ -19,8 +19,7 @@ class WritableTxnMarkerTopic:
     )
 
 
-@dataclass(slots=True)
-class WritableTxnMarker:
+class WritableTxnMarker(Struct):
     """Inside WriteTxnMarkersRequest."""
 
     producer_id: int = 0
@@ -40,8 +39,7 @@ class WritableTxnMarker:
     )
 
 
-@dataclass(slots=True)
-class WriteTxnMarkersRequest:
+class WriteTxnMarkersRequest(Struct):
     """Versions 1-2, flexible: 1+."""
 
     markers: list[WritableTxnMarker] = field(default_factory=list)
@@ -54,8 +52,7 @@ class WriteTxnMarkersRequest:
     )
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerPartitionResult:
+class WritableTxnMarkerPartitionResult(Struct):
     """Inside WriteTxnMarkersResponse."""
 
     partition_index: int = 0
@@ -67,8 +64,7 @@ class WritableTxnMarkerPartitionResult:
     )
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerTopicResult:
+class WritableTxnMarkerTopicResult(Struct):
     """Inside WriteTxnMarkersResponse."""
 
     name: str = ""
@@ -80,8 +76,7 @@ class WritableTxnMarkerTopicResult:
     )
 
 
-@dataclass(slots=True)
-class WritableTxnMarkerResult:
+class WritableTxnMarkerResult(Struct):
     """Inside WriteTxnMarkersResponse."""
 
     producer_id: int = 0
@@ -93,8 +88,7 @@ class WritableTxnMarkerResult:
     )
 
 
-@dataclass(slots=True)
-class WriteTxnMarkersResponse:
+class WriteTxnMarkersResponse(Struct):
     """Versions 1-2, flexible: 1+."""
 
     markers: list[WritableTxnMarkerResult] = field(default_factory=list)

@@ -1,9 +1,8 @@
 """Whom a log asks for what it has lost, against a whole SPU that has it."""
 
-from dataclasses import replace
-
 import pytest
 import trio
+from msgspec.structs import replace
 from simulation.network import MemoryNetwork
 from spus import ADDRESS, RunningSpu, batch, running_spu
 

@@ -1,12 +1,12 @@
 import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Never
 
 import pytest
 import trio
 import trio.testing
+from msgspec import Struct
 from simulation.files import SimulatedFiles
 from spus import batch
 
@@ -58,8 +58,7 @@ def append(replica: Replica, *values: bytes) -> None:
     replica.append(data, read_header(data))
 
 
-@dataclass
-class _Flushing:
+class _Flushing(Struct):
     flusher: Flusher
     files: SlowDisk
     metrics: BrokerMetrics

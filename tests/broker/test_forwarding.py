@@ -1,9 +1,9 @@
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import trio
+from msgspec import Struct, field
 
 from tailrace.broker.forwarding import AUTO_CREATE_SECONDS_MAX, FORWARD_MS_MAX, FORWARD_MS_MIN, Forwarding
 from tailrace.broker.mirror_updater import MirrorUpdater
@@ -42,8 +42,7 @@ def _metadata(version: int, *names: str) -> ApplyMetadataRequest:
     return ApplyMetadataRequest(False, version, topics=topics)
 
 
-@dataclass
-class _Sc:
+class _Sc(Struct):
     """Answers every request for topics; its metadata version is then 5."""
 
     answer: Callable[[CreateTopicsRequest], CreateTopicsResponse | Exception | None]

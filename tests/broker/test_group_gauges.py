@@ -1,16 +1,15 @@
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec import Struct, field
 
 from tailrace.broker import group_gauges
 from tailrace.broker.group_gauges import gauge_groups
 from tailrace.broker.groups.group import GroupKind
 
 
-@dataclass
-class SomeGroup:
+class SomeGroup(Struct):
     group_id: str
     state: str
     members: list[str] = field(default_factory=list)

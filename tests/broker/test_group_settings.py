@@ -1,6 +1,6 @@
 """The settings of groups follow the configs, and cost nothing while those stay."""
 
-from dataclasses import fields
+from msgspec.structs import fields
 
 from tailrace.broker.group_settings import SettingsOfGroups
 from tailrace.broker.groups.settings import GroupSettings

@@ -1,9 +1,8 @@
 """Of whom clients are told that asked the wrong SPU, by Produce and Fetch."""
 
-from dataclasses import replace
-
 import pytest
 import trio
+from msgspec.structs import replace
 from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere

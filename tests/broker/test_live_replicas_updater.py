@@ -1,10 +1,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 import structlog
 import trio
+from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 from spus import batch
 from structlog.testing import capture_logs

@@ -1,7 +1,6 @@
-from dataclasses import replace
-
 import pytest
 import trio
+from msgspec.structs import replace
 from replicating import KEY, Store, WirePeers, code_of, produce, wire_of
 
 from tailrace.broker.peer_messages import PeerMessage

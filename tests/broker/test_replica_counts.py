@@ -1,8 +1,7 @@
 """What is counted of replicas."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
 from tailrace.broker.metrics import BrokerMetrics

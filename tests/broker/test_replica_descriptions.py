@@ -1,5 +1,4 @@
-from dataclasses import replace
-
+from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 from spus import batch
 

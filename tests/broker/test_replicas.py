@@ -1,10 +1,10 @@
 import errno
 from collections.abc import Callable
-from dataclasses import replace
 from typing import cast
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 from spus import batch
 

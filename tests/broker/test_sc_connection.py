@@ -1,12 +1,13 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
 import pytest
 import structlog
 import trio
+from msgspec import Struct, field
+from msgspec.structs import replace
 from scripted_sc import HEARTBEAT_MS, LEASE_MS, SC_ADDRESS, accepted, scripted_sc
 from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork
@@ -40,9 +41,9 @@ REGISTRATION = Registration(
 )
 
 
-@dataclass
-class _Receiver:
+class _Receiver(Struct):
     events: list[object] = field(default_factory=list)
+    reported: tuple[Endpoint, ...] = ()
 
     def on_connecting(self, reported: tuple[Endpoint, ...]) -> None:
         self.reported = reported
@@ -64,8 +65,7 @@ class _Receiver:
         self.events.append("end")
 
 
-@dataclass
-class _Spu:
+class _Spu(Struct):
     connection: ScConnection
     receiver: _Receiver
 

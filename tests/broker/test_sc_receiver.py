@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 import structlog
 import trio
+from msgspec.structs import replace
 from scripted_sc import SC_ADDRESS, ScriptedSc, accepted, scripted_sc, topic_state
 from simulation.client import WireClient
 from spus import ADDRESS, World, batch

@@ -1,12 +1,12 @@
 """What becomes of a flipped bit, with a copy elsewhere and without one, and how slowly it is looked for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 import structlog
 import trio
 from batch_samples import header_of, make_batch
+from msgspec import Struct
 from simulation.files import SimulatedFiles
 from structlog.testing import capture_logs
 
@@ -54,8 +54,7 @@ class CopiesOf:
         return b"" if spu == EMPTY or found is None else found.read()
 
 
-@dataclass
-class Bench:
+class Bench(Struct):
     files: SimulatedFiles
     replica: Replica
     metrics: BrokerMetrics

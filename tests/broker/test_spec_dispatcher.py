@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 import pytest
 import structlog
 import trio
+from msgspec import Struct
 from replicating import replication_on
 from simulation.files import SimulatedFiles
 from spus import SteadyClock, batch
@@ -222,8 +223,7 @@ async def test_a_removed_topic_stops_tells_who_waits_and_parks_its_files(spu: _S
     _append(replica, b"a")
     refused: list[KafkaError] = []
 
-    @dataclass
-    class Waiter:
+    class Waiter(Struct):
         def on_acknowledged(self) -> None:
             raise AssertionError
 

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tailrace.broker.held_specs import HeldSpecs, HeldTopic
 from tailrace.broker.replication.messages import ProposeLiveReplicas

@@ -1,8 +1,7 @@
 """What an SPU says of its controllers."""
 
-from dataclasses import replace
-
 import structlog
+from msgspec.structs import replace
 from peers import identity
 from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork

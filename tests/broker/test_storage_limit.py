@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import structlog
 import trio
+from msgspec import Struct
 from scripted_sc import HEARTBEAT_MS, SC_ADDRESS, ScriptedSc, scripted_sc, topic_state
 from simulation.client import WireClient
 from spus import ADDRESS, World, batch
@@ -36,8 +36,7 @@ ROOM_FOR_TWO = len(RECORD) + 1
 """What is not full yet takes another batch, whatever its size."""
 
 
-@dataclass
-class _Running:
+class _Running(Struct):
     sc: ScriptedSc
     spu: Spu
     client: WireClient

@@ -1,9 +1,9 @@
 import json
-from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from public_sc import PublicSc, public_sc, tailrace
 
 from tailrace.cli.apply import TopicChanges, topic_changes

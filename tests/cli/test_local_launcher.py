@@ -3,11 +3,11 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 from simulation.network import MemoryNetwork
 
 from tailrace.cli import local_launcher

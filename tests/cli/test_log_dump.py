@@ -1,12 +1,12 @@
 """`tailrace log dump`: what is in each kind of file, as far as it can be read, and never a traceback."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec import Struct
 
 from tailrace.cli.main import main
 from tailrace.protocol.compression import Compression
@@ -44,8 +44,7 @@ BATCHES = [
 ]
 
 
-@dataclass
-class Printed:
+class Printed(Struct):
     status: int
     out: str
     err: str

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 import pytest
 import trio
 from batch_samples import header_of, make_batch
+from msgspec import Struct
 
 from tailrace.cli.main import main
 from tailrace.protocol.ids import Epoch
@@ -22,8 +22,7 @@ from tailrace.storage.log_config import LogConfig
 TOPIC = UUID(int=3)
 
 
-@dataclass
-class Printed:
+class Printed(Struct):
     status: int
     out: str
     err: str

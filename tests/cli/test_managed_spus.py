@@ -1,7 +1,7 @@
-import dataclasses
 import shlex
 
 import pytest
+from msgspec.structs import replace
 
 from tailrace.cli.given_settings import given_settings
 from tailrace.cli.main import parse
@@ -28,7 +28,7 @@ DEFAULTS = ManagedSpus(
 
 
 def _spu(number: int, group: str = "main", **spec: object) -> Spu:
-    return Spu(dataclasses.replace(SpuSpec(SpuId(number), SpuType.MANAGED, group=group), **spec))  # type: ignore[arg-type]
+    return Spu(replace(SpuSpec(SpuId(number), SpuType.MANAGED, group=group), **spec))  # type: ignore[arg-type]
 
 
 def _ports(managed: ManagedSpus, spu: Spu) -> list[int]:
@@ -50,25 +50,23 @@ def test_only_ports_that_nobody_expects_may_move() -> None:
 
 def test_chosen_listeners_follow_one_another_as_does_what_clients_are_told_and_stay_put() -> None:
     chosen = ListenerSettings("PUBLIC", Address("0.0.0.0", 9092), Address("broker.example", 19092))
-    managed = dataclasses.replace(DEFAULTS, listeners=(chosen,), are_listeners_chosen=True)
+    managed = replace(DEFAULTS, listeners=(chosen,), are_listeners_chosen=True)
     assert managed.settings_of(_spu(3), SC).listeners == (
         ListenerSettings("PUBLIC", Address("0.0.0.0", 9094), Address("broker.example", 19094)),
     )
 
 
 def test_what_nobody_chose_makes_way_for_the_chosen_ports_of_other_spus() -> None:
-    chosen = dataclasses.replace(
-        DEFAULTS, listeners=(ListenerSettings("PUBLIC", Address("h", 9005)),), are_listeners_chosen=True
-    )
+    chosen = replace(DEFAULTS, listeners=(ListenerSettings("PUBLIC", Address("h", 9005)),), are_listeners_chosen=True)
     assert _ports(chosen, _spu(1)) == [9005, 0, 0]
     assert _ports(chosen, _spu(2)) == [9006, 0, 0]
     assert _ports(chosen, _spu(10)) == [9014, 9096, 9098], "so many SPUs nobody leaves ports to"
-    given = dataclasses.replace(chosen, private=ListenerSettings("PRIVATE", Address("h", 9016)))
+    given = replace(chosen, private=ListenerSettings("PRIVATE", Address("h", 9016)))
     assert _ports(given, _spu(2)) == [9006, 9026, 0], "what somebody wants there stays there"
 
 
 def test_a_free_port_stays_one_and_no_port_is_too_high() -> None:
-    free = dataclasses.replace(DEFAULTS, listeners=(ListenerSettings("PUBLIC", Address("h", 0)),))
+    free = replace(DEFAULTS, listeners=(ListenerSettings("PUBLIC", Address("h", 0)),))
     assert _ports(free, _spu(5))[0] == 0
     assert _ports(DEFAULTS, _spu(10_000, "main"))[0] == 0
 
@@ -96,7 +94,7 @@ def test_an_spu_has_its_own_directory_and_its_groups_configs() -> None:
 def test_a_child_reads_from_its_command_line_what_it_was_to_have(
     metrics: ListenerSettings | None, rack: str | None
 ) -> None:
-    managed = dataclasses.replace(
+    managed = replace(
         DEFAULTS,
         listeners=(
             ListenerSettings("PUBLIC", Address("::1", 1)),

@@ -1,8 +1,8 @@
 import json
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 from public_sc import PublicSc, public_sc, tailrace
 
 from tailrace.cli.partition import description, is_lagging, partition_document, partition_table

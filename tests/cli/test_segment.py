@@ -1,7 +1,7 @@
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from public_sc import PublicSc, public_sc, tailrace
 
 from tailrace.protocol.internal.describe_replica_segments import (

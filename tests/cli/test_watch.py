@@ -4,12 +4,12 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pytest
 import trio
 import yaml
+from msgspec import Struct, field
 from simulation.network import MemoryNetwork
 from spus import SteadyClock
 from trio.testing import MockClock
@@ -24,8 +24,7 @@ Capture: TypeAlias = pytest.CaptureFixture[str]
 TIME = "2023-11-14T22:13:20.000Z"
 
 
-@dataclass
-class World:
+class World(Struct):
     """What is there to be seen, as time goes on; an error stands for what prevents it."""
 
     sights: list[str | Exception]

@@ -1,8 +1,7 @@
 """Addresses that fit the client's listener, and what is said of replicas that are away."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tailrace.cluster.client_view import (
     ConnectedListener,

@@ -1,7 +1,8 @@
 """The mirror: what was put is found by name and id, and the version tells that something changed."""
 
-from dataclasses import replace
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec, SpuSpec, TopicSpec

@@ -1,8 +1,8 @@
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 import trio.testing
+from msgspec.structs import replace
 from running_workflow import put, registered, running_workflow
 
 from tailrace.cluster.broker_configs import BrokerConfigs

@@ -1,7 +1,7 @@
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation, ResourceKind

@@ -1,8 +1,7 @@
 """The mirror of the cluster: what clients are told, and when."""
 
-from dataclasses import replace
-
 from controller_model import ModelSc, custom, group, model, topic, topic_id
+from msgspec.structs import replace
 
 from tailrace.cluster.cluster import NO_CONTROLLER
 from tailrace.cluster.specs import NO_LEADER, Endpoint

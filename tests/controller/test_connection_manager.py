@@ -1,6 +1,6 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -8,6 +8,7 @@ import pytest
 import structlog
 import trio
 import trio.testing
+from msgspec.structs import replace
 from scripted_spu import ScriptedSpu
 from simulation.network import MemoryNetwork
 

@@ -3,10 +3,9 @@
 That nothing is lost on the way, whatever fails, is for `tests/broker/replication/test_simulation.py` to show.
 """
 
-from dataclasses import replace
-
 import pytest
 from controller_model import custom
+from msgspec.structs import replace
 
 from tailrace.controller.copy_sets import before_change, coming_and_going, is_changing, next_copy_set
 from tailrace.controller.objects import (

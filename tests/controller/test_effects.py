@@ -1,5 +1,6 @@
-from dataclasses import replace
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.controller.cluster_mirror import ClusterMirror

@@ -1,10 +1,10 @@
 """The rules by which a leader is elected, and by which its live replicas are stored."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from controller_model import custom, reported, topic_id
+from msgspec.structs import replace
 
 from tailrace.controller.election import (
     Decision,

@@ -1,9 +1,8 @@
 """Elections that a person asks for."""
 
-from dataclasses import replace
-
 import pytest
 from controller_model import ModelSc, model, topic, topic_id
+from msgspec.structs import replace
 
 from tailrace.controller.actions import Put
 from tailrace.controller.changes import Planned

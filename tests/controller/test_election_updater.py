@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 import structlog
 import trio
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 

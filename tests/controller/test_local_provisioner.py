@@ -1,9 +1,9 @@
 """The provisioner with SPUs that are values, on a clock that jumps."""
 
-from dataclasses import dataclass, field, replace
-
 import structlog
 import trio
+from msgspec import Struct, field
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from tailrace.controller.local_provisioner import (
@@ -22,8 +22,7 @@ def _spu(number: int, **spec: object) -> Spu:
     return Spu(replace(SpuSpec(SpuId(number), SpuType.MANAGED, group="main"), **spec))  # type: ignore[arg-type]
 
 
-@dataclass
-class FakeSpu:
+class FakeSpu(Struct):
     launcher: "FakeLauncher"
     spu: SpuId
     ended: trio.Event = field(default_factory=trio.Event)
@@ -49,8 +48,7 @@ class FakeSpu:
             self.die("SIGKILL")
 
 
-@dataclass
-class FakeLauncher:
+class FakeLauncher(Struct):
     events: list[str] = field(default_factory=list)
     running: dict[SpuId, FakeSpu] = field(default_factory=dict)
     launch_seconds: float = 0.5

@@ -1,13 +1,13 @@
 """The Local Store: the mirror of the KV store, and its indexes."""
 
 from collections.abc import MutableMapping
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from controller_model import custom, group, topic, topic_id
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tailrace.controller.events import Removed, Stored
 from tailrace.controller.local_store import Change, LocalStore

@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 from controller_model import model, topic
+from msgspec.structs import replace
 
 from tailrace.controller.metrics import ScGauges, ScMetrics, gauges_of, render
 from tailrace.controller.workflow import WorkflowCounts

@@ -1,11 +1,11 @@
 import json
-from dataclasses import replace
 from uuid import UUID
 
 import crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from object_samples import objects
 
 from tailrace.controller.object_codec import ObjectError, decode, encode, key_of

@@ -1,8 +1,8 @@
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 from object_samples import objects, people_write
 
 from tailrace.controller.document_fields import FieldError

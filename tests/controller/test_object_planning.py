@@ -1,8 +1,8 @@
 import json
-from dataclasses import replace
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
 
 from tailrace.controller.actions import Delete, Put
 from tailrace.controller.events import Stored

@@ -1,10 +1,10 @@
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 import structlog
 import trio
 import trio.testing
+from msgspec.structs import replace
 from running_workflow import put, running_workflow
 from trio.testing import wait_all_tasks_blocked
 

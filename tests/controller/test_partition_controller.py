@@ -1,10 +1,10 @@
 """The Partition Controller: which partitions the connections are told of, and who leads each."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from controller_model import Brain, ModelSc, connected, custom, lost, model, reported, topic, topic_id
+from msgspec.structs import replace
 
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
 from tailrace.controller.events import LeaderFailed, RebalanceDue, ReconciliationDue, SpuResponded, Stored

@@ -1,8 +1,7 @@
 """Other replicas for partitions, as a person asks for them."""
 
-from dataclasses import replace
-
 from controller_model import ModelSc, model, topic
+from msgspec.structs import replace
 
 from tailrace.controller.actions import Put
 from tailrace.controller.changes import Planned

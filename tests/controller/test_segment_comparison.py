@@ -1,6 +1,5 @@
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tailrace.controller.segment_comparison import Comparison, compare, wanted_content
 from tailrace.protocol.internal.describe_replica_segments import (

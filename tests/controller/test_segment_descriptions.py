@@ -1,9 +1,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 import trio.testing
+from msgspec.structs import replace
 from running_workflow import RunningWorkflow, put, registered, running_workflow
 
 from tailrace.cluster.topic_planning import NewTopic

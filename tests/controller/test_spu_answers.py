@@ -1,8 +1,7 @@
-from dataclasses import replace
-
 import pytest
 import trio
 from controller_model import custom
+from msgspec.structs import replace
 
 from tailrace.controller.events import Stored
 from tailrace.controller.local_store import LocalStore

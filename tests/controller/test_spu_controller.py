@@ -1,8 +1,7 @@
 """The SPU Controller: who may connect, and who is online."""
 
-from dataclasses import replace
-
 from controller_model import Brain, address, connected, custom, listener, lost, model, storage
+from msgspec.structs import replace
 
 from tailrace.controller.actions import AddSpu, DeleteSpu, Put, UpdateSpu, WithdrawStatus
 from tailrace.controller.events import LeasesUnknownOver, ReconciliationDue, Removed, Stored

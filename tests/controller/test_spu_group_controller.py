@@ -1,9 +1,8 @@
 """The SPU Group Controller: managed SPUs as their group wants them."""
 
-from dataclasses import replace
-
 import pytest
 from controller_model import ModelSc, custom, group, model, topic
+from msgspec.structs import replace
 
 from tailrace.controller.actions import Delete, Provision, Put, Terminate, UpdateSpu
 from tailrace.controller.objects import (

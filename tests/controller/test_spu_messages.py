@@ -1,9 +1,9 @@
-from dataclasses import replace
 from uuid import UUID
 
 import object_samples
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, PartitionSpec, SpuSpec, TopicSpec

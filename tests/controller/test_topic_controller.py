@@ -1,10 +1,10 @@
 """The Topic Controller: from what a topic asks for to rows, and from rows to partitions."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from controller_model import ModelSc, custom, model, storage, topic, topic_id
+from msgspec.structs import replace
 
 from tailrace.controller.actions import Put
 from tailrace.controller.events import SpusAway

@@ -3,12 +3,12 @@
 import struct
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import pytest
 import structlog
 import trio
 import trio.testing
+from msgspec import Struct, field
 from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
 
@@ -44,8 +44,7 @@ def _echo(context: RequestContext, request: FindCoordinatorRequest) -> FindCoord
     return FindCoordinatorResponse(host=request.key)
 
 
-@dataclass
-class _Script:
+class _Script(Struct):
     """What the SPU does with each request, and what it was asked."""
 
     handle: Callable[[RequestContext, FindCoordinatorRequest], object] = _echo
@@ -78,8 +77,7 @@ class _Script:
         self.waiting.append(context)
 
 
-@dataclass
-class _Served:
+class _Served(Struct):
     client: WireClient
     connection: ClientConnection
     server_side: MemoryConnection

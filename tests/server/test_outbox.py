@@ -1,11 +1,11 @@
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct, field
 from simulation.network import connected_pair
 
 from tailrace.protocol.primitives import Part
@@ -17,8 +17,7 @@ from tailrace.server.outbox import SENDFILE_BYTES_MIN, Outbox, SentRecords
 CONTENT = bytes(range(256)) * 2048  # 512 KiB
 
 
-@dataclass
-class _Answer:
+class _Answer(Struct):
     parts: Sequence[Part] | None = None
 
 
@@ -29,8 +28,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> File:
     return RealFiles().open(str(path))
 
 
-@dataclass
-class _Grudging:
+class _Grudging(Struct):
     """A connection that takes as many bytes as it is told to, call by call; past that, everything."""
 
     takes: list[int]

@@ -1,6 +1,5 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -10,6 +9,7 @@ import trio
 import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct, field
 from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
 
@@ -55,8 +55,7 @@ async def _obliging(api_key: int, message: Any) -> object:
     raise NotImplementedError(message)
 
 
-@dataclass
-class _World:
+class _World(Struct):
     sc: PrivateLink
     spu: PrivateLink
     sc_connection: MemoryConnection

@@ -1,12 +1,12 @@
 import errno
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import pytest
 import structlog
 import trio
 import trio.testing
+from msgspec import Struct
 from simulation.client import WireClient
 from simulation.network import MemoryListener, MemoryNetwork
 
@@ -53,8 +53,7 @@ class _Mirror:
         raise AssertionError("no files are sent from here") from error
 
 
-@dataclass
-class _Serving:
+class _Serving(Struct):
     network: MemoryNetwork
     listener: MemoryListener
     metrics: ServerMetrics

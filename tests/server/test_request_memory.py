@@ -2,11 +2,11 @@ import math
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import pytest
 import trio
 import trio.testing
+from msgspec import Struct
 
 from tailrace.server.request_memory import SMALL_BYTES, STALLED_SECONDS_MAX, RequestMemory
 
@@ -16,8 +16,7 @@ LARGE = SMALL_BYTES + 1
 LIMIT = 10 * LARGE
 
 
-@dataclass(eq=False)
-class _Client:
+class _Client(Struct, eq=False):
     memory: RequestMemory
     stalled_since: float = math.inf
     reason: str = ""

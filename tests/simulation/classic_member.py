@@ -4,9 +4,9 @@ Connections come and go and the member stays: it goes on in its generation with 
 its time, with or without a word, and may be silent for so long that the others go on without it.
 """
 
+import struct
 from math import inf
 from random import Random
-from struct import Struct
 
 import trio
 
@@ -34,7 +34,7 @@ SYNC_GROUP_VERSION = 5
 HEARTBEAT_VERSION = 4
 LEAVE_GROUP_VERSION = 5
 CONSUMER_PROTOCOL_VERSION = 0
-_VERSION = Struct(">h")
+_VERSION = struct.Struct(">h")
 _PROTOCOL = "simulated"
 
 

@@ -5,10 +5,10 @@ their page caches than the policy promises to survive, is left out when its time
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 
 import trio
+from msgspec import Struct
 
 from .files import Keep
 from .moments import Moments
@@ -19,8 +19,7 @@ STORE_WRITES_MAX = 8
 """Of so many an SPU or an SC dies in one."""
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Struct, frozen=True):
     at: float
     kind: str
     target: int

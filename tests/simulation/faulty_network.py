@@ -10,11 +10,11 @@ import math
 import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
 import trio
+from msgspec import Struct, field
 
 from tailrace.runtime.files import Buffer, File
 from tailrace.runtime.network import Address, CannotListenError, call_in_a_loop
@@ -27,8 +27,7 @@ SILENT_CONNECT_SECONDS_MAX = 30.0
 Mark = Literal["end", "reset"]
 
 
-@dataclass
-class Link:
+class Link(Struct):
     """From one host to another: one way."""
 
     delay_seconds: float

@@ -7,12 +7,12 @@ it was synced. Where pages were written out of order, a write that is followed b
 
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
 import crc32c
 import trio
+from msgspec import Struct, field
 
 from tailrace.runtime.files import Buffer, UnreadableError
 
@@ -21,19 +21,16 @@ Keep = Literal["all", "synced", "nothing"] | Random
 well; or nothing at all (so did its disk, and there is an empty one)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     position: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Truncate:
+class Truncate(Struct, frozen=True):
     size: int
 
 
-@dataclass(slots=True, eq=False)
-class Node:
+class Node(Struct, eq=False):
     """A file or a directory; the name is not its own."""
 
     is_directory: bool = False
@@ -42,19 +39,16 @@ class Node:
     unsynced: list[Write | Truncate] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     path: str
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Unlink:
+class Unlink(Struct, frozen=True):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
+class Rename(Struct, frozen=True):
     path: str
     to: str
 

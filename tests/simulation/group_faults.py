@@ -1,10 +1,10 @@
 """What goes wrong with coordinators of groups: when they fail, it is in the middle of what a member does."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from random import Random
 
 import trio
+from msgspec.structs import replace
 
 from tailrace.cluster.coordinators import GROUPS_TOPIC
 

@@ -6,8 +6,9 @@ something told before is refused at once; what only the final log can show, when
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 UNKNOWN_OFFSET = -1
 
@@ -30,8 +31,7 @@ class Read(NamedTuple):
     value: bytes
 
 
-@dataclass
-class _Reader:
+class _Reader(Struct):
     start: int = 0
     offsets: list[int] = field(default_factory=list)
     high_watermarks: dict[int, int] = field(default_factory=dict)

@@ -5,11 +5,11 @@ covers neither base nor epoch. What was compared once is not compared again, so 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
 import trio
+from msgspec import Struct, field
 
 from tailrace.broker.leader_controller import LeaderController
 from tailrace.broker.replica_controller import ReplicaController
@@ -45,8 +45,7 @@ class Entry(NamedTuple):
     content: int
 
 
-@dataclass
-class _Committed:
+class _Committed(Struct):
     """Of one partition: what replicas showed below their high watermarks."""
 
     entries: dict[int, Entry] = field(default_factory=dict)
@@ -57,8 +56,7 @@ class _Committed:
     """By epoch: the process that led."""
 
 
-@dataclass
-class _Seen:
+class _Seen(Struct):
     """Of one replica in one process."""
 
     high_watermark: int = 0

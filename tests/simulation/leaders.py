@@ -1,6 +1,6 @@
 """Who leads a partition, as a simulated client knows it: like any Kafka client it believes no epoch that is over."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -10,8 +10,7 @@ from .patient_client import PatientClient, RetryError
 METADATA_VERSION = 12
 
 
-@dataclass(frozen=True)
-class Leader:
+class Leader(Struct, frozen=True):
     spu: int
     epoch: int
     replicas: tuple[int, ...] = ()

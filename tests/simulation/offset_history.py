@@ -9,8 +9,9 @@ A commit of an earlier term (a generation, or what a member's epoch is to a part
 somebody was told that a later one has begun. Nothing else says when a commit without an answer can still happen.
 """
 
-from dataclasses import dataclass
 from math import inf
+
+from msgspec import Struct
 
 NO_OFFSET = -1
 NO_TERM = -1
@@ -21,8 +22,7 @@ class GroupHistoryError(AssertionError):
     """One sentence: what a client was told of a group that cannot be."""
 
 
-@dataclass(eq=False)
-class Write:
+class Write(Struct, eq=False):
     """A commit, or a deletion, together with the fetches that saw it."""
 
     mark: str

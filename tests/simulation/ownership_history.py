@@ -6,14 +6,14 @@ that keeps its own clock knows the moment before which that cannot have happened
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from math import inf
+
+from msgspec import Struct, field
 
 from .offset_history import GroupHistoryError, OffsetHistory
 
 
-@dataclass
-class _Holder:
+class _Holder(Struct):
     partitions: set[int] = field(default_factory=set)
     sure_until: float = inf
     """Before that the coordinator cannot have taken them away by itself."""

@@ -4,8 +4,8 @@ It reads the wire and the disk, not the objects that should have done it: what w
 there.
 """
 
+import struct
 from collections.abc import Callable
-from struct import Struct
 from uuid import UUID
 
 from tailrace.protocol.internal_apis import InternalApiKey
@@ -16,8 +16,8 @@ from .faulty_network import SimulatedConnection
 from .world import DATA_DIRECTORY, Machine
 
 PEER_PORT = 9006
-_SIZE = Struct(">i")
-_START = Struct(">hh16sii")
+_SIZE = struct.Struct(">i")
+_START = struct.Struct(">hh16sii")
 """Of each message about a replica: API, version, topic id, partition, epoch."""
 _SPEAKING_IN_AN_EPOCH = frozenset(
     {InternalApiKey.SEAL, InternalApiKey.SEAL_REPLY, InternalApiKey.APPEND, InternalApiKey.APPEND_REPLY}

@@ -1,11 +1,12 @@
 """Bugs that somebody might write, to be planted in servers that are otherwise real: each must be found by some seed."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.broker import spu as spu_module
 from tailrace.broker.replica_controller import ReplicaController
@@ -40,8 +41,7 @@ NOT_COMPACTED = ("cleanup.policy", "delete")
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-@dataclass(frozen=True)
-class PlantedBug:
+class PlantedBug(Struct, frozen=True):
     plant: Plant
     policy: str = "live"
     replicas: int = 3

@@ -1,9 +1,9 @@
 """Bugs that somebody might write about groups, to be planted like the others."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tailrace.broker import group_partition
 from tailrace.broker.group_partition import GroupPartition, _Committing

@@ -7,10 +7,11 @@ import signal
 import time
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import trio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .scenario import Scenario, group_scenario_of, scenario_of
 from .shrink import shrunk
@@ -21,8 +22,7 @@ BY_TURNS = (*POLICIES * 3, "nrw:5,3,3", "nrw:5,2,4")
 """What `all` means."""
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     seed: int
     policy: str
     replicas: int
@@ -60,8 +60,7 @@ class Task:
         return words if faults is None else f"{words} FAULTS={','.join(map(str, faults)) or 'none'}"
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """What is left of an outcome on its way between processes."""
 
     task: Task

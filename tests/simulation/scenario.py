@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from random import Random
+
+from msgspec import Struct, field
 
 from .determinism import random_of
 from .faults import CATALOGUE, Catalogue, Fault, plan
@@ -14,8 +15,7 @@ FAULTS_BEGIN = 1.5
 FAULTS_END = 9.0
 
 
-@dataclass(frozen=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     seed: int
     policy: str = "live"
     replicas: int = 3

@@ -1,7 +1,8 @@
 """Makes a failing seed smaller: leaves out faults as long as it still fails."""
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from .scenario import Scenario
 from .simulation import Outcome

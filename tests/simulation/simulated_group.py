@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from .generation_history import GenerationHistory
 from .history import PartitionHistory
 from .moments import Moments
@@ -13,8 +15,7 @@ ONLOOKER = "onlooker"
 """How the names of those begin who fetch what others committed."""
 
 
-@dataclass(frozen=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     session_seconds: float = 1.5
     rebalance_seconds: float = 3.0
     heartbeat_seconds: float = 0.3

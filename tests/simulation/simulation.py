@@ -1,10 +1,10 @@
 """One seed: a cluster under load while things go wrong; then all is mended, and everything must have come true."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import trio
+from msgspec import Struct
 
 from tailrace.controller.key_value.interface import Change
 from tailrace.protocol.apis import API_TABLE, ApiKey
@@ -44,8 +44,7 @@ class SimulationError(AssertionError):
     """What a seed showed to be wrong."""
 
 
-@dataclass
-class Outcome:
+class Outcome(Struct):
     scenario: Scenario
     failure: BaseException | None = None
     acknowledged: int = 0

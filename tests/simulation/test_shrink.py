@@ -1,7 +1,6 @@
 """A failing scenario loses the faults that have no part in its failure."""
 
-from dataclasses import replace
-
+from msgspec.structs import replace
 from simulation.faults import Fault
 from simulation.scenario import Scenario
 from simulation.shrink import shrunk

@@ -8,12 +8,12 @@ was a power loss.
 import logging
 import math
 from collections.abc import Callable, MutableMapping, Sequence
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import structlog
 import trio
+from msgspec import Struct, field
 
 from tailrace.broker.spu import Spu
 from tailrace.broker.spu import StartError as SpuStartError
@@ -57,8 +57,7 @@ def sc_address(sc: int) -> Address:
     return Address(f"sc-{sc}", 9003)
 
 
-@dataclass
-class HostClock:
+class HostClock(Struct):
     """Wall-clock time of one machine; faults make it jump."""
 
     skew_ms: int = 0
@@ -67,8 +66,7 @@ class HostClock:
         return EPOCH_MS + int(trio.current_time() * 1000) + self.skew_ms
 
 
-@dataclass
-class Process:
+class Process(Struct):
     server: Spu | StreamingController
     network: ProcessNetwork
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
@@ -83,8 +81,7 @@ class Process:
         self.is_serving = True
 
 
-@dataclass
-class Machine:
+class Machine(Struct):
     host: str
     chance: Random
     sync_seconds_max: float

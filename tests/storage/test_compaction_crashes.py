@@ -1,12 +1,13 @@
 """Wherever a compaction stops, the log opens again with the last value of every key, and no deleted key comes back."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from random import Random
 
 import pytest
 import trio
 from compacted_logs import CONFIG, DIRECTORY, append, open_log, records, seal, table
+from msgspec import Struct
+from msgspec.structs import replace
 from seeds import seeds
 from simulation.files import Keep, SimulatedFiles
 
@@ -17,8 +18,7 @@ from tailrace.storage.log import Log
 RETENTION_MS = 50
 
 
-@dataclass(frozen=True)
-class CrashState:
+class CrashState(Struct, frozen=True):
     files: SimulatedFiles
     now: int
     synced_end: int

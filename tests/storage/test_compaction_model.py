@@ -1,6 +1,5 @@
 """A compacted log holds what a dictionary would, however it was filled, cut, compacted and opened again."""
 
-from dataclasses import replace
 from typing import Any
 
 import trio
@@ -8,6 +7,7 @@ from compacted_logs import CONFIG, append, batches, open_log, records, seal, tab
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.compression import Compression

@@ -1,8 +1,7 @@
 """When a log is compacted, up to where, and what becomes one."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tailrace.storage.compaction_schedule import compactable_end, groups, is_due, must_roll
 from tailrace.storage.log_config import LogConfig

@@ -1,13 +1,13 @@
 """Whatever a log was doing when the machine stopped, it opens again with everything that had been synced."""
 
 import math
-from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 
 import pytest
 import trio
 from batch_samples import header_of, make_batch
+from msgspec import Struct, field
 from seeds import seeds
 from simulation.files import Keep, SimulatedFiles
 
@@ -21,8 +21,7 @@ DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
 CONFIG = LogConfig(segment_bytes_max=1500, index_interval_bytes=200, retention_ms=100, flush_bytes=1)
 
 
-@dataclass
-class Expectation:
+class Expectation(Struct):
     """What must be found, kept up to date by the workload: first it says what may happen, then it lets it happen."""
 
     synced_end: int = 0

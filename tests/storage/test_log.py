@@ -1,11 +1,11 @@
 """A log when the disk fails, when things happen at once, and at its edges. What it does otherwise: test_log_model."""
 
-from dataclasses import replace
 from random import Random
 
 import pytest
 import trio
 from batch_samples import header_of, make_batch
+from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.control_batches import ControlKind, bridge, hole

@@ -1,10 +1,9 @@
 """What compaction does to a log, as its readers see it."""
 
-from dataclasses import replace
-
 import pytest
 import trio
 from compacted_logs import CONFIG, DIRECTORY, append, batches, contents, open_log, records, seal, sizes
+from msgspec.structs import replace
 from simulation.files import Node, SimulatedFiles
 
 from tailrace.protocol.compression import Compression

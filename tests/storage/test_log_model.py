@@ -1,7 +1,6 @@
 """A log does what a list of records would do, whatever is asked of it in whatever order."""
 
 from bisect import bisect_right
-from dataclasses import replace
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -11,6 +10,7 @@ from batch_samples import header_of
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.compression import Compression

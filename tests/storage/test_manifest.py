@@ -1,8 +1,7 @@
 """Facts about a replica: written, read back, and not believed when they are damaged."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tailrace.storage import manifest
 from tailrace.storage.leader_epochs import EpochStart

@@ -1,4 +1,4 @@
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tailrace.storage.leader_epochs import EpochStart, LeaderEpochs
 from tailrace.storage.log_config import LogConfig

@@ -1,9 +1,8 @@
 """One segment against what is claimed of it; `test_replica_verification.py` flips every bit of a whole replica."""
 
-from dataclasses import replace
-
 import pytest
 from batch_samples import header_of, make_batch
+from msgspec.structs import replace
 from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.storage.layout import Kind, file_name

@@ -1,12 +1,11 @@
 """Who counts what: desks and groups, of whatever coordinator."""
 
-from dataclasses import fields
-
 import pytest
 from classic_groups import stable_group
 from committing import commit, delete
 from consumer_stories import Consumer, settle
 from grouping import GroupWorld
+from msgspec.structs import fields
 
 from tailrace.broker.groups.counts import GroupCounts
 

@@ -1,6 +1,5 @@
-from dataclasses import dataclass
-
 import pytest
+from msgspec import Struct
 
 from tailrace.broker.groups.group import GroupKind
 from tailrace.broker.groups.offset_expiry import ExpiryRule, is_subscribed
@@ -12,8 +11,7 @@ NOW_MS = 1000 * DAY_MS
 LONG_AGO_MS = NOW_MS - 30 * DAY_MS
 
 
-@dataclass
-class Looks:
+class Looks(Struct):
     """What the rules look at in a group."""
 
     kind: GroupKind = GroupKind.CLASSIC

@@ -3,13 +3,12 @@
 After every step another coordinator reads the log, as it is and with the last record of each key alone.
 """
 
-from dataclasses import dataclass
-
 from committing import ask_delete, commit, fetch
 from grouping import GroupWorld
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode
 
@@ -23,8 +22,7 @@ places = st.tuples(topics, st.integers(0, PARTITIONS))
 """Some of them do not exist."""
 
 
-@dataclass
-class Kept:
+class Kept(Struct):
     offset: int
     committed_ms: int
     expires_ms: int | None

@@ -1,10 +1,10 @@
 """Fetch against a whole SPU: what is returned, what waits, and what sessions leave out."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 

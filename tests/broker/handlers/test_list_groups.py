@@ -1,13 +1,13 @@
 """ListGroups: what is coordinated here, as far as it is asked for and known."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from grouping import GroupWorld, Sleeper
 from hosts import request_of
+from msgspec import Struct, field
 
 from tailrace.broker.groups.group import Group, GroupKind
 from tailrace.broker.handlers.list_groups import handle
@@ -17,8 +17,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
-@dataclass
-class Partitions:
+class Partitions(Struct):
     """As `GroupCoordination` has them."""
 
     worlds: list[GroupWorld] = field(default_factory=list)

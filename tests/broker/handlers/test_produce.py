@@ -1,9 +1,8 @@
 """Produce against a whole SPU: what is stored, what is refused, and when a producer hears of it."""
 
-from dataclasses import replace
-
 import pytest
 import trio
+from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, batch, newest, running_spu
 

@@ -1,6 +1,7 @@
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from tailrace.broker.replication.follower_link import FollowerLink
 from tailrace.broker.replication.live_replicas import LagLimits, LeaveReason, LiveReplicas

@@ -5,12 +5,12 @@ A failure names its seed and policy; `replication_model.run(seed, policy)` repla
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import replication_moves
 import replication_store
+from msgspec.structs import replace
 from replication_model import Bugs, Faults, World, run
 from replication_moves import Moves
 from replication_store import InvariantError
