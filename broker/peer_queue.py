@@ -7,6 +7,7 @@ hearing waits: most messages say where things stand, and the newest of them says
 from collections import deque
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tailrace.storage.checkpoints import ReplicaKey
 
@@ -69,7 +70,7 @@ def _in_place_of(waiting: PeerMessage, message: PeerMessage) -> PeerMessage | No
     if isinstance(waiting, AppendReply):
         assert isinstance(message, AppendReply)
         if waiting.missed and not message.missed and waiting.epoch == message.epoch:
-            return message._replace(missed=True)  # sent again it may be once too often, never once too few
+            return replace(message, missed=True)  # sent again it may be once too often, never once too few
         return message
     if isinstance(waiting, Append):
         return None if waiting.entries else message

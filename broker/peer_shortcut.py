@@ -31,8 +31,6 @@ _REPLY_NUMBERS = struct.Struct(">3q?q")
 """Matched end, log end, high watermark, whether something was missed, log start."""
 _REPLY = struct.Struct(f">i{_START_BYTES}s3q?q1s")
 _NO_TAGS = bytes(1)
-_AS_IT_WAS_FROM = Append._fields.index("live_replicas")
-"""The fields from here on hardly ever change within an epoch."""
 
 
 class PeerShortcut:
@@ -64,7 +62,7 @@ class PeerShortcut:
     def append(self, key: ReplicaKey, message: Append, records: bytes) -> bytes:
         """The whole frame."""
         said = self._appends.get(key)
-        if said is not None and said.epoch == message.epoch and said.rest == message[_AS_IT_WAS_FROM:]:
+        if said is not None and said.epoch == message.epoch and said.rest == _seldom_new(message):
             return said.frame(message, records)
         encoded = _encoded(key, message, records)
         said = _SaidAppend(message, records, encoded)
@@ -107,8 +105,7 @@ class _SaidReply:
         self._start = encoded[_SIZE.size : _SIZE.size + _START_BYTES]
 
     def frame(self, message: AppendReply) -> bytes:
-        _, _, _, matched_end, log_end, high_watermark, missed, log_start = message
-        numbers = matched_end, log_end, high_watermark, missed, log_start
+        numbers = message.matched_end, message.log_end, message.high_watermark, message.missed, message.log_start
         return _REPLY.pack(self._size, self._start, *numbers, _NO_TAGS)
 
 
@@ -117,7 +114,7 @@ class _SaidAppend:
 
     def __init__(self, message: Append, records: bytes, encoded: bytes) -> None:
         self.epoch = message.epoch
-        self.rest: tuple[Any, ...] = message[_AS_IT_WAS_FROM:]
+        self.rest: tuple[Any, ...] = _seldom_new(message)
         self._start = encoded[_SIZE.size : _SIZE.size + _START_BYTES]
         records_bytes = len(uvarint(len(records) + 1)) + len(records) + len(_NO_TAGS)
         self._middle = encoded[_SIZE.size + _NUMBERS_END : len(encoded) - records_bytes]
@@ -156,7 +153,7 @@ class _HeardAppend:
     def __init__(self, key: ReplicaKey, message: Append, received: memoryview, records_bytes: int) -> None:
         self._key = key
         self._epoch = message.epoch
-        self._rest: tuple[Any, ...] = message[_AS_IT_WAS_FROM:]
+        self._rest: tuple[Any, ...] = _seldom_new(message)
         self._middle_end = len(received) - len(_NO_TAGS) - records_bytes - len(uvarint(records_bytes + 1))
         self._middle = received[_NUMBERS_END : self._middle_end].tobytes()
 
@@ -177,6 +174,11 @@ class _HeardAppend:
             return None
         message = Append(self._epoch, base, entries, high_watermark, log_end, log_start, *self._rest)
         return self._key, message, batches
+
+
+def _seldom_new(message: Append) -> tuple[Any, ...]:
+    """The last fields, which hardly ever change within an epoch."""
+    return message.live_replicas, message.stamped_end, message.epochs, message.high_watermark_epoch
 
 
 def _encoded(key: ReplicaKey, message: PeerMessage, records: bytes | None = None) -> bytes:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
 from tailrace.broker.replication.follower import Follower
@@ -93,7 +94,7 @@ class ListLog:
     def compact(self, entry: Entry, *, wholly: bool) -> None:
         self._log_end = self.log_end
         at = self.all.index(entry)
-        lesser = entry._replace(kind=EntryKind.COMPACTED, content=-abs(entry.content))
+        lesser = replace(entry, kind=EntryKind.COMPACTED, content=-abs(entry.content))
         self.all[at : at + 1] = [] if wholly else [lesser]
 
     def _note_epoch(self, entry: Entry) -> None:

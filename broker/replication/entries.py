@@ -11,6 +11,9 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from tailrace.protocol.ids import Epoch
 
 
@@ -30,9 +33,7 @@ class EpochStart(NamedTuple):
     """The offset at which it begins: where its bridge is, or its first entry if it has none."""
 
 
-class Entry(NamedTuple):
-    """A tuple, as all that is made for each batch."""
-
+class Entry(Struct, frozen=True):
     base: int
     end: int
     """Exclusive."""
@@ -62,7 +63,7 @@ class Entry(NamedTuple):
         )
 
     def stamped(self, epoch: Epoch) -> "Entry":
-        return self if self.epoch == epoch else self._replace(epoch=epoch)
+        return self if self.epoch == epoch else replace(self, epoch=epoch)
 
 
 class ReplicaLog(Protocol):

@@ -4,8 +4,6 @@ Each carries the sender's epoch: what is of a smaller one than the receiver has 
 names its incarnation, the process that speaks: another one may have lost what this one had.
 """
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -51,7 +49,7 @@ class SealReply(Struct, frozen=True):
     """In this one or an earlier one that was committed."""
 
 
-class Append(NamedTuple):
+class Append(Struct, frozen=True):
     """Entries from `base` on, none as a sign of life, and how far the leader is."""
 
     epoch: Epoch
@@ -69,7 +67,7 @@ class Append(NamedTuple):
     """In this one or an earlier one all below the high watermark was committed."""
 
 
-class AppendReply(NamedTuple):
+class AppendReply(Struct, frozen=True):
     epoch: Epoch
     spu: SpuId
     incarnation: str

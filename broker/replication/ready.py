@@ -4,8 +4,6 @@ Whoever carries it out does all of it before saying what happened next, and noth
 replica is offline. Until the log has been changed nobody reads from it, for the high watermark has moved already.
 """
 
-from typing import NamedTuple
-
 from msgspec import Struct, field
 
 from tailrace.protocol.ids import Epoch, SpuId
@@ -41,7 +39,7 @@ class Restamp(Struct, frozen=True):
     epoch: Epoch
 
 
-class AppendEntries(NamedTuple):
+class AppendEntries(Struct, frozen=True):
     entries: tuple[Entry, ...]
 
 

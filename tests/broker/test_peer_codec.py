@@ -3,6 +3,7 @@ from uuid import UUID
 
 import pytest
 from batch_samples import make_batch
+from msgspec.structs import replace
 from peers import KEY, append, append_reply, identity
 
 from tailrace.broker.peer_codec import decode_told, encode
@@ -49,8 +50,11 @@ FROM_FOLLOWER: list[PeerMessage] = [
 ]  # fmt: skip
 FROM_LEADER: list[PeerMessage] = [
     append(9),
-    append(9)._replace(
-        high_watermark_epoch=Epoch(3), stamped_end=7, epochs=(EpochStart(Epoch(1), 2), EpochStart(Epoch(3), 5))
+    replace(
+        append(9),
+        high_watermark_epoch=Epoch(3),
+        stamped_end=7,
+        epochs=(EpochStart(Epoch(1), 2), EpochStart(Epoch(3), 5)),
     ),
     Seal(EPOCH, None),
     Seal(EPOCH, 0),

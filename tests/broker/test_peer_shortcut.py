@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 from batch_samples import make_batch
+from msgspec.structs import replace
 from peers import KEY, append, append_reply, identity
 
 from tailrace.broker import peer_codec, peer_shortcut
@@ -30,7 +31,7 @@ def _told(base: int, *sizes: int, **changes: Any) -> tuple[Append, bytes]:
     """An Append of batches of these sizes, and the batches."""
     batches = [make_batch(base + index, size=size) for index, size in enumerate(sizes)]
     entries = tuple(entry_of(read_header(batch)) for batch in batches)
-    return append(base, entries, epoch=4, log_end=1000)._replace(**changes), b"".join(batches)
+    return replace(append(base, entries, epoch=4, log_end=1000), **changes), b"".join(batches)
 
 
 APPENDS = [
@@ -51,7 +52,7 @@ APPENDS = [
 REPLIES = [
     append_reply(2, 9, epoch=4),
     append_reply(2, 10, epoch=4, missed=True),
-    append_reply(2, 11, epoch=4)._replace(log_end=70, high_watermark=11, log_start=3),
+    replace(append_reply(2, 11, epoch=4), log_end=70, high_watermark=11, log_start=3),
     append_reply(2, 12, epoch=5),
     append_reply(2, 13, epoch=5),
 ]

@@ -1,4 +1,5 @@
 import pytest
+from msgspec.structs import replace
 from replication_store import ListLog
 
 from tailrace.broker.replication.entries import Entry, EpochStart
@@ -236,7 +237,7 @@ def test_what_is_committed_only_with_this_store_is_not_compared() -> None:
 
 
 def test_what_may_be_committed_without_this_store_is_compared() -> None:
-    assert not _kept_of_compacted(Live(), append=COMPACTED._replace(live_replicas=frozenset({LEADER})))
+    assert not _kept_of_compacted(Live(), append=replace(COMPACTED, live_replicas=frozenset({LEADER})))
     assert not _kept_of_compacted(Quorum(3, 2, 2))
     one = CopySet(frozenset({LEADER, FOLLOWER}), Quorum(2, 1, 2))
     assert not _kept_of_compacted(CopySets((one, one)))
@@ -248,7 +249,7 @@ def test_a_store_in_doubt_may_lack_what_was_committed_with_it() -> None:
 
 
 def test_who_commits_in_a_later_epoch_only_its_spec_says() -> None:
-    later = COMPACTED._replace(epoch=Epoch(3))
+    later = replace(COMPACTED, epoch=Epoch(3))
     assert not _kept_of_compacted(Quorum(3, 1, 3), append=later)
     follower = _follower([e(number) for number in range(6)], high_watermark=1, policy=Quorum(3, 2, 2))
     follower.use_policy(Quorum(3, 1, 3), Epoch(3))
@@ -312,7 +313,7 @@ def test_it_has_what_was_committed_up_to_where_a_leader_of_that_epoch_or_a_later
 ) -> None:
     """Though the leader has compacted it, and has another epoch on the rest."""
     follower = _follower([e(0), e(1), e(2, 3), e(3)], promised=3, epoch=5, policy=Quorum(3, 2, 2))
-    append = _append(0, e(3, 5), epoch=5, high_watermark=4)._replace(high_watermark_epoch=Epoch(committed_in))
+    append = replace(_append(0, e(3, 5), epoch=5, high_watermark=4), high_watermark_epoch=Epoch(committed_in))
     assert _after(follower, append).persist == persist
 
 
@@ -334,10 +335,10 @@ def test_when_its_disk_fails_it_says_so_and_nothing_else() -> None:
 def test_what_was_there_before_the_epoch_and_is_lacking_here_does_not_begin_it() -> None:
     follower = _follower([e(0)], high_watermark=1)
     epochs = (EpochStart(Epoch(0), 0), EpochStart(Epoch(1), 3))
-    recovered = _append(1, e(1, 2), high_watermark=1)._replace(stamped_end=4, epochs=epochs)
+    recovered = replace(_append(1, e(1, 2), high_watermark=1), stamped_end=4, epochs=epochs)
     expected = ExpectStamped(4, (EpochStart(Epoch(0), 1), EpochStart(Epoch(1), 3)))
     assert _after(follower, recovered).persist == [expected, AppendEntries((e(1, 2),))]
-    recovered = _append(2, e(2, 2), high_watermark=1)._replace(stamped_end=4)
+    recovered = replace(_append(2, e(2, 2), high_watermark=1), stamped_end=4)
     assert _after(follower, recovered).persist == [AppendEntries((e(2, 2),))], "once is enough"
 
 
@@ -350,5 +351,5 @@ def test_a_log_that_ends_within_the_leaders_first_entry_is_cut_before_it() -> No
 
 def test_of_what_no_recovery_has_stamped_nothing_need_be_said() -> None:
     follower = _follower([e(0)], high_watermark=1)
-    new = _append(1, e(1, 2), high_watermark=1)._replace(stamped_end=1)
+    new = replace(_append(1, e(1, 2), high_watermark=1), stamped_end=1)
     assert _after(follower, new).persist == [AppendEntries((e(1, 2),))]
