@@ -5,6 +5,7 @@ days, and nobody waits for it.
 """
 
 import trio
+from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -18,6 +19,14 @@ from .replicas import Replica, Replicas
 
 LOOK_AGAIN_SECONDS = 10.0
 """So often the configs are looked at, while they say that there is nothing to be done; they may change."""
+
+
+class _Found(Struct):
+    damaged: int = 0
+    lost: DamagedBatch | None = None
+    """The first one that nobody has a copy of."""
+    sources: set[SpuId] = field(default_factory=set)
+    """Who had copies of the others."""
 
 
 class Scrubbing:
@@ -59,28 +68,41 @@ class Scrubbing:
         if segment.is_closed:
             return
         scrub = SegmentScrub(segment)
-        fault: DamagedBatch | None = None
-        sources: set[SpuId] = set()
-        while not scrub.is_at_end:
+        found = await self._read(replica, scrub)
+        self._metrics.damaged_batches += found.damaged
+        if not scrub.is_proven and found.lost is None and (other := scrub.with_other_headers()) is not None:
+            found_again = await self._read(replica, other)
+            if other.is_proven:
+                self._metrics.damaged_batches += len(other.mended) - len(scrub.mended)
+                scrub, found = other, found_again
+        if scrub.is_over or self._is_off:
+            return
+        if not scrub.is_proven:
+            self._tell_damage(replica, scrub, found.lost)
+        elif scrub.mended and await replica.log.mend(scrub):
+            self._metrics.mended_batches += len(scrub.mended)
+            self._log(replica).warning(
+                "segment_mended",
+                segment=segment.base,
+                positions=sorted(scrub.mended),
+                copied_from=sorted(found.sources),
+            )
+
+    async def _read(self, replica: Replica, scrub: SegmentScrub) -> "_Found":
+        """To the end, unless there is no need any more."""
+        found = _Found()
+        while not (scrub.is_at_end or scrub.is_over or self._is_off):
             before = scrub.position
             damaged = scrub.step()
             await self._rest_after(scrub.position - before)
             if damaged is not None:
-                self._metrics.damaged_batches += 1
+                found.damaged += 1
                 source = await self._find_copy(replica, scrub, damaged)
                 if source is None:
-                    fault = fault or damaged
+                    found.lost = found.lost or damaged
                 else:
-                    sources.add(source)
-            if scrub.is_over or self._is_off:
-                return
-        if not scrub.is_proven:
-            self._tell_damage(replica, scrub, fault)
-        elif scrub.mended and await replica.log.mend(scrub):
-            self._metrics.mended_batches += len(scrub.mended)
-            self._log(replica).warning(
-                "segment_mended", segment=segment.base, positions=sorted(scrub.mended), copied_from=sorted(sources)
-            )
+                    found.sources.add(source)
+        return found
 
     async def _find_copy(self, replica: Replica, scrub: SegmentScrub, damaged: DamagedBatch) -> SpuId | None:
         """Who had one."""

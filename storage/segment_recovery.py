@@ -50,6 +50,8 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
     marks: list[EpochMark] = []
     chunk, chunk_position = memoryview(b""), 0
     reason = None
+    gap: tuple[int, int] | None = None
+    """Before the newest batch: where the log ended, and the batch's position."""
     while (position := summary.size) < size:
         within = position - chunk_position
         if len(chunk) - within < HEADER_SIZE:
@@ -68,7 +70,13 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
                 break
         # Step 5.
         if (reason := summary.refuses(header)) is not None:
+            if gap is not None and gap[0] <= header.base_offset < summary.end:
+                # It would follow, were it not for the one before it, whose offset is wrong: no checksum covers that.
+                before = recover(file, gap[1], base, trusted_end=trusted_end, interval_bytes=interval_bytes)
+                before.cut_reason = reason
+                return before
             break
+        gap = (summary.end, position) if header.base_offset > summary.end else None
         entries.on_batch(header.base_offset - base, position, summary.max_timestamp)
         if header.leader_epoch != summary.epoch:
             marks.append(EpochMark(header.leader_epoch, header.base_offset, is_bridge=False))

@@ -2,8 +2,11 @@
 
 Whoever drives it rests between the steps, and brings a copy of a batch that is damaged here. What a copy may say is not
 believed: only when the whole segment with it has the checksum that was noted when it was sealed are its bytes the ones
-that were lost, and can be written where they were. So nothing that was right can be made wrong.
+that were lost, and can be written where they were. So nothing that was right can be made wrong. Where each batch is
+what it was and the segment is not, an offset or an epoch is wrong, which the neighbours tell: it is read again so.
 """
+
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -12,10 +15,12 @@ from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, rea
 from tailrace.runtime.files import Buffer
 
 from .batch_scan import BatchScan
+from .header_corrections import HeaderCorrections
 from .sealed_segment import SealedSegment
 from .segment_summary import SegmentSummary
 
 STEP_BYTES = 64 * 1024
+AS_THEY_ARE: Mapping[int, tuple[int, int]] = {}
 
 
 class DamagedBatch(Struct, frozen=True):
@@ -28,13 +33,16 @@ class DamagedBatch(Struct, frozen=True):
 
 
 class SegmentScrub:
-    def __init__(self, segment: SealedSegment) -> None:
+    def __init__(self, segment: SealedSegment, headers: Mapping[int, tuple[int, int]] = AS_THEY_ARE) -> None:
+        """With other offsets and epochs at some positions."""
         self.segment = segment
         self.facts = segment.facts
         self.mended: dict[int, bytes] = {}
         """What is to be written at which positions, once `is_proven`."""
         self._scan = BatchScan(segment.reader.log.get(), self.facts.size)
         self._summary = SegmentSummary(self.facts.base)
+        self._headers = headers
+        self._corrections = HeaderCorrections(self.facts)
 
     @property
     def is_over(self) -> bool:
@@ -63,7 +71,11 @@ class SegmentScrub:
                 scan.go_to(batch.position)
                 header = batch.header
                 return DamagedBatch(batch.position, header.base_offset, "its checksum does not match", header)
-            self._summary.add(batch.start, batch.header)
+            start, header = batch.start, batch.header
+            if batch.position in self._headers:
+                start = self.mended[batch.position] = _stamped(start, *self._headers[batch.position])
+                header = read_header(start)
+            self._take(batch.position, start, header)
             if scan.position >= until:
                 return None
         if scan.failure is not None:
@@ -81,10 +93,9 @@ class SegmentScrub:
             return False
         # Copies differ in the epoch that they were stamped with last.
         epoch = self.facts.epoch if damaged.header is None else damaged.header.leader_epoch
-        batch = bytearray(copy[:size])
-        stamp(batch, 0, header.base_offset, epoch)
-        self.mended[damaged.position] = bytes(batch)
-        self._summary.add(batch[:HEADER_SIZE], read_header(batch))
+        place = self._headers.get(damaged.position, (header.base_offset, epoch))
+        batch = self.mended[damaged.position] = _stamped(copy[:size], *place)
+        self._take(damaged.position, batch[:HEADER_SIZE], read_header(batch))
         self._scan.go_to(damaged.position + size)
         return True
 
@@ -92,3 +103,18 @@ class SegmentScrub:
         """Nobody has a copy. Goes on behind the batch if that is known to be somewhere, and will prove nothing."""
         size = self.facts.size - damaged.position if damaged.header is None else damaged.header.size
         self._scan.go_to(damaged.position + size)
+
+    def with_other_headers(self) -> "SegmentScrub | None":
+        """To read once more, at the end of a segment that is not proven; None if nothing seems out of place."""
+        self._corrections.end()
+        return SegmentScrub(self.segment, self._corrections.found) if self._corrections.found else None
+
+    def _take(self, position: int, start: bytes, header: BatchHeader) -> None:
+        self._summary.add(start, header)
+        self._corrections.add(position, header)
+
+
+def _stamped(batch: Buffer, base: int, epoch: int) -> bytes:
+    stamped = bytearray(batch)
+    stamp(stamped, 0, base, epoch)
+    return bytes(stamped)

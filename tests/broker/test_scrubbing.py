@@ -120,12 +120,31 @@ async def test_what_nobody_has_is_told_and_served_on(autojump_clock: object) -> 
     assert bench.replica.offline_reason is None
 
 
+@pytest.mark.parametrize("has_copies", [True, False])
+async def test_an_offset_and_an_epoch_come_back_without_a_copy(has_copies: bool, autojump_clock: object) -> None:
+    bench = await _bench(has_copies=has_copies)
+    sound = bench.content()
+    bench.flip(0, 3 * BATCH_BYTES + 7)
+    bench.flip(0, 6 * BATCH_BYTES + 15)
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
+    assert bench.content() == sound
+    assert [(each["event"], each["positions"], each["copied_from"]) for each in logs] == [
+        ("segment_mended", [300, 600], [])
+    ]
+    assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (2, 2)
+
+
 async def test_a_header_that_no_batch_betrays_is_told(autojump_clock: object) -> None:
     bench = await _bench()
     bench.flip(0, 3 * BATCH_BYTES + 15)
+    bench.flip(0, 4 * BATCH_BYTES + 15)
+    before = bench.content()
     with capture_logs() as logs:
         await bench.scrubbing.scrub_all()
     assert [each["event"] for each in logs] == ["segment_damaged"]
+    assert bench.content() == before
+    assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (0, 0)
 
 
 async def test_a_disk_that_takes_nothing_takes_the_replica_offline(autojump_clock: object) -> None:

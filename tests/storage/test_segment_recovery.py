@@ -50,6 +50,23 @@ def test_whatever_byte_is_wrong_nothing_from_its_batch_on_survives() -> None:
         assert found.cut_reason is not None
 
 
+@pytest.mark.parametrize("offset", [13, 14, 200, 10_000])
+def test_an_offset_that_jumps_ahead_is_what_is_wrong_not_the_next_one_that_would_follow(offset: int) -> None:
+    """Or the offsets in between would count as compacted away, here and then everywhere."""
+    damaged = bytearray(WHOLE)
+    stamp(damaged, 100, offset, 0)
+    found = _recover(damaged)
+    assert (found.summary.size, found.summary.end) == (100, 12)
+    assert "comes after" in (found.cut_reason or "")
+
+
+def test_gaps_that_compaction_left_are_kept() -> None:
+    after_a_gap = make_batch(20, size=100)
+    assert _recover(WHOLE + after_a_gap + make_batch(30)).cut_reason is None
+    assert _recover(WHOLE + after_a_gap + make_batch(13)).summary.end == 21
+    assert _recover(WHOLE + after_a_gap + make_batch(14)).summary.end == 14
+
+
 @pytest.mark.parametrize("filler", [0, 1, 0xFF])
 def test_pages_that_never_reached_the_disk_are_no_batches(filler: int) -> None:
     found = _recover(WHOLE[:300] + bytes([filler]) * 4096 + WHOLE[300:])
