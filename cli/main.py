@@ -74,6 +74,7 @@ _GROUPS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    _replace_missing_streams()
     try:
         try:
             arguments = parse(sys.argv[1:] if argv is None else argv)
@@ -87,6 +88,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _end_of_output(error)
     return status
+
+
+def _replace_missing_streams() -> None:
+    """Whoever starts a process may have closed some of its standard streams. Then the next file that is opened, be it a
+    log, would have the number of one, and be written to by whoever writes to that."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # Never closed; it has the smallest number that is free: just that one.
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
 
 
 def _end_of_output(error: OSError) -> int:

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import IO
 
 import pytest
@@ -84,3 +85,24 @@ def test_whoever_has_closed_the_pipe_has_seen_enough(words: list[str], environme
         assert _run(words, writing, environment) == (0, b"")
     finally:
         os.close(writing)
+
+
+@pytest.mark.parametrize("words", [["partition", "states"], ["--help"], ["log", "dump", "/nowhere.log"]])
+@pytest.mark.parametrize("closed", ["0", "1", "2", "0 1 2"])
+def test_streams_that_were_closed_before_it_began_are_missed_by_nobody(words: list[str], closed: str) -> None:
+    closing = " ".join(f"{number}<&-" for number in closed.split())
+    command = f'exec {closing}; "$@"; status=$?; exit $status'
+    ended = subprocess.run(["sh", "-c", command, "sh", sys.executable, "-m", "tailrace", *words], capture_output=True)
+    whole = subprocess.run([sys.executable, "-m", "tailrace", *words], capture_output=True)
+    assert ended.returncode == whole.returncode
+    assert ended.stdout == (b"" if "1" in closed else whole.stdout)
+    assert ended.stderr == (b"" if "2" in closed else whole.stderr)
+
+
+def test_a_file_is_not_taken_for_a_stream_that_was_closed(tmp_path: Path) -> None:
+    command = 'exec 0<&- 1<&- 2<&-; "$@"'
+    look = (
+        f"import tailrace.cli.main as m; m.main(['partition', 'states']); open({str(tmp_path / 'log')!r}, 'w').fileno()"
+    )
+    wanted = f"{look} > 2 or exit(9)"
+    assert subprocess.run(["sh", "-c", command, "sh", sys.executable, "-c", wanted]).returncode == 0
