@@ -70,7 +70,8 @@ class Scrubbing:
         scrub = SegmentScrub(segment)
         found = await self._read(replica, scrub)
         self._metrics.damaged_batches += found.damaged
-        if not scrub.is_proven and found.lost is None and (other := scrub.with_other_headers()) is not None:
+        can_guess = not (scrub.is_over or scrub.is_proven or found.lost is not None)
+        if can_guess and (other := scrub.with_other_headers()) is not None:
             found_again = await self._read(replica, other)
             if other.is_proven:
                 self._metrics.damaged_batches += len(other.mended) - len(scrub.mended)

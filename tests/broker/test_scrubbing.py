@@ -18,6 +18,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.storage import segment_scrub
 from tailrace.storage.log import Log
 
 HERE, EMPTY, OTHER = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
@@ -145,6 +146,22 @@ async def test_a_header_that_no_batch_betrays_is_told(autojump_clock: object) ->
     assert [each["event"] for each in logs] == ["segment_damaged"]
     assert bench.content() == before
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (0, 0)
+
+
+async def test_a_log_that_is_closed_meanwhile_stays_closed(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    """Though until then it looked as if an epoch were wrong."""
+    monkeypatch.setattr(segment_scrub, "STEP_BYTES", BATCH_BYTES)
+    bench = await _bench(scrub_max_bytes_per_second="100")
+    bench.flip(0, 3 * BATCH_BYTES + 15)
+    log = bench.replica.log
+    segments = log.segments_at_rest()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.scrubbing.scrub_all)
+        await trio.sleep(6.5)
+        await bench.replica.close()
+    assert [each.reader.log._file for each in segments] == [None, None]
 
 
 async def test_a_disk_that_takes_nothing_takes_the_replica_offline(autojump_clock: object) -> None:
