@@ -397,9 +397,10 @@ class Replica:
             send()
 
     def _acknowledge_synced(self) -> None:
-        synced_end = self.log.synced_end
-        done = [waiter for end, waiter in self.waiting_syncs if end <= synced_end]
-        self.waiting_syncs = [each for each in self.waiting_syncs if each[0] > synced_end]
+        """All of them, where it is not for the disk any more that they wait: flush.messages was 1."""
+        reached = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
+        done = [waiter for end, waiter in self.waiting_syncs if end <= reached]
+        self.waiting_syncs = [each for each in self.waiting_syncs if each[0] > reached]
         for send in [send for waiter in done if (send := waiter.on_acknowledged()) is not None]:
             send()
 

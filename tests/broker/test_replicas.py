@@ -197,6 +197,18 @@ async def test_who_waits_for_the_disk_does_not_wait_for_followers() -> None:
     assert (second.heard, third.heard) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER],) * 2
 
 
+def test_who_waits_for_the_disk_waits_no_more_when_nobody_has_to() -> None:
+    """What was appended while a sync ran may get no other one for a long time."""
+    (replica,) = _World().add(_topic(leader=ELSEWHERE), flush_messages="1")
+    replica.begin_leading()
+    waiter = _Waiter()
+    _append(replica, b"a")
+    replica.wait_until_synced(1, waiter)
+    replica.use_settings(settings_of({}, BrokerConfigs({})))
+    replica.on_advanced()
+    assert waiter.heard == ["acknowledged"]
+
+
 def test_who_gave_up_is_not_kept_for_as_long_as_nothing_is_committed() -> None:
     (replica,) = _World().add(_topic())
     for _ in range(1_000):
