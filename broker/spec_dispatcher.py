@@ -287,6 +287,7 @@ class SpecDispatcher:
         """The replicas stop, and their storage is parked: by topics, where nothing of a topic is left here."""
         replicas = [replica for spec in gone if (replica := self._replicas.remove(spec)) is not None]
         for replica in replicas:
+            self._keep_high_watermark(replica)  # from now on: whoever writes them down finds it nowhere else
             reason = f"{replica.topic}-{replica.partition} was deleted, or moved to other SPUs"
             replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
         limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)

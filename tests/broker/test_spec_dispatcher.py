@@ -69,6 +69,7 @@ class _Spu:
         self.broker_configs = BrokerConfigs({})
         self.files.make_directories("/data")
         self.promises = Promises(self.files, "/data")
+        self.high_watermarks = load_high_watermarks(self.files, "/data")
         self.parking = Parking("/data", self.files, SteadyClock())
         self.dispatcher = SpecDispatcher(
             HERE,
@@ -82,7 +83,7 @@ class _Spu:
             replication_on(HERE, self.files, self.replicas, self.nursery, self.promises),
             logger,
             closed=self.closed,
-            high_watermarks=load_high_watermarks(self.files, "/data"),
+            high_watermarks=self.high_watermarks,
         )
 
     def again(self, files: SimulatedFiles | None = None, *, clean: bool = True) -> "_Spu":
@@ -434,6 +435,22 @@ async def test_a_replica_that_is_given_back_knows_what_was_committed(spu: _Spu) 
     replica = spu.replicas.find(TOPIC, 1)
     assert replica is not None
     assert replica.saved_high_watermark == SavedHighWatermark(2, Epoch(1))
+
+
+async def test_what_was_committed_is_known_all_the_time_that_logs_are_being_closed(
+    spu: _Spu, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever writes it down meanwhile would take it from the disk, and a crash may follow."""
+    monkeypatch.setattr(spec_dispatcher, "CLOSES_AT_ONCE", 1)
+    replicas = await spu.apply(_topic(partitions=(0, 1), live=(HERE, ELSEWHERE)))
+    for replica in replicas:
+        _append(replica, b"a")
+        replica.on_committed(1, Epoch(1))
+    async with replicas[0].log._lock, replicas[1].log._lock:
+        nursery.start_soon(spu.apply)
+        await trio.testing.wait_all_tasks_blocked()
+        assert list(spu.replicas) == []
+        assert [saved.value for saved in spu.high_watermarks.values()] == [1, 1]
 
 
 async def test_of_replicas_that_have_gone_not_all_is_known_for_ever(spu: _Spu, monkeypatch: pytest.MonkeyPatch) -> None:
