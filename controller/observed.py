@@ -140,6 +140,10 @@ class Observed:
         if key in self._heard:
             self._heard[key].silent.clear()
 
+    def forget_silence_of(self, key: PartitionKey, spu: SpuId) -> bool:
+        """Whether there was something to forget."""
+        return key in self._heard and self._heard[key].silent.pop(spu, None) is not None
+
     def _keep_report(self, event: LiveReplicasReported) -> None:
         if not self._runs(event.spu, event.incarnation):
             return

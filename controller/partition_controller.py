@@ -91,10 +91,13 @@ class PartitionController(Struct, frozen=True):
             yield from self._decide_all(held.values())
 
     def on_response(self, event: SpuConnected | SpuResponded) -> Iterator[Action]:
-        """It may be the same process, on another connection or the same, and it can be asked again."""
-        offline = [each for each in self.store.held_by(event.spu).values() if _is_offline(each)]
+        """It may be the same process, on another connection or the same, and it can be asked again. What follows from
+        its silence may still be waiting to be written."""
+        held = self.store.held_by(event.spu)
+        offline = [each for each in held.values() if _is_offline(each)]
         self._try_all_again(offline)
-        yield from self._decide_all(offline)
+        was_silent = [each for key, each in held.items() if self.observed.forget_silence_of(key, event.spu)]
+        yield from self._decide_all((*offline, *was_silent))
 
     def on_report(self, event: LiveReplicasReported) -> Iterator[Action]:
         yield from self._decide_those([(event.topic_id, event.number)])

@@ -7,7 +7,7 @@ from controller_model import Brain, ModelSc, connected, custom, lost, model, rep
 from msgspec.structs import replace
 
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
-from tailrace.controller.events import LeaderFailed, RebalanceDue, ReconciliationDue, SpuResponded, Stored
+from tailrace.controller.events import LeaderFailed, RebalanceDue, ReconciliationDue, SpuConnected, SpuResponded, Stored
 from tailrace.controller.objects import NO_LEADER, Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
 from tailrace.controller.observed import Heard
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -150,6 +150,29 @@ def test_when_none_responds_it_is_offline_until_one_returns_or_speaks_or_all_is_
         sc.settle()
         assert led(sc)[0] is PartitionResolution.ONLINE, reason
         assert led(sc)[2] == 3
+
+
+@pytest.mark.parametrize("event", [SpuResponded(THREE), connected(3)])
+def test_who_responds_while_it_is_written_that_none_does_may_lead(event: SpuResponded | SpuConnected) -> None:
+    sc = with_topic({0: (1, 2, 3)})
+    set_live(sc, 1, 2, 3)
+    sc.mute, sc.mute_elected = {2, 3}, {2, 3}
+    sc.stop_spu(1)
+
+    def is_decided() -> bool:
+        found = [each.object for each in sc.writes]
+        return any(
+            isinstance(each, Partition) and each.status.resolution is PartitionResolution.OFFLINE for each in found
+        )
+
+    while not is_decided():
+        sc.enabled()[-1]()
+    assert led(sc)[0] is not PartitionResolution.OFFLINE
+    sc.mute.clear()
+    sc.mute_elected.clear()
+    sc.deliver(event)
+    sc.settle()
+    assert led(sc)[0] is PartitionResolution.ONLINE
 
 
 def test_when_all_stopped_uncleanly_the_one_with_the_most_leads_once_all_are_back() -> None:
