@@ -194,6 +194,10 @@ class ConnectionManager:
         connected = self._connected.get(spu)
         return connected is not None and connected.stream.is_carrying_out_specs
 
+    def owes_answer(self, spu: SpuId) -> bool:
+        connected = self._connected.get(spu)
+        return connected is not None and connected.stream.owes_answer
+
     def away(self, seconds: float) -> frozenset[SpuId]:
         """The registered SPUs that have had no lease for so long."""
         since = trio.current_time() - seconds

@@ -45,6 +45,9 @@ class Candidates(Protocol):
 
     def is_carrying_out_specs(self, spu: SpuId) -> bool: ...
 
+    def owes_answer(self, spu: SpuId) -> bool:
+        """Whether it was told something, and has not said that it knows."""
+
 
 class _Question(Struct):
     action: AskLogEnd
@@ -112,7 +115,7 @@ class ElectionUpdater:
                 for spu in [spu for spu in self._questions if spu not in self._asking]:
                     self._asking.add(spu)
                     nursery.start_soon(self._ask, spu, nursery)
-                await self._report_silent()
+                await self._report_silent(nursery)
                 with trio.move_on_at(self._deadlines[0].at if self._deadlines else math.inf):
                     await self._wake.wait()
                 self._wake = trio.Event()
@@ -134,14 +137,18 @@ class ElectionUpdater:
                     question.is_known_to_wait = True
                     waiting[key] = question
             await self._report(spu, done, {key: end for key, end in answered.items() if end is not None})
-            if done and spu in self._speechless and spu not in self._listening:
-                self._listening.add(spu)
-                nursery.start_soon(self._listen, spu, next(iter(done)))
+            if done and spu in self._speechless:
+                self._listen_to(spu, next(iter(done)), nursery)
             await self._report(spu, waiting, {}, is_busy=True)
             if len(done) < len(asked):
                 await trio.sleep(ASK_AGAIN_SECONDS)
         del self._questions[spu]
         self._asking.remove(spu)
+
+    def _listen_to(self, spu: SpuId, key: PartitionKey, nursery: trio.Nursery) -> None:
+        if spu not in self._listening:
+            self._listening.add(spu)
+            nursery.start_soon(self._listen, spu, key)
 
     async def _listen(self, spu: SpuId, key: PartitionKey) -> None:
         """However long it takes: until it responds, which it can be asked to about any partition, or is lost."""
@@ -211,8 +218,8 @@ class ElectionUpdater:
         at = trio.current_time() + self._wait_seconds()
         heappush(self._deadlines, _Deadline(at, self._deadlines_made, action, times))
 
-    async def _report_silent(self) -> None:
-        """Those whose time is over."""
+    async def _report_silent(self, nursery: trio.Nursery) -> None:
+        """Those whose time is over. One that does not even say that it knows is stopped rather than unable to lead."""
         now = trio.current_time()
         silent: list[AwaitLeader] = []
         while self._deadlines and self._deadlines[0].at <= now:
@@ -230,10 +237,17 @@ class ElectionUpdater:
                 silent.append(action)
         for spu, partitions in Counter(action.spu for action in silent).items():
             self._logger.warning("leader_silent", spu=spu, partitions=partitions)
+        speechless = {
+            action.spu: (action.topic_id, action.number)
+            for action in silent
+            if self._candidates.owes_answer(action.spu)
+        }
         for action in silent:
             await self._events(
                 LeaderSilent(action.spu, action.incarnation, action.topic_id, action.number, action.epoch)
             )
+        for spu, key in speechless.items():
+            self._listen_to(spu, key, nursery)
 
     def _is_awaited(self, action: AwaitLeader) -> bool:
         """Of a deleted topic nobody is, though its partitions stay as they are while it may be brought back."""

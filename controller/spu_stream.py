@@ -57,6 +57,8 @@ class SpuStream:
         """Of the metadata that the SPU has confirmed."""
         self.is_carrying_out_specs = False
         """It has been sent some, and has not answered."""
+        self.owes_answer = False
+        """To these, or to the metadata after them."""
         self._is_full_due = True
         self._are_configs_due = False
         self._partitions: set[PartitionKey] = set()
@@ -119,12 +121,14 @@ class SpuStream:
                 await self._due.wait()
                 # Both are made at the same moment, so no client hears of what the SPU does not hold yet.
                 specs, metadata = self._take()
+                self.owes_answer = True
                 if specs is not None:
                     await self._push_specs(link, specs)
                 if metadata is not None:
                     await link.ask(metadata)
                     self._metrics.pushed_metadata += 1
                     self.sent_version = metadata.version
+                self.owes_answer = False
         except LinkClosed:
             return
         except KafkaError as error:

@@ -84,6 +84,9 @@ class ObedientSpus(Struct):
     def is_carrying_out_specs(self, spu: SpuId) -> bool:
         return False
 
+    def owes_answer(self, spu: SpuId) -> bool:
+        return False
+
     def publish(self, change: MirrorChange) -> None:
         self.published.append(change)
 

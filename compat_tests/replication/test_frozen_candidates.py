@@ -22,16 +22,21 @@ def cluster(tmp_path):
     cluster.kill()
 
 
-@pytest.mark.parametrize("policy", ["live", "majority"])
-def test_candidates_that_were_frozen_when_the_leader_was_lost(cluster, policy):
+@pytest.mark.parametrize(("copies", "policy"), [(3, "live"), (3, "majority"), (2, "live")])
+def test_candidates_that_were_frozen_when_the_leader_was_lost(cluster, copies, policy):
+    """One alone is not asked, but elected."""
     watcher = Watcher(cluster.bootstrap)
-    watcher.create_topic("t", configs={"replication.policy": policy})
+    watcher.create_topic("t", copies=copies, configs={"replication.policy": policy})
     leader = watcher.leader("t")
-    others = [cluster.spu_pid(spu) for spu in cluster.ids if spu != leader]
+
+    def partition():
+        (found,) = objects(cluster.sc, "partition")
+        return found
 
     def is_led_as(resolution):
-        (partition,) = objects(cluster.sc, "partition")
-        return partition["status"]["resolution"] == resolution
+        return partition()["status"]["resolution"] == resolution
+
+    others = [cluster.spu_pid(spu) for spu in partition()["spec"]["replicas"] if spu != leader]
 
     for pid in others:
         os.kill(pid, signal.SIGSTOP)

@@ -44,6 +44,9 @@ class NobodyThere:
     def is_carrying_out_specs(self, spu: SpuId) -> bool:
         return False
 
+    def owes_answer(self, spu: SpuId) -> bool:
+        return False
+
 
 class Taken:
     """What each updater was handed."""

@@ -608,6 +608,24 @@ async def test_an_spu_that_is_deleted_is_sent_away_and_not_let_in_again(autojump
         assert (await again.register()).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
+async def test_an_spu_owes_an_answer_until_it_knows_its_specs_and_the_metadata() -> None:
+    async with _world(spu(1)) as world:
+        assert not world.manager.owes_answer(SpuId(1)), "it is not here"
+        one = await world.registered(1)
+        assert not world.manager.owes_answer(SpuId(1))
+        one.may_answer = trio.Event()
+        world.manager.reconcile()
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.manager.owes_answer(SpuId(1)) and world.manager.is_carrying_out_specs(SpuId(1))
+        applied, one.may_answer = one.may_answer, trio.Event()
+        applied.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.manager.owes_answer(SpuId(1)) and not world.manager.is_carrying_out_specs(SpuId(1))
+        one.may_answer.set()
+        await trio.testing.wait_all_tasks_blocked()
+        assert not world.manager.owes_answer(SpuId(1))
+
+
 async def test_after_one_lease_who_was_not_heard_of_is_not_here(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(spu(1)) as world:
         await trio.sleep(1.4)

@@ -86,6 +86,9 @@ class _World:
     def is_carrying_out_specs(self, spu: SpuId) -> bool:
         return spu in self.busy
 
+    def owes_answer(self, spu: SpuId) -> bool:
+        return spu in self.mute
+
     def store(self, number: int, resolution: PartitionResolution, epoch: Epoch = EPOCH) -> None:
         self.version += 1
         status = PartitionStatus(resolution, ONE, epoch, "first", {ONE: "store"})
@@ -227,6 +230,18 @@ async def test_who_was_elected_and_says_nothing_is_silent_once(autojump_clock: M
         world.updater.take(_await())
         await trio.sleep(2 * WAIT_SECONDS)
     assert world.events == [(WAIT_SECONDS, LeaderSilent(ONE, "first", ORDERS, 0, EPOCH))]
+
+
+async def test_who_was_elected_and_does_not_answer_at_all_can_be_when_it_does(autojump_clock: MockClock) -> None:
+    world = _World(mute={ONE})
+    for number in range(2):
+        world.store(number, PartitionResolution.CANDIDATE_FOUND)
+    async with world.taking(_await(0), _await(1)):
+        await trio.sleep(5 * WAIT_SECONDS)
+        assert [type(event) for _, event in world.events] == [LeaderSilent, LeaderSilent]
+        world.mute.clear()
+        await trio.sleep(5 * WAIT_SECONDS)
+    assert [event for _, event in world.events[2:]] == [SpuResponded(ONE)]
 
 
 async def test_who_has_spoken_or_was_followed_by_another_is_not_waited_for(autojump_clock: MockClock) -> None:
