@@ -182,21 +182,28 @@ def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:
 
 
 def _uncleanly(partition: Partition, spus: Spus, heard: Heard) -> Decision | None:
-    """Better what one of them has than nothing: what only others had is lost, and who wanted it so said it."""
+    """Better what one of them has than nothing: what only others had is lost, and who wanted it so said it. It
+    must have answered: if it is this SC that is cut off, the live ones may still serve."""
     left = [spu for spu in _online(partition, spus) if not _is_silent(spu, spus, heard)]
     if not left:
         return None
-    decision = _with_the_most(partition, left, spus, heard)
+    decision = _with_the_most(partition, left, spus, heard, one_must_say=True)
     if decision.status.resolution is PartitionResolution.ELECTION:
         return decision
     return Decision(elected_uncleanly(partition, decision.status.leader, spus))
 
 
 def _with_the_most(
-    partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard, *, all_must_say: bool = False
+    partition: Partition,
+    candidates: list[SpuId],
+    spus: Spus,
+    heard: Heard,
+    *,
+    all_must_say: bool = False,
+    one_must_say: bool = False,
 ) -> Decision:
     """By its log end; the first of equals. One alone need not be asked, and one that is not ready not be waited for."""
-    if len(candidates) == 1:
+    if len(candidates) == 1 and not one_must_say:
         return Decision(elected_cleanly(partition, candidates[0], spus))
     said = _log_ends(partition, candidates, spus, heard)
     ready = {spu: log_end for spu, log_end in said.items() if log_end is not None}

@@ -260,9 +260,22 @@ def test_an_unclean_election_is_only_for_those_who_want_it_and_leaves_the_leader
     assert (after.live_replicas, after.live_version) == ({THREE: "b"}, 8)
 
 
+def said_by_three() -> Heard:
+    return Heard(log_ends={THREE: SaidLogEnd("of a", Epoch(5), 9)})
+
+
+def test_who_is_elected_uncleanly_has_answered_also_where_it_is_the_only_one() -> None:
+    before, found, unclean = partition(1, 2), spus(s3="a"), Rules(unclean=True)
+    asking = decide(before, found, Heard(), unclean)
+    assert (asking.status.resolution, asking.asks) == (ELECTION, (THREE,))
+    asked = replace(before, status=asking.status)
+    assert decide(asked, found, silent(3), unclean).status.resolution is OFFLINE
+    assert decide(asked, found, said_by_three(), unclean).status.leader == THREE
+
+
 def test_it_is_remembered_that_an_election_was_unclean() -> None:
-    before = partition(1, 2)
-    unclean = decide(before, spus(s3="a"), Heard(), Rules(unclean=True)).status
+    before = partition(1, 2, resolution=ELECTION)
+    unclean = decide(before, spus(s3="a"), said_by_three(), Rules(unclean=True)).status
     assert unclean.was_unclean
     after = decide(replace(before, status=unclean), spus(s3="b"), Heard()).status
     assert after.epoch > unclean.epoch and after.was_unclean
@@ -279,10 +292,10 @@ def test_an_unclean_election_asks_who_has_the_most_and_only_if_there_is_no_clean
 
 
 def test_only_an_unclean_election_takes_somebody_out() -> None:
-    before = partition(1, 2)
+    before = partition(1, 2, resolution=ELECTION)
     clean = replace(before, status=decide(before, spus(s2="a"), Heard()).status)
     assert not is_unclean(before, clean)
-    unclean = replace(before, status=decide(before, spus(s3="a"), Heard(), Rules(unclean=True)).status)
+    unclean = replace(before, status=decide(before, spus(s3="a"), said_by_three(), Rules(unclean=True)).status)
     assert is_unclean(before, unclean)
     moved = replace(unclean, spec=PartitionSpec(THREE, (THREE,)))
     assert not is_unclean(before, moved)

@@ -388,6 +388,19 @@ def test_after_all_were_lost_an_unclean_election_gives_them_the_time_to_come_bac
     assert led(sc)[1] == (ONE if is_the_live_one_back else TWO)
 
 
+def test_an_sc_that_is_cut_off_elects_nobody_uncleanly_of_those_whose_leases_last_a_little_longer() -> None:
+    sc = with_topic({0: (1, 2)}, 1, 2)
+    set_live(sc, 1)
+    found = sc.topic("t")
+    sc.write(replace(found, spec=replace(found.spec, configs={"unclean.leader.election.enable": "true"})))
+    sc.end_first_lease()
+    sc.mute = sc.mute_elected = {1, 2}
+    for spu in (1, 2):
+        sc.deliver(lost(spu))
+        sc.settle()
+    assert led(sc) == (PartitionResolution.OFFLINE, ONE, 0, (ONE,))
+
+
 def test_a_config_that_allows_an_election_brings_it_about() -> None:
     sc = with_topic({0: (1, 2)})
     set_live(sc, 1)
