@@ -122,8 +122,9 @@ class ConnectionManager:
         """The SPUs of which the controllers were told that their storage is full, each with its incarnation then."""
         self._began_at = trio.current_time()
         self._leases_unknown_until = self._began_at + lease_seconds
-        self._is_everyone_lost = False
-        """Perhaps it is this SC that was cut off: then all of them come back, one by one."""
+        self._is_nobody_here = False
+        """All were lost, or none came in the first lease. Perhaps it is this SC that was cut off: then all of them
+        come, one by one."""
         self._someone_is_back = trio.Event()
         self._lost_at: dict[SpuId, float] = {}
         self._failed: dict[FailedReplica, tuple[str, float]] = {}
@@ -140,6 +141,7 @@ class ConnectionManager:
                 await trio.sleep_until(self._leases_unknown_until)
                 if trio.current_time() >= self._leases_unknown_until:
                     self._report(LeasesUnknownOver())
+                    self._is_nobody_here = not self._leases.are_any_held
                     self._someone_is_back = trio.Event()
                     await self._someone_is_back.wait()
 
@@ -324,8 +326,8 @@ class ConnectionManager:
         now = trio.current_time()
         before = self._connected.get(spu)
         self._connected[spu] = peer
-        if self._is_everyone_lost:
-            self._is_everyone_lost = False
+        if self._is_nobody_here:
+            self._is_nobody_here = False
             self._leases_unknown_until = now + self._leases.seconds
             self._someone_is_back.set()
         self._leases.grant(spu, message.incarnation, now)
@@ -379,7 +381,7 @@ class ConnectionManager:
         self._connected.pop(spu, None)
         if lease is not None:
             self._lost_at[spu] = trio.current_time()
-            self._is_everyone_lost = not self._leases.are_any_held
+            self._is_nobody_here = not self._leases.are_any_held
             self._metrics.cm_lost += 1
             self._logger.warning("spu_lost", spu=spu, reason=reason)
             self._report(SpuLost(spu, lease.incarnation, reason))

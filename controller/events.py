@@ -108,8 +108,8 @@ class LeaderFailed(Struct, frozen=True):
 
 
 class LeasesUnknownOver(Struct, frozen=True):
-    """One lease has passed since this SC became the active one, or since the first SPU came back after all had been
-    lost: who has not been heard of by now is offline."""
+    """One lease has passed since this SC became the active one, or since the first SPU came when there was none: who
+    has not been heard of by now is offline."""
 
 
 FailedReplica = tuple[TopicId, int, SpuId]

@@ -86,8 +86,8 @@ class Observed:
 
     @property
     def leases_unknown_over(self) -> bool:
-        """Whether one lease has passed since this SC began, or since the first SPU came back after all had been lost:
-        an SPU that has not been heard of by then is offline."""
+        """Whether one lease has passed since this SC began, or since the first SPU came when there was none any more,
+        or none yet: an SPU that has not been heard of by then is offline."""
         return self._leases_unknown_over
 
     def heard(self, key: PartitionKey) -> Heard:
@@ -99,6 +99,7 @@ class Observed:
             case SpuConnected():
                 if event.spu in self._full and self._full[event.spu].incarnation != event.incarnation:
                     del self._full[event.spu]
+                self._leases_unknown_over &= bool(self._connected)
                 self._connected[event.spu] = event
                 self._lost.pop(event.spu, None)
             case SpuLost():

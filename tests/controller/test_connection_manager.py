@@ -640,7 +640,7 @@ async def test_after_all_were_lost_a_lease_passes_before_it_is_known_who_is_here
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with _world(spu(1), spu(2)) as world:
-        await trio.sleep(1.6)
+        await trio.sleep(0.5)
         await world.registered(1)
         await trio.sleep(1.4)
         two = await world.registered(2)
@@ -659,6 +659,23 @@ async def test_after_all_were_lost_a_lease_passes_before_it_is_known_who_is_here
         await trio.sleep(0.2)
         assert world.events.count(LeasesUnknownOver()) == 2
         await trio.sleep(10)
+        assert world.events.count(LeasesUnknownOver()) == 2
+
+
+async def test_when_none_came_in_the_first_lease_another_passes_after_the_first_spu(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with _world(spu(1), spu(2)) as world:
+        await trio.sleep(10)
+        assert world.events == [LeasesUnknownOver()]
+        await world.registered(1)
+        await trio.sleep(1.2)
+        await world.registered(2)
+        await trio.sleep(0.2)
+        assert world.events.count(LeasesUnknownOver()) == 1
+        await trio.sleep(0.2)
+        assert world.events.count(LeasesUnknownOver()) == 2
+        await trio.sleep(0.5)
         assert world.events.count(LeasesUnknownOver()) == 2
 
 

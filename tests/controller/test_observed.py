@@ -134,6 +134,16 @@ def test_the_first_lease_ends_once() -> None:
     assert observed.leases_unknown_over
 
 
+def test_when_none_came_leases_are_unknown_again_once_one_comes() -> None:
+    observed = Observed()
+    for event in LeasesUnknownOver(), connected(1):
+        observed.apply(event)
+    assert not observed.leases_unknown_over
+    for event in LeasesUnknownOver(), connected(2), connected(1, "second"):
+        observed.apply(event)
+    assert observed.leases_unknown_over, "there was somebody"
+
+
 def test_when_all_are_lost_leases_are_unknown_again() -> None:
     observed = Observed()
     for event in connected(1), connected(2), LeasesUnknownOver(), lost(1):

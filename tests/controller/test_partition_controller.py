@@ -388,6 +388,25 @@ def test_after_all_were_lost_an_unclean_election_gives_them_the_time_to_come_bac
     assert led(sc)[1] == (ONE if is_the_live_one_back else TWO)
 
 
+def test_an_sc_to_which_nobody_came_gives_all_the_time_to_come_before_an_unclean_election() -> None:
+    sc = with_topic({0: (1, 2)}, 1, 2)
+    set_live(sc, 1)
+    found = sc.topic("t")
+    sc.write(replace(found, spec=replace(found.spec, configs={"unclean.leader.election.enable": "true"})))
+    sc.settle()
+    sc.crash()
+    sc.from_connections.clear()
+    sc.mute = {1, 2}
+    sc.settle()
+    sc.end_first_lease()
+    sc.settle()
+    sc.mute = set()
+    for spu in (2, 1):
+        sc.start_spu(spu)
+        sc.settle()
+    assert led(sc) == (PartitionResolution.ONLINE, ONE, 1, (ONE,))
+
+
 def test_an_sc_that_is_cut_off_elects_nobody_uncleanly_of_those_whose_leases_last_a_little_longer() -> None:
     sc = with_topic({0: (1, 2)}, 1, 2)
     set_live(sc, 1)
