@@ -139,7 +139,10 @@ class ConnectionManager:
             nursery.start_soon(self._watch_leases)
             while True:
                 await trio.sleep_until(self._leases_unknown_until)
-                if trio.current_time() >= self._leases_unknown_until:
+                late_seconds = trio.current_time() - self._leases_unknown_until
+                if late_seconds > STALL_SECONDS_MIN:  # SPUs may have come whom we have not let in yet
+                    self._leases_unknown_until += late_seconds + self._heartbeat_seconds
+                elif late_seconds >= 0:
                     self._report(LeasesUnknownOver())
                     self._is_nobody_here = not self._leases.are_any_held
                     self._someone_is_back = trio.Event()

@@ -608,6 +608,17 @@ async def test_an_spu_that_is_deleted_is_sent_away_and_not_let_in_again(autojump
         assert (await again.register()).error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
+async def test_the_first_lease_does_not_run_while_the_sc_stands_still(mock_clock: trio.testing.MockClock) -> None:
+    async with _world(spu(1)) as world:
+        mock_clock.jump(100)
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.events == []
+        await world.registered(1)
+        mock_clock.jump(0.6)
+        await trio.testing.wait_all_tasks_blocked()
+        assert [type(event) for event in world.events] == [SpuConnected, LeasesUnknownOver]
+
+
 async def test_an_spu_owes_an_answer_until_it_knows_its_specs_and_the_metadata() -> None:
     async with _world(spu(1)) as world:
         assert not world.manager.owes_answer(SpuId(1)), "it is not here"
