@@ -103,6 +103,9 @@ class PartitionController(Struct, frozen=True):
         yield from self._decide_those([(event.topic_id, event.number)])
 
     def on_log_ends(self, event: LogEndsReported) -> Iterator[Action]:
+        for key in event.asked:
+            if key not in self.store.partitions:
+                self.observed.forget(key)  # it was removed while the SPU was asked
         yield from self._decide_those(event.asked)
 
     def on_silence(self, event: LeaderSilent | LeaderFailed) -> Iterator[Action]:

@@ -7,7 +7,15 @@ from controller_model import Brain, ModelSc, connected, custom, lost, model, rep
 from msgspec.structs import replace
 
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
-from tailrace.controller.events import LeaderFailed, RebalanceDue, ReconciliationDue, SpuConnected, SpuResponded, Stored
+from tailrace.controller.events import (
+    LeaderFailed,
+    LogEndsReported,
+    RebalanceDue,
+    ReconciliationDue,
+    SpuConnected,
+    SpuResponded,
+    Stored,
+)
 from tailrace.controller.objects import NO_LEADER, Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
 from tailrace.controller.observed import Heard
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
@@ -344,6 +352,13 @@ def test_a_removed_partition_is_deleted_from_the_connections() -> None:
     sc.remove(sc.partition(1))
     assert sc.brain.on(sc.from_store.popleft()) == [DeletePartition(topic_id(1), 0)]
     assert sc.brain.observed.heard((topic_id(1), 0)) == Heard(), "nobody keeps what was said of it"
+
+
+def test_what_is_said_of_a_partition_that_was_removed_meanwhile_is_not_kept() -> None:
+    sc = with_topic({0: (1, 2)})
+    key = (topic_id(2), 0)
+    sc.deliver(LogEndsReported(TWO, "first", {key: Epoch(0)}, {key: 7}))
+    assert sc.brain.observed.heard(key) == Heard()
 
 
 def test_nothing_is_left_to_do_at_rest() -> None:
