@@ -70,7 +70,8 @@ def outage(bootstrap: str, topic: str, fill: Callable[[], object]) -> Measured:
     """Kills the leader while one follower lacks all that `fill` has written: how long until the other one takes a
     record, and how long until it says that one is committed, for which the first has to have all that came before."""
     who, addresses = roles(bootstrap, topic)
-    behind, successor = who.followers
+    # Apache Kafka elects the first of those that it has not missed yet, whatever that one lacks.
+    successor, behind = who.followers
     pids = process_ids()
     os.kill(pids[behind], signal.SIGSTOP)
     try:

@@ -87,8 +87,8 @@ def test_whoever_has_closed_the_pipe_has_seen_enough(words: list[str], environme
         os.close(writing)
 
 
-@pytest.mark.parametrize("words", [["partition", "states"], ["--help"], ["log", "dump", "/nowhere.log"]])
-@pytest.mark.parametrize("closed", ["0", "1", "2", "0 1 2"])
+@pytest.mark.parametrize("words", [["--help"], ["log", "dump", "/nowhere.log"]])
+@pytest.mark.parametrize("closed", ["1", "2", "0 1 2"])
 def test_streams_that_were_closed_before_it_began_are_missed_by_nobody(words: list[str], closed: str) -> None:
     closing = " ".join(f"{number}<&-" for number in closed.split())
     command = f'exec {closing}; "$@"; status=$?; exit $status'
