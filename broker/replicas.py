@@ -6,9 +6,9 @@ several, a controller takes part in replication, and says when this one leads an
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 import trio
@@ -76,6 +76,26 @@ class Replication(Protocol):
     def on_offline(self) -> None: ...
 
 
+_Waiting: TypeAlias = deque[tuple[int, AcknowledgementWaiter]]
+
+
+def _queued(waiting: _Waiting | None, end: int, waiter: AcknowledgementWaiter) -> _Waiting:
+    """The queue, which is made for the first one."""
+    if waiting is None:
+        waiting = deque()
+    while waiting and waiting[0][1].done:
+        waiting.popleft()  # while nothing can be acknowledged, clients give up and ask again without end
+    waiting.append((end, waiter))
+    return waiting
+
+
+def _answer(waiters: Iterable[AcknowledgementWaiter]) -> None:
+    """A client with several requests in flight gets all answers with one call: it costs more than an append."""
+    prepared = [send for waiter in waiters if (send := waiter.on_acknowledged()) is not None]
+    for send in prepared:
+        send()
+
+
 class Replica:
     __slots__ = (
         "_commits_at_append",
@@ -125,9 +145,9 @@ class Replica:
         self.high_watermark_epoch = high_watermark_epoch
         """In this one or an earlier one that was committed; NO_EPOCH: nobody has said so."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}
-        self.waiting_acknowledgements: deque[tuple[int, AcknowledgementWaiter]] | None = None
+        self.waiting_acknowledgements: _Waiting | None = None
         """By rising offset: each is released when the high watermark has reached its offset. None before the first."""
-        self.waiting_syncs: list[tuple[int, AcknowledgementWaiter]] = []
+        self.waiting_syncs: _Waiting | None = None
         """The same, when the log here has reached the disk up to there."""
         self.is_open = True
         """False once its topic has gone."""
@@ -332,19 +352,11 @@ class Replica:
 
     def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
         """The waiter hears when all below the offset is committed, or that this replica will not say so any more."""
-        waiting = self.waiting_acknowledgements
-        if waiting is None:
-            waiting = self.waiting_acknowledgements = deque()
-        while waiting and waiting[0][1].done:
-            waiting.popleft()  # while nothing can be committed, clients give up and ask again without end
-        waiting.append((end, waiter))
+        self.waiting_acknowledgements = _queued(self.waiting_acknowledgements, end, waiter)
 
     def wait_until_synced(self, end: int, waiter: AcknowledgementWaiter) -> None:
         """The waiter hears when all below the offset is on the disk here, whoever else has it."""
-        waiting = self.waiting_syncs
-        while waiting and waiting[0][1].done:
-            waiting.pop(0)
-        waiting.append((end, waiter))
+        self.waiting_syncs = _queued(self.waiting_syncs, end, waiter)
 
     async def wait_until_deleted(self, end: int, epoch: int) -> None:
         """Until whoever leads next knows that the records below are deleted. Raises KafkaError if this replica does
@@ -381,28 +393,22 @@ class Replica:
         if waiting and waiting[0][0] <= self.high_watermark:
             self._acknowledge(waiting)
         if self.waiting_syncs:
-            self._acknowledge_synced()
+            self._acknowledge_synced(self.waiting_syncs)
         if self.waiting_fetches:
             for fetch in list(self.waiting_fetches):
                 fetch.on_advanced()
 
-    def _acknowledge(self, waiting: deque[tuple[int, AcknowledgementWaiter]]) -> None:
-        """A client with several requests in flight gets all answers with one call: it costs more than an append."""
-        prepared = []
+    def _acknowledge(self, waiting: _Waiting) -> None:
+        done = []
         while waiting and waiting[0][0] <= self.high_watermark:
-            send = waiting.popleft()[1].on_acknowledged()
-            if send is not None:
-                prepared.append(send)
-        for send in prepared:
-            send()
+            done.append(waiting.popleft()[1])
+        _answer(done)
 
-    def _acknowledge_synced(self) -> None:
+    def _acknowledge_synced(self, waiting: _Waiting) -> None:
         """All of them, where it is not for the disk any more that they wait: flush.messages was 1."""
         reached = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
-        done = [waiter for end, waiter in self.waiting_syncs if end <= reached]
-        self.waiting_syncs = [each for each in self.waiting_syncs if each[0] > reached]
-        for send in [send for waiter in done if (send := waiter.on_acknowledged()) is not None]:
-            send()
+        self.waiting_syncs = deque(each for each in waiting if each[0] > reached)
+        _answer([waiter for end, waiter in waiting if end <= reached])
 
     async def close(self) -> None:
         self.is_open = False
@@ -425,10 +431,9 @@ class Replica:
 
     def refuse_waiters(self, error: KafkaError) -> None:
         """The replica will acknowledge nothing more: everyone who waits is told."""
-        while self.waiting_acknowledgements:
-            self.waiting_acknowledgements.popleft()[1].on_refused(error)
-        while self.waiting_syncs:
-            self.waiting_syncs.pop(0)[1].on_refused(error)
+        for waiting in (self.waiting_acknowledgements, self.waiting_syncs):
+            while waiting:
+                waiting.popleft()[1].on_refused(error)
         self.wake_deleters()
         for fetch in list(self.waiting_fetches):
             fetch.on_advanced()

@@ -176,7 +176,7 @@ async def _answer(client: WireClient) -> PartitionProduceResponse:
 def _waiting(running: RunningSpu) -> list[type]:
     replica = running.spu.replicas.find("t", 0)
     assert replica is not None
-    return [type(waiter) for _, waiter in (*(replica.waiting_acknowledgements or ()), *replica.waiting_syncs)]
+    return [type(waiter) for _, waiter in (*(replica.waiting_acknowledgements or ()), *(replica.waiting_syncs or ()))]
 
 
 @asynccontextmanager
