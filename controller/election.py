@@ -187,24 +187,25 @@ def _uncleanly(partition: Partition, spus: Spus, heard: Heard) -> Decision | Non
     left = [spu for spu in _online(partition, spus) if not _is_silent(spu, spus, heard)]
     if not left:
         return None
-    decision = _with_the_most(partition, left, spus, heard, one_must_say=True)
+    decision = _by_log_end(partition, left, spus, heard)
     if decision.status.resolution is PartitionResolution.ELECTION:
         return decision
     return Decision(elected_uncleanly(partition, decision.status.leader, spus))
 
 
 def _with_the_most(
-    partition: Partition,
-    candidates: list[SpuId],
-    spus: Spus,
-    heard: Heard,
-    *,
-    all_must_say: bool = False,
-    one_must_say: bool = False,
+    partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard, *, all_must_say: bool = False
 ) -> Decision:
-    """By its log end; the first of equals. One alone need not be asked, and one that is not ready not be waited for."""
-    if len(candidates) == 1 and not one_must_say:
+    """One alone need not be asked."""
+    if len(candidates) == 1:
         return Decision(elected_cleanly(partition, candidates[0], spus))
+    return _by_log_end(partition, candidates, spus, heard, all_must_say=all_must_say)
+
+
+def _by_log_end(
+    partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard, *, all_must_say: bool = False
+) -> Decision:
+    """The one with the most, the first of equals; one that is not ready need not be waited for."""
     said = _log_ends(partition, candidates, spus, heard)
     ready = {spu: log_end for spu, log_end in said.items() if log_end is not None}
     is_enough = len(ready) == len(candidates) if all_must_say else bool(ready)

@@ -81,8 +81,6 @@ class ElectionUpdater:
         self._logger = logger
         self._questions: dict[SpuId, dict[PartitionKey, _Question]] = {}
         self._asking: set[SpuId] = set()
-        self._speechless: set[SpuId] = set()
-        """Those that have not answered the last question in time."""
         self._listening: set[SpuId] = set()
         self._awaited: dict[PartitionKey, AwaitLeader] = {}
         self._deadlines: list[_Deadline] = []
@@ -125,7 +123,8 @@ class ElectionUpdater:
         questions = self._questions[spu]
         while questions:
             asked = dict(questions)
-            answered = await self._answer(spu, asked)
+            in_time = await self._answer(spu, asked)
+            answered = in_time or {}
             now = trio.current_time()
             done, waiting = {}, {}
             for key, question in asked.items():
@@ -137,7 +136,7 @@ class ElectionUpdater:
                     question.is_known_to_wait = True
                     waiting[key] = question
             await self._report(spu, done, {key: end for key, end in answered.items() if end is not None})
-            if done and spu in self._speechless:
+            if done and in_time is None:
                 self._listen_to(spu, next(iter(done)), nursery)
             await self._report(spu, waiting, {}, is_busy=True)
             if len(done) < len(asked):
@@ -161,8 +160,8 @@ class ElectionUpdater:
             self._listening.remove(spu)
         await self._events(SpuResponded(spu))
 
-    async def _answer(self, spu: SpuId, asked: dict[PartitionKey, _Question]) -> dict[PartitionKey, int | None]:
-        """By partition; None where the SPU cannot read what it has."""
+    async def _answer(self, spu: SpuId, asked: dict[PartitionKey, _Question]) -> dict[PartitionKey, int | None] | None:
+        """By partition; None where the SPU cannot read what it has. None instead of all if it says nothing in time."""
         numbers: dict[TopicId, list[int]] = {}
         for topic_id, number in asked:
             numbers.setdefault(topic_id, []).append(number)
@@ -171,11 +170,9 @@ class ElectionUpdater:
             with trio.fail_after(ANSWER_SECONDS_MAX):
                 answer = await self._candidates.ask_spu(spu, DescribeReplicasRequest(topics))
         except trio.TooSlowError:
-            self._speechless.add(spu)
-            return {}
+            return None
         except (LinkClosed, KafkaError):
             return {}
-        self._speechless.discard(spu)
         ends = {
             (each.topic_id, each.partition): None if each.error_message else each.log_end for each in answer.replicas
         }

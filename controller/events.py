@@ -82,7 +82,7 @@ class LogEndsReported(Struct, frozen=True):
 
 
 class SpuResponded(Struct, frozen=True):
-    """An SPU that was asked for an election and did not answer in time can be asked again."""
+    """An SPU that was silent when it was asked for an election, or elected, can be asked again."""
 
     spu: SpuId
 
