@@ -14,6 +14,7 @@ from statistics import median
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer
+from measured import SECONDS_MAX, Measured
 from raw import Connection, connect, request, string
 from raw_groups import (
     FIND_COORDINATOR,
@@ -27,8 +28,6 @@ from raw_groups import (
     await_coordinator,
 )
 
-Measured = dict[str, float]
-SECONDS_MAX = 60.0
 SESSION_MS = 30_000
 METADATA = struct.pack(">hih9sih", 1, 1, 9, b"the-topic", -1, 0)
 """About as much as a member with one topic says."""

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from clients.batches import build_batch
 from confluent_kafka.admin import AdminClient
+from measured import SECONDS_MAX, Measured
 from raw import PRODUCE, Connection, produce_body, produce_result, request
 
-Measured = dict[str, float]
-SECONDS_MAX = 60.0
 STOPPED_SECONDS, RUNNING_SECONDS = 0.02, 0.02
 ASK_EVERY_SECONDS = 0.01
 

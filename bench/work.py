@@ -32,12 +32,11 @@ from group_work import (
     read_with_librdkafka,
     rebalance,
 )
+from measured import SECONDS_MAX, Measured
 from raw import API_VERSIONS, PRODUCE, Connection, address_of, produce_body, produce_result, request
 from replication_work import outage, process_ids, with_a_slow_follower
 
-Measured = dict[str, float]
 KIBIBYTE, MEBIBYTE = 1 << 10, 1 << 20
-SECONDS_MAX = 60.0
 
 
 def values(size: int, count: int = 997) -> list[bytes]:
@@ -243,6 +242,10 @@ def end_to_end(bootstrap: str, topic: str, count: int, pause_seconds: float) -> 
     return {"p50_ms": percentile(arrived, 0.5), "p99_ms": percentile(arrived, 0.99)}
 
 
+def beside_a_slow_follower(bootstrap: str, topic: str) -> Measured:
+    return with_a_slow_follower(bootstrap, topic, lambda: end_to_end(bootstrap, topic, 500, 0.004))
+
+
 def pipelined(bootstrap: str, topic: str, requests: int, window: int) -> Measured:
     """Small produce requests (150 bytes and a few) through one socket, a window of them in flight."""
     batch = build_batch([b"x" * 10])
@@ -350,8 +353,8 @@ CASES: dict[str, Callable[[str, str], Measured]] = {
     "outage": lambda b, t: outage(
         b, t, lambda: send(make_producer(b, batch_size=1_000_000, linger_ms=20, acks="1"), t, KIBIBYTE, 300_000)
     ),
-    "slow-follower": lambda b, t: with_a_slow_follower(b, t, lambda: end_to_end(b, t, 500, 0.004)),
-    "slow-follower-uncommitted": lambda b, t: with_a_slow_follower(b, t, lambda: end_to_end(b, t, 500, 0.004)),
+    "slow-follower": beside_a_slow_follower,
+    "slow-follower-uncommitted": beside_a_slow_follower,
     "coordinator-failover": lambda b, t: coordinator_failover(b, t, seconds_after_the_end_of),
     "warm-up": lambda b, t: produce(b, t, KIBIBYTE, 300_000, batch_size=131_072, linger_ms=5, acks="all"),
 }

@@ -78,6 +78,11 @@ class RunningSpu(Struct):
     async def client(self) -> WireClient:
         return WireClient(await self.world.network.connect(ADDRESS))
 
+    def replica(self, topic: str, partition: int = 0) -> Replica:
+        found = self.spu.replicas.find(topic, partition)
+        assert found is not None
+        return found
+
     async def scraped(self) -> str:
         """What its metrics port answers, with the head."""
         scraper = await self.world.network.connect(METRICS)

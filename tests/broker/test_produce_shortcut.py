@@ -50,8 +50,7 @@ def _frame(request: ProduceRequest, version: int, correlation_id: int = 1, clien
 
 
 def _bounds(running: RunningSpu, partition: int = 0) -> tuple[int, int]:
-    replica = running.spu.replicas.find("t", partition)
-    assert replica is not None
+    replica = running.replica("t", partition)
     return replica.log.log_start, replica.log.log_end
 
 
@@ -174,8 +173,7 @@ async def _answer(client: WireClient) -> PartitionProduceResponse:
 
 
 def _waiting(running: RunningSpu) -> list[type]:
-    replica = running.spu.replicas.find("t", 0)
-    assert replica is not None
+    replica = running.replica("t")
     return [type(waiter) for _, waiter in (*(replica.waiting_acknowledgements or ()), *(replica.waiting_syncs or ()))]
 
 
@@ -185,8 +183,7 @@ async def _unsynced(
 ) -> AsyncIterator[tuple[WireClient, Replica]]:
     """So many requests wait for a sync until this ends. The first of them went the ordinary way, and was learned."""
     client = await running.client()
-    replica = running.spu.replicas.find("t", 0)
-    assert replica is not None
+    replica = running.replica("t")
     async with replica.log._lock:  # as long as it is held no sync can end
         for _ in range(count):
             await _asked(client, running, version, acks, timeout_ms)
@@ -248,8 +245,7 @@ async def test_a_client_that_goes_while_it_waits_is_forgotten(autojump_clock: ob
 async def test_a_replica_that_leads_no_more_is_left_alone(autojump_clock: object) -> None:
     async with _served() as running:
         shortcut = _learned(running, BY_ID)
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         led_elsewhere(replica)
         assert shortcut(_frame(_request(running, batch(b"x")), BY_ID), 1, _expect_nobody) is None
         assert _bounds(running) == EMPTY

@@ -105,8 +105,7 @@ async def test_records_reach_the_disk_by_themselves_after_flush_ms(autojump_cloc
     async with running_spu() as running:
         topic = await running.create("t", configs={"flush.ms": "5000"})
         await produce(await running.client(), batch(b"a"))
-        replica = running.spu.replicas.find(topic.id, 0)
-        assert replica is not None
+        replica = running.replica(topic.id)
         await trio.sleep(4.9)
         assert replica.log.synced_end == 0
         await trio.sleep(0.2)
@@ -229,8 +228,7 @@ async def test_a_silent_producer_is_forgotten(autojump_clock: object) -> None:
         topic = await running.create("t")
         records = batch(b"a", producer_id=7, producer_epoch=0, base_sequence=0)
         await produce(await running.client(), records)
-        replica = running.spu.replicas.find(topic.id, 0)
-        assert replica is not None
+        replica = running.replica(topic.id)
         await trio.sleep(400)
         assert len(replica.log.producers) == 1
         running.world.clock.time_ms += 3_600_001

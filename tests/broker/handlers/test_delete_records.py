@@ -43,8 +43,7 @@ async def test_every_version_deletes_what_is_below_the_offset(autojump_clock: ob
     async with running_spu() as running:
         client = await with_records(running)
         assert await delete(client, (0, 3), version=version) == [(0, 3, 0)]
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         assert (replica.log.log_start, replica.log.log_end) == (3, 5)
 
 
@@ -65,8 +64,7 @@ async def test_what_is_deleted_stays_deleted_after_a_restart(autojump_clock: obj
     async with running_spu(world) as running:
         await delete(await with_records(running), (0, 3))
     async with running_spu(world.crashed("synced")) as running:
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         assert replica.log.log_start == 3
 
 
@@ -113,16 +111,14 @@ async def test_a_disk_that_fails_takes_the_replica_offline(autojump_clock: objec
         running.world.files.syncs_fail = True
         assert await delete(client, (0, 3)) == [(0, -1, ErrorCode.KAFKA_STORAGE_ERROR)]
         running.world.files.syncs_fail = False
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         assert "deleting records failed" in (replica.offline_reason or "")
 
 
 async def test_the_answer_waits_until_whoever_leads_next_knows(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await with_records(running)
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         deleted_end = 1
         replica.deleted_end = lambda: deleted_end
         began = trio.current_time()
@@ -148,8 +144,7 @@ async def test_the_answer_waits_until_whoever_leads_next_knows(autojump_clock: o
 async def test_who_waits_is_told_when_another_leads(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await with_records(running)
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         replica.deleted_end = lambda: 0
 
         async with trio.open_nursery() as nursery:
@@ -167,8 +162,7 @@ async def test_who_lost_the_lead_while_it_deleted_says_nothing_of_what_others_ha
 ) -> None:
     async with running_spu() as running:
         client = await with_records(running)
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         replica.deleted_end = lambda: 0
         advance = Log.advance_log_start
 

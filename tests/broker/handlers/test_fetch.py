@@ -221,8 +221,7 @@ async def test_a_waiting_fetch_ends_when_a_coordinator_is_asked_for_behind_it(au
         await trio.testing.wait_all_tasks_blocked()
         await client.send(client.encode(ApiKey.METADATA, 9, MetadataRequest(topics=[MetadataRequestTopic(name="t")])))
         await trio.testing.wait_all_tasks_blocked()
-        replica = running.spu.replicas.find(topic.id, 0)
-        assert replica is not None
+        replica = running.replica(topic.id)
         assert replica.waiting_fetches, "for others it goes on"
         await client.send(client.encode(ApiKey.FIND_COORDINATOR, 3, FindCoordinatorRequest(key="g")))
         assert offsets(await client.response()) == []
@@ -238,8 +237,7 @@ async def test_a_client_that_goes_leaves_no_waiting_fetch_behind(autojump_clock:
         topic = await running.create("t")
         await client.send(client.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=2**31 - 1)))
         await trio.testing.wait_all_tasks_blocked()
-        replica = running.spu.replicas.find(topic.id, 0)
-        assert replica is not None
+        replica = running.replica(topic.id)
         assert len(replica.waiting_fetches) == 1
         client.connection.close()
         await trio.testing.wait_all_tasks_blocked()

@@ -40,14 +40,12 @@ async def ask(client: WireClient, produce: ProduceRequest, version: int = BY_NAM
 
 def bounds(running: RunningSpu, partition: int = 0) -> tuple[int, int]:
     """Where the log of a partition starts and ends."""
-    replica = running.spu.replicas.find("t", partition)
-    assert replica is not None
+    replica = running.replica("t", partition)
     return replica.log.log_start, replica.log.log_end
 
 
 def stored(running: RunningSpu) -> bytes:
-    replica = running.spu.replicas.find("t", 0)
-    assert replica is not None
+    replica = running.replica("t")
     found = replica.log.read(0, 2**20, replica.log.log_end, at_least_one=True)
     assert found is not None
     return found.read()
@@ -244,8 +242,7 @@ async def test_an_acknowledgement_that_takes_too_long_times_out(autojump_clock: 
     async with running_spu() as running:
         client = await running.client()
         await running.create("t", configs={"flush.messages": "1"})
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         async with replica.log._lock:  # as long as it is held no sync can end
             (late,) = await ask(client, request(batch(b"a"), timeout_ms=200))
             assert late.error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -258,8 +255,7 @@ async def test_who_asks_the_leader_alone_waits_for_its_disk_and_for_no_follower(
     async with running_spu() as running:
         client = await running.client()
         await running.create("t", configs={"flush.messages": "1"})
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         both = SpuId(1), SpuId(2)
         replica.use_spec(replace(replica.spec, replicas=both, live_replicas=both, epoch=Epoch(5)))
         replica.begin_leading()
@@ -277,8 +273,7 @@ async def test_a_producer_that_goes_while_it_waits_is_forgotten(autojump_clock: 
     async with running_spu() as running:
         client = await running.client()
         await running.create("t", configs={"flush.messages": "1"})
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         async with replica.log._lock:
             await client.send(client.encode(ApiKey.PRODUCE, BY_NAME, request(batch(b"a"), timeout_ms=10_000)))
             await trio.testing.wait_all_tasks_blocked()
@@ -294,8 +289,7 @@ async def test_nobody_writes_what_brokers_keep_for_themselves(autojump_clock: ob
         await running.create("__consumer_offsets")
         (answer,) = await ask(client, request(batch(b"a"), topic="__consumer_offsets"))
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-        replica = running.spu.replicas.find("__consumer_offsets", 0)
-        assert replica is not None
+        replica = running.replica("__consumer_offsets")
         assert replica.log.log_end == 0
 
 
@@ -305,8 +299,7 @@ async def test_while_two_segments_wait_to_be_committed_and_cannot_grow_nothing_i
     monkeypatch.setattr(log, "OVERGROWTH_BYTES_MIN", 0)
     async with running_spu() as running:
         await running.create("t")
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         replica.log.use_config(replace(replica.log.config, segment_bytes_max=len(batch(b"a" * 20))))
         replica.log.may_roll = lambda base: False
         client = await running.client()

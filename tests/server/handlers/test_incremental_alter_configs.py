@@ -36,8 +36,7 @@ async def test_a_change_is_live_in_the_running_replica(autojump_clock: object, v
     async with running_spu() as running:
         await running.create("t")
         client = await running.client()
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         changes = [("cleanup.policy", APPEND, "compact"), ("max.message.bytes", SET, "1000")]
         assert await alter(client, resource(TOPIC, "t", *changes), version=version) == [(TOPIC, "t", 0, False)]
         assert (replica.settings.log.deletes, replica.settings.log.compacts) == (True, True)
@@ -51,8 +50,7 @@ async def test_a_change_is_live_in_the_running_replica(autojump_clock: object, v
 async def test_a_change_for_all_spus_is_live_too(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
-        replica = running.spu.replicas.find("t", 0)
-        assert replica is not None
+        replica = running.replica("t")
         client = await running.client()
         await alter(
             client, resource(BROKER, "", ("log.flush.interval.messages", SET, "1"), ("num.partitions", SET, "3"))
