@@ -29,28 +29,46 @@ class Opening:
         self._directory = directory
         self._report = maker.report
         self._manifest_file = manifest_file
+        self._clean = clean
+        self.sealed: list[SealedSegment] = []
+        self._marks: list[EpochMark] = []
+        self._end: int | None = None
+        """Where the next segment has to begin; None: anywhere, if not after the log start."""
         names = maker.files.list(directory)
+        if names:
+            self._open_what_is(names)
+        else:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Where nothing is, nothing is to be recovered or removed."""
+        self._report.was_clean = True
+        self.manifest = Manifest()
+        self.log_start = self.flushed_end = 0
+        self.open_segment = self._maker.empty_segment(self.log_start)
+        self.epochs = LeaderEpochs()
+        self.producers = ProducerStates()
+
+    def _open_what_is(self, names: list[str]) -> None:
+        maker, directory = self._maker, self._directory
         # Step 1.
-        loaded = manifest_file.load()
+        loaded = self._manifest_file.load()
         self._is_manifest_synced = loaded is None
         self.manifest = loaded if loaded is not None else Manifest()
         if self.manifest.damaged_lines:
             self._report.events.append(f"{directory}: {self.manifest.damaged_lines} damaged lines in the manifest")
-        self.sealed: list[SealedSegment] = []
         self._finish_swaps(names)
         found = (parse_file_name(name) for name in maker.files.list(directory))
         self._bases = [file.offset for file in found if file is not None and file.kind is Kind.LOG]
         if loaded is None and self._bases and self._bases[0] > 0:
             self.manifest.log_start = self._bases[0]
-            manifest_file.append([start_line(self._bases[0])])
+            self._manifest_file.append([start_line(self._bases[0])])
         self.log_start = self.manifest.log_start
         self.flushed_end = self.manifest.synced_end
-        # Where nothing is, nothing has to be recovered.
-        self._report.was_clean = clean or (loaded is None and not self._bases)
-        self._marks = [EpochMark(*start, is_bridge=False) for start in self.manifest.epochs]
-        self._end: int | None = None
-        """Where the next segment has to begin; None: anywhere, if not after the log start."""
-        open_segment = self._open_segments(clean=clean)
+        # Where no log is, none has to be recovered.
+        self._report.was_clean = self._clean or (loaded is None and not self._bases)
+        self._marks += [EpochMark(*start, is_bridge=False) for start in self.manifest.epochs]
+        open_segment = self._open_segments()
         # Step 8.
         if open_segment is not None and open_segment.end < self.log_start:
             self._drop([open_segment.base], "it ends below the log start")
@@ -61,8 +79,8 @@ class Opening:
         if self.manifest.stamped_end > open_segment.end:
             # What is appended there from now on has no other stamp than its own.
             self.manifest.stamped_end = open_segment.end
-            manifest_file.append([stamped_line(open_segment.end)])
-            manifest_file.sync_now()
+            self._manifest_file.append([stamped_line(open_segment.end)])
+            self._manifest_file.sync_now()
         self.epochs = self._leader_epochs()
         self.producers = self._producer_states()
         self._remove_orphans()
@@ -100,7 +118,7 @@ class Opening:
             self._manifest_file.sync_now()
             self._is_manifest_synced = True
 
-    def _open_segments(self, *, clean: bool) -> OpenSegment | None:
+    def _open_segments(self) -> OpenSegment | None:
         """Steps 3 to 7. Returns the last segment if it may still grow."""
         missing = {base for base, facts in self.manifest.sealed.items() if facts.end > self.log_start}
         open_segment: OpenSegment | None = None
@@ -121,7 +139,7 @@ class Opening:
             if facts is not None:
                 self._trust(facts)
                 continue
-            open_segment, was_cut = self._open_unsealed(base, is_last=index == len(self._bases) - 1, clean=clean)
+            open_segment, was_cut = self._open_unsealed(base, is_last=index == len(self._bases) - 1)
             self._end = self._end_above_start(open_segment.end)
             if was_cut and self._end is not None:
                 self._cut(self._bases[index + 1 :], f"offset {self._end}, before it, never reached the disk")
@@ -152,12 +170,12 @@ class Opening:
         else:
             self.sealed.append(segment.seal(NOT_WRITTEN))
 
-    def _open_unsealed(self, base: int, *, is_last: bool, clean: bool) -> tuple[OpenSegment, bool]:
+    def _open_unsealed(self, base: int, *, is_last: bool) -> tuple[OpenSegment, bool]:
         path = self._maker.path(base, Kind.LOG)
         size = self._maker.files.size(path)
         closed = self.manifest.closed
         # Step 5: as it was left at a clean close.
-        if clean and is_last and closed is not None and (closed.base, closed.size) == (base, size):
+        if self._clean and is_last and closed is not None and (closed.base, closed.size) == (base, size):
             self._marks += _marks_of(closed)
             return self._maker.open_segment(closed), False
         # Step 6.

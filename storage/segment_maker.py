@@ -42,6 +42,10 @@ class SegmentMaker:
     def new_segment(self, base: int) -> OpenSegment:
         """Files of the same name, left by a former life of the log, are gone afterwards."""
         self.remove(base)
+        return self.empty_segment(base)
+
+    def empty_segment(self, base: int) -> OpenSegment:
+        """Where no file has its name."""
         return OpenSegment(SegmentSummary(base), self.reader(base, create=True))
 
     def sealed_segment(self, facts: SegmentFacts, *, is_synced: bool) -> SealedSegment:
