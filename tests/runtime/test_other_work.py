@@ -53,9 +53,20 @@ async def _woken() -> AsyncIterator[_Waiting]:
         other_work.close()
 
 
+class _Rests(trio.abc.Instrument):
+    has_been = False
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.has_been |= timeout > 0
+
+
 async def _rest() -> None:
-    """Trio has nothing to do for a moment."""
-    await trio.sleep(0.001)
+    """Trio has nothing to do for a moment. (Where others have the core a moment is over before Trio comes to wait.)"""
+    rests = _Rests()
+    trio.lowlevel.add_instrument(rests)
+    while not rests.has_been:
+        await trio.sleep(0.001)
+    trio.lowlevel.remove_instrument(rests)
 
 
 async def test_nothing_comes_first_while_there_is_more_for_the_task_alone() -> None:
