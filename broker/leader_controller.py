@@ -188,6 +188,8 @@ class LeaderController:
         replica.on_committed(self.core.high_watermark, self.core.high_watermark_epoch)
         if ready.delete_to is not None:
             self._context.nursery.start_soon(self._delete, ready.delete_to)
+        if ready.doubted_from is not None:
+            self._context.on_doubt(replica, ready.doubted_from)
         replica.wake_deleters()
         if replica.is_recovering and self.core.has_sealed_earlier_segments:
             replica.end_recovering()

@@ -300,11 +300,10 @@ def read_batches(
         if crc32c(records[position + CRC_START : position + size]) != header.crc:
             raise DamagedBatchError(f"the batch at offset {base} does not have its checksum")
         if not previous_end <= base < end > start:
-            raise RemoteProtocolError(
-                f"a batch from {base} to {end} is out of place: before it all is known to {start}"
-            )
+            # As well as the epoch this is what no checksum of a batch covers.
+            raise DamagedBatchError(f"a batch from {base} to {end} is out of place: before it all is known to {start}")
         if not 0 <= header.leader_epoch <= epoch:
-            raise RemoteProtocolError(f"the batch at offset {base} is of epoch {header.leader_epoch}, told in {epoch}")
+            raise DamagedBatchError(f"the batch at offset {base} is of epoch {header.leader_epoch}, told in {epoch}")
         if header.attributes & CONTROL and (kind := control_kind(header, records, position)) is not None:
             entries.append(entry_of_control(header, kind, records, position))
         else:
@@ -313,7 +312,7 @@ def read_batches(
         previous_end = end
         position += size
     if log_end is not None and end > log_end:
-        raise RemoteProtocolError(f"batches up to {end} of a log that ends at {log_end}")
+        raise DamagedBatchError(f"batches up to {end} of a log that ends at {log_end}")
     return tuple(entries), ReceivedBatches(records, headers)
 
 

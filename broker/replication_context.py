@@ -39,5 +39,7 @@ class ReplicationContext(Struct, frozen=True):
     """Of all replicas, to the disk. Raises OSError."""
     on_unreadable: Callable[[ReplicaKey, str], None]
     """That replica's log cannot be read, and why: soon it is offline."""
+    on_doubt: Callable[[Replica, int], None]
+    """What its log holds from this offset on may be damaged."""
     logger: FilteringBoundLogger
     trace: ReplicaTrace | None = None

@@ -1,7 +1,8 @@
 """Reads what lies still, again and again, for bits that have flipped; restores them from other replicas.
 
 One segment after the other, a bounded number of bytes a second, and a rest after each little piece: a pass may take
-days, and nobody waits for it.
+days, and nobody waits for it. Only where a follower does not get what it is sent, somebody waits: there it is done at
+once.
 """
 
 import trio
@@ -10,6 +11,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.ids import SpuId
+from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.sealed_segment import SealedSegment
 from tailrace.storage.segment_scrub import DamagedBatch, SegmentScrub
 
@@ -19,6 +21,8 @@ from .replicas import Replica, Replicas
 
 LOOK_AGAIN_SECONDS = 10.0
 """So often the configs are looked at, while they say that there is nothing to be done; they may change."""
+DOUBTED_AGAIN_SECONDS = 60.0
+"""So long a doubt about the same replica waits: what could not be mended takes as long to read the next time."""
 
 
 class _Found(Struct):
@@ -43,9 +47,50 @@ class Scrubbing:
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
+        self._doubts: dict[Replica, int] = {}
+        """From which offset on."""
+        self._has_doubts = trio.Event()
+        self._doubted_at: dict[ReplicaKey, float] = {}
 
     async def run(self) -> None:
-        """Until cancelled. What has just started has more urgent things to do."""
+        """Until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._look_into_doubts)
+            nursery.start_soon(self._pass_again_and_again)
+
+    # doubts
+
+    def on_doubt(self, replica: Replica, offset: int) -> None:
+        """What its log holds from there on does not arrive elsewhere as what it was: it is looked at soon."""
+        now = trio.current_time()
+        self._doubted_at = {key: at for key, at in self._doubted_at.items() if now < at + DOUBTED_AGAIN_SECONDS}
+        if replica.key not in self._doubted_at:
+            self._doubted_at[replica.key] = now
+            self._doubts[replica] = offset
+            self._has_doubts.set()
+
+    async def _look_into_doubts(self) -> None:
+        while True:
+            await self._has_doubts.wait()
+            self._has_doubts = trio.Event()
+            while self._doubts:
+                replica, offset = self._doubts.popitem()
+                if self._can_scrub(replica):
+                    await self._look_into(replica, offset)
+
+    async def _look_into(self, replica: Replica, offset: int) -> None:
+        segment: SealedSegment | None = None
+        try:
+            segment = await replica.log.damaged_segment(offset)
+            if segment is not None:
+                await self._scrub(replica, segment, hurries=True)
+        except OSError as error:
+            self._on_failed(replica, segment, error)
+
+    # passes
+
+    async def _pass_again_and_again(self) -> None:
+        """What has just started has more urgent things to do."""
         await trio.sleep(min(self._configs.settings.scrub_interval_ms / 1000, LOOK_AGAIN_SECONDS))
         while True:
             begun = trio.current_time()
@@ -56,23 +101,31 @@ class Scrubbing:
         """One pass."""
         for replica in list(self._replicas):
             for segment in replica.log.segments_at_rest():
-                if self._is_off or not replica.is_open or replica.offline_reason is not None:
+                if not self._can_scrub(replica):
                     break
                 try:
                     await self._scrub(replica, segment)
                 except OSError as error:
-                    if replica.is_open and not segment.is_closed:
-                        replica.go_offline(str(error))
+                    self._on_failed(replica, segment, error)
 
-    async def _scrub(self, replica: Replica, segment: SealedSegment) -> None:
+    # one segment
+
+    def _can_scrub(self, replica: Replica) -> bool:
+        return not self._is_off and replica.is_open and replica.offline_reason is None
+
+    def _on_failed(self, replica: Replica, segment: SealedSegment | None, error: OSError) -> None:
+        if replica.is_open and not (segment is not None and segment.is_closed):
+            replica.go_offline(str(error))
+
+    async def _scrub(self, replica: Replica, segment: SealedSegment, *, hurries: bool = False) -> None:
         if segment.is_closed:
             return
         scrub = SegmentScrub(segment)
-        found = await self._read(replica, scrub)
+        found = await self._read(replica, scrub, hurries=hurries)
         self._metrics.damaged_batches += found.damaged
         can_guess = not (scrub.is_over or scrub.is_proven or found.lost is not None)
         if can_guess and (other := scrub.with_other_headers()) is not None:
-            found_again = await self._read(replica, other)
+            found_again = await self._read(replica, other, hurries=hurries)
             if other.is_proven:
                 self._metrics.damaged_batches += len(other.mended) - len(scrub.mended)
                 scrub, found = other, found_again
@@ -89,13 +142,14 @@ class Scrubbing:
                 copied_from=sorted(found.sources),
             )
 
-    async def _read(self, replica: Replica, scrub: SegmentScrub) -> "_Found":
+    async def _read(self, replica: Replica, scrub: SegmentScrub, *, hurries: bool) -> "_Found":
         """To the end, unless there is no need any more."""
         found = _Found()
         while not (scrub.is_at_end or scrub.is_over or self._is_off):
             before = scrub.position
             damaged = scrub.step()
-            await self._rest_after(scrub.position - before)
+            self._metrics.scrubbed_bytes += scrub.position - before
+            await self._rest_after(0 if hurries else scrub.position - before)
             if damaged is not None:
                 found.damaged += 1
                 source = await self._find_copy(replica, scrub, damaged)
@@ -127,7 +181,6 @@ class Scrubbing:
         return self._configs.settings.scrub_bytes_per_second == 0
 
     async def _rest_after(self, count: int) -> None:
-        self._metrics.scrubbed_bytes += count
         if not self._is_off:
             await trio.sleep(count / self._configs.settings.scrub_bytes_per_second)
 

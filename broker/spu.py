@@ -330,6 +330,7 @@ class Spu:
                 trio.lowlevel.current_clock().current_time,
                 self._housekeeping.write_high_watermarks,
                 self._on_unreadable,
+                self._scrubbing.on_doubt,
                 self._logger,
                 self._trace,
             )

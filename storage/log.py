@@ -37,7 +37,7 @@ from .sealed_segment import SealedSegment
 from .segment_cutting import cut
 from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
-from .segment_scrub import SegmentScrub
+from .segment_scrub import SegmentScrub, is_sound
 from .segments import Segment, Segments, by_end
 
 OVERGROWTH_BYTES_MIN = 64 * 2**20
@@ -601,6 +601,23 @@ class Log:
     def segments_at_rest(self) -> Sequence[SealedSegment]:
         """The sealed ones that are on the disk."""
         return [segment for segment in self._segments.sealed if segment.is_synced]
+
+    async def damaged_segment(self, offset: int) -> SealedSegment | None:
+        """The one with batches that are not what they were, soon after the offset; None if they seem to be. Of an open
+        one it becomes known what it should be by sealing it, if it may be."""
+        async with self._lock:
+            self._disk.check()
+            if offset >= self.log_end:
+                return None
+            for segment in self._segments.between(offset, self.log_end)[:2]:
+                if not is_sound(segment, offset, self.epochs.latest):
+                    if segment is self._segments.open:
+                        if not self.may_roll(segment.base):
+                            return None
+                        self._roll()
+                    await self._disk.sync(self._segments, self._epochs.noted_in)
+                    return self._segments.sealed[self._segments.place_of(segment.base)]
+            return None
 
     async def mend(self, scrub: SegmentScrub) -> bool:
         """Writes what was proven to be lost where it was; False when the segment has changed meanwhile."""

@@ -16,11 +16,34 @@ from tailrace.runtime.files import Buffer
 
 from .batch_scan import BatchScan
 from .header_corrections import HeaderCorrections
+from .open_segment import OpenSegment
 from .sealed_segment import SealedSegment
 from .segment_summary import SegmentSummary
 
 STEP_BYTES = 64 * 1024
 AS_THEY_ARE: Mapping[int, tuple[int, int]] = {}
+
+
+CHECKED_BYTES_MIN = 2**20
+"""More than a follower is sent at once."""
+
+
+def is_sound(segment: SealedSegment | OpenSegment, offset: int, epoch_max: int) -> bool:
+    """Whether the next batches from an offset in it on are whole and in order."""
+    start, end = segment.position_of(offset), segment.base
+    if start == segment.size:
+        return False  # what is on the way to it is not whole
+    scan = BatchScan(segment.reader.log.get(), segment.size)
+    scan.go_to(start)
+    for batch in scan:
+        header = batch.header
+        is_in_place = end <= header.base_offset < header.next_offset <= segment.end
+        if not (batch.checksum_matches and is_in_place and 0 <= header.leader_epoch <= epoch_max):
+            return False
+        if batch.position >= start + CHECKED_BYTES_MIN:
+            return True
+        end = header.next_offset
+    return scan.failure is None
 
 
 class DamagedBatch(Struct, frozen=True):

@@ -258,6 +258,7 @@ class Wire(Struct):
                                 trio.current_time,
                                 no_checkpoint,
                                 lambda _, reason: nursery.start_soon(go_offline, replica, reason),
+                                lambda each, offset: None,
                                 logger,
                             )
                         )
@@ -378,6 +379,7 @@ def replication_on(
             trio.current_time,
             no_checkpoint,
             lambda key, reason: None,
+            lambda replica, offset: None,
             logger,
         )
     )

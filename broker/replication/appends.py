@@ -68,11 +68,13 @@ class Appends:
         return epochs_from([each for each in self._log.epochs if each.start < stamped_end], base)
 
     def _as_one_message_takes(self, following: Iterable[Entry]) -> tuple[Entry, ...]:
+        """None is the last whose end the next one does not confirm: were its offset damaged, a follower that took it
+        would seem to have all up to there."""
         entries: list[Entry] = []
         size = 0
         for entry in following:
             size += entry.size
-            if entries and size > self._bytes_max:
+            if entries and size > self._bytes_max and entries[-1].end <= entry.base:
                 break
             entries.append(entry)
         return tuple(entries)

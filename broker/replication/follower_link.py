@@ -27,6 +27,10 @@ class FollowerLink(Struct):
     """Ends of what was sent and has not been matched, with the high watermark that is to be known by then."""
     sent_again_from: int | None = None
     """One gap makes many replies; it is closed once."""
+    missed_from: int | None = None
+    """What it said the last time that it misses."""
+    misses_again: bool = False
+    """The same, though it was sent again."""
     quiet_at: float = math.inf
     """If nothing is heard until then, it is sent something again."""
     asked_at: float = -math.inf
@@ -60,7 +64,8 @@ class FollowerLink(Struct):
         self._due_high_watermark = due
         self.high_watermark_lag = due - self.high_watermark
         if reply.missed and self.sent_again_from != reply.matched_end:
-            self.sent_again_from = reply.matched_end
+            self.misses_again = self.missed_from == reply.matched_end
+            self.missed_from = self.sent_again_from = reply.matched_end
             self._rewind(reply.matched_end)
 
     def on_sent(self, append: Append, end: int) -> None:

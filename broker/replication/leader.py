@@ -200,6 +200,9 @@ class Leader:
             return
         log_start_before = link.log_start
         link.on_reply(reply)
+        if link.misses_again:
+            link.misses_again = False
+            self._ready.doubted_from = link.matched_end
         self._matched[spu] = link.matched_end
         if reply.log_start > log_start_before and not self._was_unclean:
             # It led before, and was still deleting when it was sealed.

@@ -71,5 +71,7 @@ class Ready(Struct):
     delete_to: int | None = None
     """A leader is to delete what is before: another store has, by the word of an earlier leader. There is no hurry, and
     nothing waits for it."""
+    doubted_from: int | None = None
+    """What a leader has sent from this offset on, and sent again, does not arrive: perhaps it is damaged here."""
     fenced_by: Epoch | None = None
     """This replica's role is over: there is a newer epoch. Whoever waits is refused."""

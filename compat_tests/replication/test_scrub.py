@@ -1,5 +1,6 @@
 """A bit that flips on one disk comes back from another one, whether its copy leads or follows. Ours alone."""
 
+import struct
 import uuid
 
 import pytest
@@ -28,11 +29,25 @@ def scrubbed(request, nodes):
 
 
 def fill(bootstrap, topic, segments):
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "log_level": 2})
+    producer = Producer({"bootstrap.servers": bootstrap, "batch.size": 20_000, "linger.ms": 5, "log_level": 2})
     for number in range(segments * SEGMENT_BYTES // 1000):
         producer.produce(topic, b"%d" % number * 200, partition=0)
         producer.poll(0)
     assert producer.flush(60) == 0
+
+
+def second_batch(data):
+    """Where it begins: behind the first one's offset and length, and as many bytes as that says."""
+    (length,) = struct.unpack_from(">i", data, 8)
+    return 12 + length
+
+
+def flip(path, position):
+    with path.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 16]))
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
@@ -51,3 +66,28 @@ def test_what_a_disk_has_lost_comes_back(scrubbed, watcher, role, damage):
         file.seek(len(sound) // 2)
         file.write(bytes([sound[len(sound) // 2] ^ 16]) if damage == "a bit" else bytes(4096))
     wait_until(lambda: segment.read_bytes() == sound, 60, "what was there is there again")
+
+
+@pytest.mark.parametrize("where", ["a sealed segment", "the open segment"])
+@pytest.mark.parametrize("damage", ["a record", "an offset"])
+def test_who_needs_what_a_leader_has_lost_gets_it(request, nodes, watcher, where, damage):
+    """Long before anything is looked at by itself."""
+    if tests_the_original(request):
+        pytest.skip("the original does not look")
+    topic = f"lost-{uuid.uuid4().hex[:8]}"
+    watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
+    leader = watcher.leader(topic)
+    away = next(each for each in nodes.ids if each != leader)
+    nodes.kill_node(away)
+    watcher.wait_until_in_sync(topic, copies=2)
+    fill(nodes.bootstrap, topic, 2)
+    segments = sorted(nodes.replica_directory(leader, topic, 0).glob("*.log"))
+    assert len(segments) >= 2
+    segment = segments[0] if where == "a sealed segment" else segments[-1]
+    sound = segment.read_bytes()
+    flip(segment, len(sound) // 2 if damage == "a record" else second_batch(sound) + 6)
+    nodes.start_node(away)
+    watcher.wait_until_in_sync(topic)
+    wait_until(lambda: segment.read_bytes()[: len(sound)] == sound, 60, "what was there is there again")
+    copy = nodes.replica_directory(away, topic, 0) / segment.name
+    assert copy.read_bytes()[: len(sound)] == sound

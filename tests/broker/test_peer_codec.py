@@ -6,7 +6,7 @@ from batch_samples import make_batch
 from msgspec.structs import replace
 from peers import KEY, append, append_reply, identity
 
-from tailrace.broker.peer_codec import decode_told, encode
+from tailrace.broker.peer_codec import DamagedBatchError, decode_told, encode
 from tailrace.broker.peer_frames import frame
 from tailrace.broker.peer_messages import FetchedEntries, FetchEntries, PeerMessage
 from tailrace.broker.replica_log import entry_of, entry_of_control
@@ -127,7 +127,8 @@ def test_fetched_batches_are_checked_as_well() -> None:
 
 
 def _refused(told: Append, records: bytes | bytearray) -> str:
-    with pytest.raises(RemoteProtocolError) as refused:
+    """The message, and not who sent it: bits may have flipped on a disk."""
+    with pytest.raises(DamagedBatchError) as refused:
         decode_told(_frame(told, records), identity(1), from_leader=True)
     return str(refused.value)
 

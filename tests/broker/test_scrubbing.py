@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import pytest
 import structlog
 import trio
+import trio.testing
 from batch_samples import header_of, make_batch
 from msgspec import Struct
 from simulation.files import SimulatedFiles
 from structlog.testing import capture_logs
 
+from tailrace.broker import scrubbing
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.replicas import Replica, Replicas
 from tailrace.broker.scrubbing import Scrubbing
@@ -192,3 +194,50 @@ async def test_passes_begin_at_intervals(autojump_clock: object, interval_ms: in
     with trio.move_on_after(seconds):
         await bench.scrubbing.run()
     assert bench.metrics.scrubbed_bytes == passes * 2 * SEGMENT_BYTES
+
+
+async def _looked_into(bench: Bench, offset: int) -> None:
+    """All that is done about a doubt at once."""
+    bench.scrubbing.on_doubt(bench.replica, offset)
+    await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_what_is_doubted_is_mended_at_once(nursery: trio.Nursery, autojump_clock: object) -> None:
+    bench = await _bench(scrub_max_bytes_per_second="1")
+    sound = bench.content()
+    bench.flip(1, 3 * BATCH_BYTES + 70)
+    nursery.start_soon(bench.scrubbing.run)
+    before = trio.current_time()
+    await _looked_into(bench, 11)
+    assert bench.content() == sound
+    assert trio.current_time() == before
+    assert bench.metrics.scrubbed_bytes == SEGMENT_BYTES - BATCH_BYTES
+
+
+async def test_what_is_sound_is_not_read_to_the_end_for_a_doubt(nursery: trio.Nursery, autojump_clock: object) -> None:
+    bench = await _bench()
+    nursery.start_soon(bench.scrubbing.run)
+    await _looked_into(bench, 11)
+    assert bench.metrics.scrubbed_bytes == 0
+
+
+async def test_a_hopeless_replica_is_not_read_again_and_again(nursery: trio.Nursery, autojump_clock: object) -> None:
+    bench = await _bench(has_copies=False)
+    bench.flip(1, 3 * BATCH_BYTES + 70)
+    nursery.start_soon(bench.scrubbing.run)
+    with capture_logs() as logs:
+        for _ in range(3):
+            await _looked_into(bench, 11)
+        assert [each["event"] for each in logs] == ["segment_damaged"]
+        await trio.sleep(scrubbing.DOUBTED_AGAIN_SECONDS)
+        logs.clear()
+        await _looked_into(bench, 11)
+        assert [each["event"] for each in logs] == ["segment_damaged"]
+
+
+async def test_nothing_is_looked_into_where_scrubbing_is_off(nursery: trio.Nursery, autojump_clock: object) -> None:
+    bench = await _bench(scrub_max_bytes_per_second="0")
+    bench.flip(1, 3 * BATCH_BYTES + 70)
+    nursery.start_soon(bench.scrubbing.run)
+    await _looked_into(bench, 11)
+    assert bench.metrics.damaged_batches == 0

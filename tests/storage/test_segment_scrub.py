@@ -8,6 +8,7 @@ from simulation.files import SimulatedFiles
 
 from tailrace.protocol.record_batch import stamp
 from tailrace.storage import segment_scrub
+from tailrace.storage.layout import Kind, file_name
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.sealed_segment import SealedSegment
@@ -192,3 +193,31 @@ async def test_a_disk_that_does_not_take_it_back_ends_the_log(log: Log, files: S
     files.syncs_fail = False
     with pytest.raises(OSError, match="could not be written again"):
         await log.sync()
+
+
+@pytest.mark.parametrize("position", [5 * SIZE + 6, 5 * SIZE + 15, 5 * SIZE + 70, 5 * SIZE + 8])
+async def test_damage_is_found_from_before_it_on(log: Log, position: int) -> None:
+    """In an offset, an epoch, a record and a length."""
+    assert await log.damaged_segment(0) is None
+    flip(log, position, bit=4)
+    assert await log.damaged_segment(0) is segment_of(log)
+    assert await log.damaged_segment(25) is segment_of(log)
+    assert await log.damaged_segment(log.log_end) is None
+
+
+@pytest.mark.parametrize("may_roll", [True, False])
+async def test_what_an_open_segment_should_be_is_known_when_it_is_sealed(
+    log: Log, files: SimulatedFiles, may_roll: bool
+) -> None:
+    log.may_roll = lambda base: may_roll
+    last = log.segments()[-1]
+    file = files.open(f"{DIRECTORY}/{file_name(last.base, Kind.LOG)}")
+    (byte,) = file.read_at(70, 1)
+    file.write_at(70, bytes([byte ^ 1]))
+    damaged = await log.damaged_segment(0)
+    assert len(log.segments_at_rest()) == 1 + may_roll
+    if may_roll:
+        assert damaged is log.segments_at_rest()[1]
+        assert damaged.facts.checksum == last.checksum
+    else:
+        assert damaged is None

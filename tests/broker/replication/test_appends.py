@@ -28,6 +28,12 @@ def test_one_message_takes_so_many_bytes_but_one_entry_in_any_case() -> None:
     assert _next(log, 3) == (3, [])
 
 
+def test_none_is_the_last_whose_end_the_next_one_does_not_confirm() -> None:
+    log = _log((0, 1), (1, 2), (2, 3), (3, 4), (4, 6))
+    log.all[1] = Entry(5, 6, Epoch(1), content=1, size=10)  # as the disk has it now
+    assert _next(log, 0) == (0, [0, 5, 2])
+
+
 def test_what_is_deleted_is_left_out_and_the_batch_with_the_log_start_is_whole() -> None:
     log = _log((0, 2), (2, 5), (5, 6))
     log.advance_log_start(3)

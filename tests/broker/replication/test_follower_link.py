@@ -56,6 +56,17 @@ def test_a_gap_is_closed_from_what_was_answered_once() -> None:
     assert link.sent_end == 5
 
 
+def test_what_it_misses_again_was_sent_again_in_vain() -> None:
+    link = _begun(3)
+    told = []
+    for matched_end in (3, 3, 5, 5):
+        _send(link, 8)
+        _reply(link, matched_end, missed=True)
+        told.append(link.misses_again)
+        link.sent_again_from = None
+    assert told == [False, True, False, True]
+
+
 def test_what_it_had_matched_it_still_has_when_it_begins_again() -> None:
     link = _begun(3)
     _send(link, 5)

@@ -257,6 +257,18 @@ def test_a_gap_is_closed_once() -> None:
     assert _appends(world.reply(B, 0, missed=True), B) == []
 
 
+def test_what_does_not_arrive_when_it_is_sent_again_is_doubted() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.produce(e(0, 2), e(1, 2))
+    assert world.reply(B, 1).doubted_from is None
+    assert world.reply(B, 1, missed=True).doubted_from is None
+    world.leader.on_deadline(100.0)
+    world.ready()
+    assert world.reply(B, 1, missed=True, now=100.0).doubted_from == 1
+    assert world.produce(e(2, 2), now=100.0).doubted_from is None
+
+
 def test_followers_at_one_place_get_one_message() -> None:
     world = _served()
     world.join(B, high_watermark=0)
