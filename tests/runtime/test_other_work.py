@@ -64,8 +64,10 @@ async def _rest() -> None:
     """Trio has nothing to do for a moment. (Where others have the core a moment is over before Trio comes to wait.)"""
     rests = _Rests()
     trio.lowlevel.add_instrument(rests)
-    while not rests.has_been:
+    while True:
         await trio.sleep(0.001)
+        if rests.has_been:
+            break
     trio.lowlevel.remove_instrument(rests)
 
 
