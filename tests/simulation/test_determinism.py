@@ -32,10 +32,8 @@ def test_tasks_run_in_the_order_that_the_seed_says() -> None:
     assert orders[0] == orders[1] != orders[2]
 
 
-@pytest.mark.parametrize(
-    ("kind", "hash_seed"),
-    [("scenario_of", "1"), pytest.param("group_scenario_of", "2", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "hash_seed"), [("scenario_of", "1"), ("group_scenario_of", "2")])
 def test_the_same_seed_has_the_same_history_in_every_process(kind: str, hash_seed: str) -> None:
     here = simulate(KINDS[kind](SEED))
     assert here.failure is None
