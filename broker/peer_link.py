@@ -4,6 +4,7 @@ A turn takes all frames that have arrived, one after the other, and then sends w
 this is the way of every replicated batch. Nothing is promised; a link that is in doubt ends, and another one is made.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -44,6 +45,8 @@ SENT_PER_TURN_BYTES_MAX = 1024 * 1024
 RECORDS_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
 """In one message; the rest is for what it says about them."""
 HELLOS_KEPT_MAX = 100_000
+DAMAGE_TOLD_AGAIN_SECONDS = 10.0
+"""It is received twice a second until it is mended."""
 
 
 class LinkReceiver(Protocol):
@@ -112,6 +115,8 @@ class PeerLink:
         """The connection takes no more, or has taken its share of this turn."""
         self._was_heard = True
         self._has_spoken = True
+        self._damage_told = ("", -math.inf)
+        """Which, and when."""
         self._hears_little = False
         """What came last was small."""
         self._says_little = False
@@ -181,7 +186,7 @@ class PeerLink:
                     told = self._shortcut.decode_told(received)
                 except DamagedBatchError as reason:
                     # As if it had been lost: one flipped bit must not keep all other replicas from each other.
-                    self._logger.error("damaged_batch_received", reason=str(reason))
+                    self._tell_damage(str(reason))
                     continue
                 if told is None:
                     continue
@@ -197,6 +202,13 @@ class PeerLink:
             self.close(str(reason))
         self._receiver.end_turn()
         inbox.end_turn()
+
+    def _tell_damage(self, reason: str) -> None:
+        told, told_at = self._damage_told
+        now = trio.current_time()
+        if reason != told or now >= told_at + DAMAGE_TOLD_AGAIN_SECONDS:
+            self._damage_told = reason, now
+            self._logger.error("damaged_batch_received", reason=reason)
 
     def _keep_hello(self, key: ReplicaKey, hello: Hello) -> None:
         self.hellos.pop(key, None)

@@ -30,6 +30,8 @@ from .local_store import LocalStore, PartitionKey
 from .objects import PartitionResolution
 
 ANSWER_SECONDS_MAX = 1.0
+LATE_ANSWER_SECONDS_MAX = 8.0
+"""The same for an SPU that answered later than that the last time."""
 ASK_AGAIN_SECONDS = 0.05
 """A replica that an SPU does not know yet is about to be opened."""
 BUSY_TIMES_MAX = 20
@@ -82,6 +84,8 @@ class ElectionUpdater:
         self._questions: dict[SpuId, dict[PartitionKey, _Question]] = {}
         self._asking: set[SpuId] = set()
         self._listening: set[SpuId] = set()
+        self._answer_seconds: dict[SpuId, float] = {}
+        """How long those have that are slow to answer: else a partition that has no faster replica would have none."""
         self._awaited: dict[PartitionKey, AwaitLeader] = {}
         self._deadlines: list[_Deadline] = []
         self._deadlines_made = 0
@@ -152,12 +156,15 @@ class ElectionUpdater:
     async def _listen(self, spu: SpuId, key: PartitionKey) -> None:
         """However long it takes: until it responds, which it can be asked to about any partition, or is lost."""
         topic_id, number = key
+        began = trio.current_time()
         try:
             await self._candidates.ask_spu(spu, DescribeReplicasRequest([DescribedTopic(topic_id, [number])]))
         except (LinkClosed, KafkaError):
             return  # if it comes back, that is news of its own
         finally:
             self._listening.remove(spu)
+        seconds = 2 * max(trio.current_time() - began, self._has_to_answer(spu))
+        self._answer_seconds[spu] = min(seconds, LATE_ANSWER_SECONDS_MAX)
         await self._events(SpuResponded(spu))
 
     async def _answer(self, spu: SpuId, asked: dict[PartitionKey, _Question]) -> dict[PartitionKey, int | None] | None:
@@ -166,13 +173,16 @@ class ElectionUpdater:
         for topic_id, number in asked:
             numbers.setdefault(topic_id, []).append(number)
         topics = [DescribedTopic(topic_id, each) for topic_id, each in numbers.items()]
+        asked_at = trio.current_time()
         try:
-            with trio.fail_after(ANSWER_SECONDS_MAX):
+            with trio.fail_after(self._has_to_answer(spu)):
                 answer = await self._candidates.ask_spu(spu, DescribeReplicasRequest(topics))
         except trio.TooSlowError:
             return None
         except (LinkClosed, KafkaError):
             return {}
+        if trio.current_time() < asked_at + ANSWER_SECONDS_MAX:
+            self._answer_seconds.pop(spu, None)
         ends = {
             (each.topic_id, each.partition): None if each.error_message else each.log_end for each in answer.replicas
         }
@@ -182,8 +192,12 @@ class ElectionUpdater:
             if key in ends and self._candidates.is_connected(spu, question.action.incarnation)
         }
 
+    def _has_to_answer(self, spu: SpuId) -> float:
+        """Within so many seconds."""
+        return self._answer_seconds.get(spu, ANSWER_SECONDS_MAX)
+
     def _is_over(self, question: _Question, now: float) -> bool:
-        seconds = ANSWER_SECONDS_MAX
+        seconds = self._has_to_answer(question.action.spu)
         if self._candidates.is_carrying_out_specs(question.action.spu):
             seconds *= BUSY_TIMES_MAX
         return now >= question.asked_at + seconds

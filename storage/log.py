@@ -37,7 +37,7 @@ from .sealed_segment import SealedSegment
 from .segment_cutting import cut
 from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
-from .segment_scrub import SegmentScrub, is_sound
+from .segment_scrub import CHECKED_BYTES_MIN, SegmentScrub, is_sound
 from .segments import Segment, Segments, by_end
 
 OVERGROWTH_BYTES_MIN = 64 * 2**20
@@ -607,17 +607,23 @@ class Log:
         one it becomes known what it should be by sealing it, if it may be."""
         async with self._lock:
             self._disk.check()
-            if offset >= self.log_end:
+            segment = self._unsound_after(offset)
+            if segment is None or (segment is self._segments.open and not self.may_roll(segment.base)):
                 return None
-            for segment in self._segments.between(offset, self.log_end)[:2]:
-                if not is_sound(segment, offset, self.epochs.latest):
-                    if segment is self._segments.open:
-                        if not self.may_roll(segment.base):
-                            return None
-                        self._roll()
-                    await self._disk.sync(self._segments, self._epochs.noted_in)
-                    return self._segments.sealed[self._segments.place_of(segment.base)]
-            return None
+            if segment is self._segments.open:
+                self._roll()
+            await self._disk.sync(self._segments, self._epochs.noted_in)
+            return self._segments.sealed[self._segments.place_of(segment.base)]
+
+    def _unsound_after(self, offset: int) -> Segment | None:
+        left = CHECKED_BYTES_MIN
+        for segment in self._segments.between(offset, self.log_end) if offset < self.log_end else ():
+            if not is_sound(segment, offset, self.epochs.latest):
+                return segment
+            left -= segment.size - segment.position_of(offset)
+            if left <= 0:
+                break
+        return None
 
     async def mend(self, scrub: SegmentScrub) -> bool:
         """Writes what was proven to be lost where it was; False when the segment has changed meanwhile."""

@@ -27,6 +27,7 @@ class Appends:
         newest, log = self._newest, self._log
         if (
             newest is None
+            or not newest.entries
             or newest.base != base
             or newest.log_end != log.log_end
             or newest.high_watermark != high_watermark.value

@@ -393,6 +393,7 @@ class Leader:
             append = self._appends.next_from(link.sent_end, self._high_watermark, live)
             end = append.entries[-1].end if append.entries else append.base
             if end <= link.sent_end:
+                self._ready.doubted_from = end  # the log goes on here, and nobody can say with what
                 break
             self._send_append(spu, link, append, end, now)
             has_sent = True

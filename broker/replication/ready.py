@@ -72,6 +72,6 @@ class Ready(Struct):
     """A leader is to delete what is before: another store has, by the word of an earlier leader. There is no hurry, and
     nothing waits for it."""
     doubted_from: int | None = None
-    """What a leader has sent from this offset on, and sent again, does not arrive: perhaps it is damaged here."""
+    """What follows in a leader's log is perhaps damaged: it cannot be read, or sent again and again does not arrive."""
     fenced_by: Epoch | None = None
     """This replica's role is over: there is a newer epoch. Whoever waits is refused."""

@@ -453,7 +453,9 @@ async def test_a_damaged_batch_is_as_good_as_lost_and_keeps_nobody_else_from_bei
     bad[70] ^= 1
     async with _linked() as pair:
         with capture_logs() as logs:
-            pair.leader.link.tell(KEY, good, bytes(bad))
+            for _ in range(3):
+                pair.leader.link.tell(KEY, good, bytes(bad))
+                pair.leader.link.flush()
             pair.leader.link.tell(OTHER, good, batch)
             pair.leader.link.flush()
             await _settled()

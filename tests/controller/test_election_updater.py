@@ -46,6 +46,8 @@ class _World:
     log_ends: dict[SpuId, dict[PartitionKey, int | None]] = field(default_factory=dict)
     """None: the log cannot be read."""
     mute: set[SpuId] = field(default_factory=set)
+    slowness: float = 0.0
+    """How long they take to say it."""
     processes: dict[SpuId, str] = field(default_factory=lambda: {ONE: "first", TWO: "first"})
     busy: set[SpuId] = field(default_factory=set)
     asked: list[tuple[SpuId, int]] = field(default_factory=list)
@@ -73,6 +75,7 @@ class _World:
         self.asked.append((spu, len(keys)))
         if spu not in self.processes:
             raise LinkClosed("it is gone")
+        await trio.sleep(self.slowness)
         while spu in self.mute:
             await trio.sleep(0.1)
             if spu not in self.processes:
@@ -190,6 +193,28 @@ async def test_who_answers_too_late_can_be_asked_again(autojump_clock: MockClock
     assert [event for _, event in world.answers[2:]] == [
         LogEndsReported(ONE, "first", {(ORDERS, 0): EPOCH}, {(ORDERS, 0): 4})
     ]
+
+
+@pytest.mark.parametrize("slowness", [1.5, 3.9])
+async def test_who_is_slow_to_answer_is_given_the_time_it_takes(slowness: float, autojump_clock: MockClock) -> None:
+    """Else it would be too late each time."""
+    world = _World({ONE: {(ORDERS, 0): 4}}, slowness=slowness)
+    async with world.taking(_ask(ONE)):
+        await trio.sleep(10)
+        assert [event for _, event in world.answers[1:]] == [SpuResponded(ONE)]
+        world.updater.take(_ask(ONE))
+        await trio.sleep(10)
+        assert [event for _, event in world.answers[2:]] == [
+            LogEndsReported(ONE, "first", {(ORDERS, 0): EPOCH}, {(ORDERS, 0): 4})
+        ]
+        world.slowness = 0.0
+        world.updater.take(_ask(ONE))
+        await wait_all_tasks_blocked()
+        world.mute.add(ONE)
+        world.updater.take(_ask(ONE))
+        before = trio.current_time()
+        await trio.sleep(10)
+    assert world.answers[-1][0] < before + 2 * ANSWER_SECONDS_MAX, "it is fast again, and as patiently waited for"
 
 
 async def test_who_is_lost_before_it_answers_is_listened_to_no_more(autojump_clock: MockClock) -> None:

@@ -205,6 +205,18 @@ async def test_damage_is_found_from_before_it_on(log: Log, position: int) -> Non
     assert await log.damaged_segment(log.log_end) is None
 
 
+async def test_damage_is_found_segments_later(files: SimulatedFiles) -> None:
+    """All of which a follower may be sent at once."""
+    log = Log.open(files, DIRECTORY, LogConfig(segment_bytes_max=2 * SIZE), clean=False)
+    for batch in COPIES.values():
+        log.append(batch, header_of(batch))
+    await log.sync()
+    segment = log.segments_at_rest()[3]
+    file = segment.reader.log.get()
+    file.write_at(70, bytes([file.read_at(70, 1)[0] ^ 1]))
+    assert await log.damaged_segment(0) is segment
+
+
 @pytest.mark.parametrize("may_roll", [True, False])
 async def test_what_an_open_segment_should_be_is_known_when_it_is_sealed(
     log: Log, files: SimulatedFiles, may_roll: bool

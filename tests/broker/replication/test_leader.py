@@ -269,6 +269,17 @@ def test_what_does_not_arrive_when_it_is_sent_again_is_doubted() -> None:
     assert world.produce(e(2, 2), now=100.0).doubted_from is None
 
 
+def test_a_log_that_does_not_say_how_it_goes_on_is_doubted() -> None:
+    world = _served(A, B)
+    world.produce(e(0, 2), e(1, 2), e(2, 2))
+    whole, world.log.all = world.log.all, world.log.all[:1]
+    ready = world.join(B, high_watermark=0)
+    assert _appends(ready, B) == [(0,)]
+    assert ready.doubted_from == 1
+    world.log.all = whole  # it is mended
+    assert _appends(world.reply(B, 1), B) == [(1, 2)]
+
+
 def test_followers_at_one_place_get_one_message() -> None:
     world = _served()
     world.join(B, high_watermark=0)
