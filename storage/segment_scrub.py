@@ -30,9 +30,13 @@ CHECKED_BYTES_MIN = 2**20
 
 def is_sound(segment: SealedSegment | OpenSegment, offset: int, epoch_max: int) -> bool:
     """Whether the next batches from an offset in it on are whole and in order."""
-    start, end = segment.position_of(offset), segment.base
+    try:
+        start = segment.position_of(offset)
+    except KafkaError:
+        start = segment.size
     if start == segment.size:
         return False  # what is on the way to it is not whole
+    end = segment.base
     scan = BatchScan(segment.reader.log.get(), segment.size)
     scan.go_to(start)
     for batch in scan:

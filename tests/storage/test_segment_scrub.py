@@ -195,13 +195,15 @@ async def test_a_disk_that_does_not_take_it_back_ends_the_log(log: Log, files: S
         await log.sync()
 
 
-@pytest.mark.parametrize("position", [5 * SIZE + 6, 5 * SIZE + 15, 5 * SIZE + 70, 5 * SIZE + 8])
-async def test_damage_is_found_from_before_it_on(log: Log, position: int) -> None:
-    """In an offset, an epoch, a record and a length."""
+@pytest.mark.parametrize("within", [6, 15, 70, 8, 16])
+async def test_damage_is_found_from_before_it_on(log: Log, within: int) -> None:
+    """In an offset, an epoch, a record, a length and a magic number."""
     assert await log.damaged_segment(0) is None
-    flip(log, position, bit=4)
+    flip(log, 5 * SIZE + within, bit=4)
     assert await log.damaged_segment(0) is segment_of(log)
     assert await log.damaged_segment(25) is segment_of(log)
+    if within == 16:
+        assert await log.damaged_segment(27) is segment_of(log), "who looks for the offset stumbles over it"
     assert await log.damaged_segment(log.log_end) is None
 
 
