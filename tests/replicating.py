@@ -93,6 +93,8 @@ class Store(Struct):
     peers: WirePeers
     running: trio.CancelScope
     appended: dict[Replica, None]
+    doubts: list[int]
+    """From which offsets on the leader here has doubted its log."""
 
     @property
     def log(self) -> Log:
@@ -234,6 +236,7 @@ class Wire(Struct):
         peers = WirePeers(self, PeerIdentity(spu, incarnation, process))
         deadlines = Deadlines()
         appended: dict[Replica, None] = {}
+        doubts: list[int] = []
         running = trio.CancelScope()
         started = trio.Event()
         made: list[ReplicaInfoDispatcher] = []
@@ -258,7 +261,7 @@ class Wire(Struct):
                                 trio.current_time,
                                 no_checkpoint,
                                 lambda _, reason: nursery.start_soon(go_offline, replica, reason),
-                                lambda each, offset: None,
+                                lambda each, offset: doubts.append(offset),
                                 logger,
                             )
                         )
@@ -269,7 +272,7 @@ class Wire(Struct):
 
         self.nursery.start_soon(run)
         await started.wait()
-        store = Store(spu, self, disk, process, incarnation, replica, made[0], peers, running, appended)
+        store = Store(spu, self, disk, process, incarnation, replica, made[0], peers, running, appended, doubts)
         self.stores[spu] = store
         self._link(spu)
         if spu in self.spec.replicas:

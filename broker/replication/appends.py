@@ -4,8 +4,7 @@ Followers that keep up are at the same place, so what the first one is told, the
 looked up once.
 """
 
-from collections.abc import Iterable
-
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
 
 from .entries import Entry, EpochStart, ReplicaLog, epochs_from
@@ -34,7 +33,7 @@ class Appends:
             or newest.live_replicas is not live_replicas
         ):
             log_start, log_end = log.log_start, log.log_end
-            entries = self._as_one_message_takes(log.entries(base, log_end))
+            entries = self._as_one_message_takes(base)
             if base < log_start:  # that is deleted, and an entry may begin before the log does
                 base = min(entries[0].base, log_start) if entries else log_start
             newest = self._newest = Append(
@@ -68,14 +67,17 @@ class Appends:
             return ()
         return epochs_from([each for each in self._log.epochs if each.start < stamped_end], base)
 
-    def _as_one_message_takes(self, following: Iterable[Entry]) -> tuple[Entry, ...]:
+    def _as_one_message_takes(self, base: int) -> tuple[Entry, ...]:
         """None is the last whose end the next one does not confirm: were its offset damaged, a follower that took it
-        would seem to have all up to there."""
+        would seem to have all up to there. Nor is there anything behind a header that cannot be read."""
         entries: list[Entry] = []
         size = 0
-        for entry in following:
-            size += entry.size
-            if entries and size > self._bytes_max and entries[-1].end <= entry.base:
-                break
-            entries.append(entry)
+        try:
+            for entry in self._log.entries(base, self._log.log_end):
+                size += entry.size
+                if entries and size > self._bytes_max and entries[-1].end <= entry.base:
+                    break
+                entries.append(entry)
+        except KafkaError:
+            pass
         return tuple(entries)

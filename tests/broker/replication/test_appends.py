@@ -1,8 +1,11 @@
+from collections.abc import Iterator
+
 from replication_store import ListLog
 
 from tailrace.broker.replication.appends import Appends
 from tailrace.broker.replication.entries import Entry, EpochStart
 from tailrace.broker.replication.high_watermark import HighWatermark
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
 
 LIVE = frozenset({SpuId(1)})
@@ -32,6 +35,22 @@ def test_none_is_the_last_whose_end_the_next_one_does_not_confirm() -> None:
     log = _log((0, 1), (1, 2), (2, 3), (3, 4), (4, 6))
     log.all[1] = Entry(5, 6, Epoch(1), content=1, size=10)  # as the disk has it now
     assert _next(log, 0) == (0, [0, 5, 2])
+
+
+class _UnreadableLog(ListLog):
+    def entries(self, start: int, end: int) -> Iterator[Entry]:
+        for entry in super().entries(start, end):
+            if entry.base == 2:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a header that makes no sense")
+            yield entry
+
+
+def test_nothing_is_told_from_behind_a_header_that_cannot_be_read() -> None:
+    log = _UnreadableLog()
+    for base in range(4):
+        log.append(Entry(base, base + 1, Epoch(1), content=base, size=1))
+    assert _next(log, 0) == (0, [0, 1])
+    assert _next(log, 2) == (2, [])
 
 
 def test_what_is_deleted_is_left_out_and_the_batch_with_the_log_start_is_whole() -> None:
