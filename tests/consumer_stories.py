@@ -9,6 +9,7 @@ from grouping import CALLER, Asked, GroupWorld
 from tailrace.broker.groups.assignments import TopicPartition, by_topic, listed, partitions_of
 from tailrace.broker.groups.consumer_group import ConsumerGroup
 from tailrace.broker.groups.embedded_protocol import partitions_named, read_assignment
+from tailrace.broker.groups.group import Caller
 from tailrace.protocol.compile import encode_whole
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.consumer_group_describe import DescribedGroup
@@ -105,6 +106,7 @@ class ClassicConsumer:
     instance_id: str | None = None
     is_cooperative: bool = True
     """It keeps what it has while it joins again."""
+    caller: Caller = CALLER
     generation: int = -1
     owned: frozenset[TopicPartition] = frozenset()
     waiting: Asked | None = None
@@ -225,7 +227,7 @@ class ClassicConsumer:
     def _ask(self, method: str, request: Any, version: int) -> Asked:
         return self.world.ask(
             lambda coordinator, moment, asked: getattr(coordinator.classic, method)(
-                request, version, CALLER, asked, moment
+                request, version, self.caller, asked, moment
             )
         )
 

@@ -46,7 +46,7 @@ class ClassicSpeakers:
         group = self._find(request.group_id)
         settings = self._coordinator.settings(group.group_id)
         protocols = protocols_by_name(request.protocols)
-        check_names((request.group_id, request.member_id, request.group_instance_id, *protocols))
+        check_names((request.group_id, request.member_id, request.group_instance_id, caller.client_id, *protocols))
         member_id = request.member_id or self._coordinator.new_id()
         check_room(group, member_id, settings)
         if settings.consumer_migration_policy == "disabled":
@@ -55,7 +55,7 @@ class ClassicSpeakers:
             group.protocols_known[name] == group.classic_members for name in protocols
         ):
             raise _inconsistent("no protocol of a consumer that all members know")
-        subscription = _read(next(iter(protocols.values())))
+        subscription, *_ = [_read(metadata) for metadata in protocols.values()]
         if not request.member_id and request.group_instance_id is None and api_version >= MEMBER_ID_REQUIRED_FROM:
             reply = JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id=member_id)
             self._coordinator.ready.answer_at_once(waiter, reply)

@@ -93,8 +93,8 @@ def downgrade(group: ConsumerGroup, cluster: Cluster, now_ms: int) -> GroupMetad
 
 
 def _profile_of(member: ClassicMember, protocol: str | None) -> Profile:
-    metadata = member.metadata(protocol) or next(iter(member.protocols.values()), b"")
-    subscription = read_subscription(metadata)
+    subscriptions = {name: read_subscription(metadata) for name, metadata in member.protocols.items()}
+    subscription = subscriptions.get(protocol or "") or next(iter(subscriptions.values()))
     return Profile(
         member.participant.client_id,
         member.participant.host,

@@ -4,6 +4,7 @@ import pytest
 from consumer_stories import ClassicConsumer, Consumer, describe, group_in
 from grouping import GroupWorld
 
+from tailrace.broker.groups.group import Caller
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.join_group import JoinGroupRequestProtocol
 
@@ -91,7 +92,9 @@ def test_a_change_of_the_topics_reaches_it_with_its_own_heartbeats(world: GroupW
 
 
 def test_what_does_not_fit_is_refused(world: GroupWorld, old: ClassicConsumer) -> None:
-    bad = [JoinGroupRequestProtocol("range", b"\0")], [JoinGroupRequestProtocol("mine", old.metadata())], []
+    unreadable = JoinGroupRequestProtocol("range", b"\0")
+    mine = [JoinGroupRequestProtocol("mine", old.metadata())]
+    bad = [unreadable], [JoinGroupRequestProtocol("cooperative-sticky", old.metadata()), unreadable], mine, []
     for protocols in bad:
         assert error_of(old.ask_join(protocols=protocols)) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert error_of(old.ask_sync(protocol_name="mine")) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -103,6 +106,11 @@ def test_what_does_not_fit_is_refused(world: GroupWorld, old: ClassicConsumer) -
         assert stranger.leave() == ErrorCode.UNKNOWN_MEMBER_ID
     instance = ClassicConsumer(world, old.member_id, instance_id="i", generation=3)
     assert error_of(instance.ask_beat()) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_client_whose_name_fits_into_no_record_is_refused(world: GroupWorld, new: Consumer) -> None:
+    caller = Caller("\N{REPLACEMENT CHARACTER}" * 11_000, "/192.0.2.1")
+    assert error_of(ClassicConsumer(world, caller=caller).ask_join()) == ErrorCode.INVALID_REQUEST
 
 
 def test_no_new_protocol_that_others_do_not_know(world: GroupWorld, old: ClassicConsumer) -> None:

@@ -6,6 +6,7 @@ from grouping import GroupWorld
 
 from tailrace.broker.groups.classic_group import ClassicGroup
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.messages.join_group import JoinGroupRequestProtocol
 from tailrace.protocol.messages.sync_group import SyncGroupRequestAssignment
 
 
@@ -167,6 +168,16 @@ def test_groups_whose_members_cannot_be_understood_stay_as_they_are(world: Group
         old.ask_sync([SyncGroupRequestAssignment(old.member_id, assignment)])
         assert Consumer(world, "new").error(**join) == ErrorCode.GROUP_ID_NOT_FOUND
     assert kind_of(world) == "classic"
+
+
+def test_all_that_a_member_brings_has_to_be_understood(world: GroupWorld) -> None:
+    """Of its protocols it may be told any, also one that the group had not agreed on."""
+    (old,) = classic_group(world)
+    protocols = {"range": old.metadata(), "cooperative-sticky": b"unreadable"}
+    old.waiting = old.ask_join(protocols=[JoinGroupRequestProtocol(*each) for each in protocols.items()])
+    old.go_on()
+    join = {"rebalance_timeout_ms": 1, "subscribed_topic_names": ["a"], "topic_partitions": []}
+    assert Consumer(world, "new").error(**join) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_an_empty_group_is_of_the_kind_of_whoever_comes_first(world: GroupWorld) -> None:
