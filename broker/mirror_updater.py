@@ -90,7 +90,7 @@ class MirrorUpdater:
         spus = {spu.id for spu in message.spus}
         for spu_id in [each for each in self._cluster.spus if each not in spus]:
             self._cluster.remove_spu(spu_id)
-        topics = {topic.topic_id for topic in message.topics}
+        topics = {topic.topic_id for topic in message.topics}.union(message.hidden_topics)
         for topic_id in [topic.id for topic in self._cluster.topics.values() if topic.id not in topics]:
             self._cluster.remove_topic(topic_id)
         groups = {group.group for group in message.groups}

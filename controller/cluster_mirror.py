@@ -66,7 +66,8 @@ class ClusterMirror:
         self._rows: dict[TopicId, dict[int, MirroredPartition]] = {}
         self._without_election: dict[TopicId, dict[int, Partition]] = {}
         self._changed_spus: dict[SpuId, None] = {}
-        self._changed_topics: dict[TopicId, None] = {}
+        self._changed_topics: dict[TopicId, bool] = {}
+        """Whether the topic itself has changed, and not its partitions alone."""
         self._changed_groups: dict[str, None] = {}
         self._is_identity_changed = False
         self._are_overrides_changed = False
@@ -79,12 +80,12 @@ class ClusterMirror:
             case Topic():
                 for topic in (change.previous, change.current):
                     if isinstance(topic, Topic):
-                        self._changed_topics[topic.id] = None
+                        self._changed_topics[topic.id] = True
             case Spu(spec):
                 self._changed_spus[spec.id] = None
                 self._is_identity_changed = True
                 for topic_id in self._without_election:
-                    self._changed_topics[topic_id] = None
+                    self._changed_topics.setdefault(topic_id, False)
             case ClusterIdentity():
                 self._is_identity_changed = True
             case ConfigOverrides():
@@ -127,7 +128,7 @@ class ClusterMirror:
             if partition.status.epoch == NO_EPOCH:
                 waiting[number] = partition
         if rows.get(number) != before:
-            self._changed_topics[topic_id] = None
+            self._changed_topics.setdefault(topic_id, False)
         if not rows:
             del self._rows[topic_id]
         if not waiting:
@@ -148,10 +149,11 @@ class ClusterMirror:
 
     def _publish_topics(self) -> tuple[list[TopicSpec], list[TopicId], dict[TopicId, frozenset[int]]]:
         put, removed, partitions = [], [], {}
-        for topic_id in self._changed_topics:
-            if topic_id not in self._store.topics_by_id and self._cluster.topic_by_id(topic_id) is not None:
+        for topic_id, is_itself in self._changed_topics.items():
+            is_known = self._cluster.topic_by_id(topic_id) is not None
+            if topic_id not in self._store.topics_by_id and (is_known or is_itself):
                 self._cluster.remove_topic(topic_id)
-                removed.append(topic_id)
+                removed.append(topic_id)  # also one that is hidden here: SPUs may know it from another SC
         for topic_id in self._changed_topics:
             topic = self._store.topics_by_id.get(topic_id)
             now = None if topic is None else self._mirrored_topic(topic)

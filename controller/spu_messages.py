@@ -35,8 +35,10 @@ def specs_request(
     )
 
 
-def whole_metadata(cluster: Cluster) -> apply_metadata.ApplyMetadataRequest:
-    return _metadata(cluster, cluster.spus.values(), cluster.topics.values(), cluster.group_configs, is_full=True)
+def whole_metadata(cluster: Cluster, store: LocalStore) -> apply_metadata.ApplyMetadataRequest:
+    request = _metadata(cluster, cluster.spus.values(), cluster.topics.values(), cluster.group_configs, is_full=True)
+    request.hidden_topics = [topic_id for topic_id in store.topics_by_id if cluster.topic_by_id(topic_id) is None]
+    return request
 
 
 def changed_metadata(

@@ -117,6 +117,7 @@ class ApplyMetadataRequest(Struct):
     topics: list[TopicState] = field(default_factory=list)
     removed_topics: list[UUID] = field(default_factory=list)
     groups: list[GroupState] = field(default_factory=list)
+    hidden_topics: list[UUID] = field(default_factory=list)
 
     API_KEY: ClassVar[int] = 10051
     VERSIONS: ClassVar[str] = "0"
@@ -131,6 +132,7 @@ class ApplyMetadataRequest(Struct):
         Field("topics", TopicState, "0+", array=True),
         Field("removed_topics", "uuid", "0+", array=True),
         Field("groups", GroupState, "0+", array=True),
+        Field("hidden_topics", "uuid", "0+", array=True, tag=0, tagged="0+"),
     )
 
 

@@ -61,6 +61,13 @@ def test_what_is_not_in_the_whole_is_gone_also_where_a_name_was_given_anew() -> 
     assert cluster.topic_by_id(A) is None
 
 
+def test_what_cannot_be_told_of_yet_stays_as_it_was() -> None:
+    full = _full(2, _topic(B, "b"))
+    full.hidden_topics = [A, C]
+    cluster, _ = _updated(_full(1, _topic(A, "a", 2), _topic(B, "b")), full)
+    assert {name: len(topic.partitions) for name, topic in cluster.topics.items()} == {"a": 2, "b": 1}
+
+
 def test_a_topic_that_was_made_again_in_one_step_is_the_new_one() -> None:
     changes = ApplyMetadataRequest(False, 2, "cluster", 1, topics=[_topic(B, "a")], removed_topics=[A])
     cluster, _ = _updated(_full(1, _topic(A, "a")), changes)

@@ -17,6 +17,7 @@ from tailrace.controller.objects import (
     SpuType,
     TopicSpec,
 )
+from tailrace.controller.spu_messages import whole_metadata
 from tailrace.protocol.ids import SpuId
 
 
@@ -126,6 +127,26 @@ def test_a_topic_that_grows_keeps_its_partitions_until_the_new_ones_are_ready() 
         sc.enabled()[0]()
         counts += [len(each.partitions) for each in publish(sc).topics]
     assert counts == [4]
+
+
+def test_a_topic_that_grows_while_another_sc_begins_is_there_all_the_time() -> None:
+    """SPUs that forgot it would forget what groups have committed of it."""
+    sc = model(1)
+    sc.write(topic("t", 2))
+    sc.settle()
+    sc.grow_topic("t", 4)
+    while len(sc.status_of("t").replica_map) < 4:
+        sc.enabled()[0]()
+    sc.crash()
+    while sc.from_store:
+        sc.deliver_from_store()
+    assert publish(sc).topics == ()
+    assert whole_metadata(sc.brain.cluster, sc.brain.store).hidden_topics == [topic_id(1)]
+    sc.delete_topic("t")
+    while sc.from_store:
+        sc.deliver_from_store()
+    assert publish(sc).removed_topics == (topic_id(1),)
+    assert whole_metadata(sc.brain.cluster, sc.brain.store).hidden_topics == []
 
 
 def test_it_is_said_which_partitions_of_a_topic_have_changed() -> None:

@@ -35,7 +35,7 @@ def _cluster() -> Cluster:
 
 def test_the_whole_of_a_cluster() -> None:
     cluster = _cluster()
-    whole = whole_metadata(cluster)
+    whole = whole_metadata(cluster, LocalStore())
     assert (whole.is_full, whole.version, whole.cluster_id, whole.controller_id) == (True, cluster.version, "c", 2)
     assert [(spu.id, spu.rack, spu.is_online) for spu in whole.spus] == [(1, "a", False), (2, None, True)]
     assert [(each.name, each.host, each.port) for each in whole.spus[0].endpoints] == [
