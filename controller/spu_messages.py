@@ -35,9 +35,16 @@ def specs_request(
     )
 
 
-def whole_metadata(cluster: Cluster, store: LocalStore) -> apply_metadata.ApplyMetadataRequest:
+def whole_metadata(
+    cluster: Cluster, store: LocalStore, *, is_damaged: bool = False
+) -> apply_metadata.ApplyMetadataRequest:
+    """`is_damaged`: some of the store cannot be read, so a topic may be there of which partitions alone are known."""
     request = _metadata(cluster, cluster.spus.values(), cluster.topics.values(), cluster.group_configs, is_full=True)
-    request.hidden_topics = [topic_id for topic_id in store.topics_by_id if cluster.topic_by_id(topic_id) is None]
+    there = set(store.topics_by_id)
+    if is_damaged:
+        there.update(store.topics_with_partitions)
+        there.difference_update(store.deleted_topics)
+    request.hidden_topics = sorted(topic_id for topic_id in there if cluster.topic_by_id(topic_id) is None)
     return request
 
 

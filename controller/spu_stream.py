@@ -187,7 +187,7 @@ class SpuStream:
 
     def _take_metadata(self) -> ApplyMetadataRequest | None:
         if self._is_full_due:
-            return whole_metadata(self._cluster, self._store)
+            return whole_metadata(self._cluster, self._store, is_damaged=bool(self._unreadable))
         if self._spus or self._topics or self._groups or self.sent_version != self._cluster.version:
             return changed_metadata(self._cluster, self._spus, self._topics, self._groups)
         return None

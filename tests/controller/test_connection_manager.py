@@ -450,15 +450,19 @@ async def test_reconciliation_tells_everyone_everything_again(autojump_clock: tr
             assert [metadata.is_full for metadata in each.metadata] == [True, True]
 
 
-async def test_no_log_is_given_up_because_an_object_was_damaged(autojump_clock: trio.testing.MockClock) -> None:
+async def test_no_log_and_no_topic_is_given_up_because_an_object_was_damaged(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with _world(spu(1), partition(0, 1)) as world:
         world.unreadable["partition/x/1"] = 5
         one = await world.registered(1)
         assert not one.specs[0].is_full
+        assert one.metadata[0].hidden_topics == [partition(0, 1).topic_id]
         world.unreadable.clear()
         world.manager.reconcile()
         await trio.testing.wait_all_tasks_blocked()
         assert one.specs[1].is_full
+        assert one.metadata[1].hidden_topics == []
 
 
 async def test_ten_thousand_partitions_go_over_whole(autojump_clock: trio.testing.MockClock) -> None:

@@ -7,9 +7,12 @@ from msgspec.structs import replace
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, PartitionSpec, SpuSpec, TopicSpec
+from tailrace.controller.events import Stored
 from tailrace.controller.local_store import LocalStore
-from tailrace.controller.objects import Partition, Spu
+from tailrace.controller.objects import DeletedTopic, Partition, Spu, Topic
+from tailrace.controller.objects import PartitionSpec as StoredPartitionSpec
 from tailrace.controller.objects import SpuSpec as StoredSpec
+from tailrace.controller.objects import TopicSpec as StoredTopicSpec
 from tailrace.controller.spu_messages import changed_metadata, specs_request, whole_metadata
 from tailrace.protocol.compile import decode, encode
 from tailrace.protocol.ids import Epoch, SpuId
@@ -47,6 +50,24 @@ def test_the_whole_of_a_cluster() -> None:
     assert (group, config.name, config.value) == ("g", "consumer.session.timeout.ms", "50000")
     (row,) = whole.topics[0].partitions
     assert (row.partition, row.leader, row.epoch, row.replicas, row.live_replicas) == (0, 1, 5, [1, 2], [1])
+
+
+def test_of_what_is_told_to_be_hidden_deleted_topics_are_none() -> None:
+    store = LocalStore()
+    hidden, damaged, deleted = (UUID(int=number) for number in (3, 4, 5))
+    row = StoredPartitionSpec(ONE, (ONE,))
+    for version, found in enumerate(
+        (
+            Topic("hidden", hidden, StoredTopicSpec()),
+            Partition("damaged", damaged, 0, row),
+            Partition("deleted", deleted, 0, row),
+            DeletedTopic(Topic("deleted", deleted, StoredTopicSpec()), 0),
+        ),
+        1,
+    ):
+        store.apply(Stored(replace(found, version=version)))
+    assert whole_metadata(_cluster(), store).hidden_topics == [hidden]
+    assert whole_metadata(_cluster(), store, is_damaged=True).hidden_topics == [hidden, damaged]
 
 
 def test_what_may_have_changed_is_told_as_it_is_now() -> None:
