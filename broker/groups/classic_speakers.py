@@ -134,7 +134,6 @@ class ClassicSpeakers:
             answers.append(answer)
             try:
                 member = _leaving(group, named)
-                answer.member_id = member.member_id
                 leaving[member.member_id] = member
             except KafkaError as error:
                 answer.error_code = error.code
@@ -178,21 +177,24 @@ def _profile(
     )
 
 
-def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tuple[ConsumerMember, ClassicProtocols]:
+def _named(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
     if instance_id is None:
-        member = group.member(member_id)
-    else:
-        member = check_instance(group.static_member(instance_id), member_id, instance_id)
+        return group.member(member_id)
+    return check_instance(group.static_member(instance_id), member_id, instance_id)
+
+
+def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tuple[ConsumerMember, ClassicProtocols]:
+    member = _named(group, member_id, instance_id)
     if member.profile.classic is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"the member {member_id} does not speak the classic protocol")
     return member, member.profile.classic
 
 
 def _leaving(group: ConsumerGroup, named: MemberIdentity) -> ConsumerMember:
-    """An administrator may name an instance alone."""
+    """An administrator may name members of either protocol, and an instance alone."""
     static = group.static_member(named.group_instance_id)
     member_id = static.member_id if static is not None and not named.member_id else named.member_id
-    return _member(group, member_id, named.group_instance_id)[0]
+    return _named(group, member_id, named.group_instance_id)
 
 
 def _check_generation(member: ConsumerMember, generation: int) -> None:

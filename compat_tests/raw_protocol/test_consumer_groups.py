@@ -384,6 +384,16 @@ def test_what_speaks_another_protocol_is_refused(member: NewMember, classic: New
     assert speaker.heartbeat() == UNKNOWN_MEMBER_ID, "it does not speak this protocol"
 
 
+def test_an_administrator_removes_members_of_the_new_protocol(member: NewMember, classic: NewClassicMember) -> None:
+    member("m").join()
+    member("n", instance="i").join()
+    member("o").join()
+    named: list[tuple[str, str | None]] = [("m", None), ("", "i"), ("stranger", None)]
+    answers = [(*names, error) for names, error in zip(named, (NONE, NONE, UNKNOWN_MEMBER_ID), strict=True)]
+    assert classic().leave_with(named) == (NONE, answers)
+    assert [each.member_id for each in member("o").describe().members] == ["o"]
+
+
 def test_a_classic_group_becomes_one_of_the_new_protocol_and_one_again(
     member: NewMember, classic: NewClassicMember, topic: str
 ) -> None:

@@ -1,12 +1,14 @@
 """What members that speak the classic protocol are told in a KIP-848 group."""
 
 import pytest
-from consumer_stories import ClassicConsumer, Consumer, describe, group_in
+from classic_groups import leave
+from consumer_stories import GROUP, ClassicConsumer, Consumer, describe, group_in
 from grouping import GroupWorld
 
 from tailrace.broker.groups.group import Caller
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.join_group import JoinGroupRequestProtocol
+from tailrace.protocol.messages.leave_group import MemberIdentity, MemberResponse
 
 
 @pytest.fixture
@@ -103,7 +105,7 @@ def test_what_does_not_fit_is_refused(world: GroupWorld, old: ClassicConsumer) -
     for stranger in (ClassicConsumer(world, "stranger", generation=3), ClassicConsumer(world, "new", generation=3)):
         for asked in (stranger.ask_beat(), stranger.ask_sync()):
             assert error_of(asked) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert stranger.leave() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert ClassicConsumer(world, "stranger").leave() == ErrorCode.UNKNOWN_MEMBER_ID
     instance = ClassicConsumer(world, old.member_id, instance_id="i", generation=3)
     assert error_of(instance.ask_beat()) == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -191,9 +193,25 @@ def test_a_static_member_that_was_the_last_of_the_new_protocol_makes_the_group_c
     assert old.leads
 
 
-def test_an_administrator_removes_static_members_by_name(world: GroupWorld, new: Consumer) -> None:
-    old = ClassicConsumer(world, instance_id="i")
-    old.go_on()
-    admin = ClassicConsumer(world, "", instance_id="i")
-    assert admin.leave() == ErrorCode.NONE
-    assert old.member_id not in group_in(world).members
+@pytest.mark.parametrize("speaks_classic", [True, False])
+def test_an_administrator_removes_static_members_by_name(
+    world: GroupWorld, new: Consumer, speaks_classic: bool
+) -> None:
+    if speaks_classic:
+        ClassicConsumer(world, instance_id="i").go_on()
+    else:
+        Consumer(world, "static", instance_id="i").join()
+    assert len(group_in(world).members) == 2
+    (answer,) = leave(world, MemberIdentity("", "i"), group_id=GROUP).members
+    assert answer == MemberResponse("", "i", ErrorCode.NONE), "it is named as it was asked for"
+    assert list(group_in(world).members) == ["new"]
+
+
+def test_an_administrator_removes_members_of_the_new_protocol(world: GroupWorld, new: Consumer) -> None:
+    other = Consumer(world, "other")
+    other.join()
+    assert leave(world, MemberIdentity("other"), group_id=GROUP).members == [
+        MemberResponse("other", None, ErrorCode.NONE)
+    ]
+    assert other.error() == ErrorCode.UNKNOWN_MEMBER_ID
+    assert list(group_in(world).members) == ["new"]
