@@ -107,6 +107,7 @@ class ClassicConsumer:
     is_cooperative: bool = True
     """It keeps what it has while it joins again."""
     caller: Caller = CALLER
+    join_version: int = 9
     generation: int = -1
     owned: frozenset[TopicPartition] = frozenset()
     waiting: Asked | None = None
@@ -121,7 +122,7 @@ class ClassicConsumer:
         )
         if not said:
             request.protocols = [JoinGroupRequestProtocol(name, self.metadata()) for name in self.protocols]
-        return self._ask("join", request, 9)
+        return self._ask("join", request, self.join_version)
 
     def ask_sync(self, assignments: Iterable[SyncGroupRequestAssignment] = (), **said: Any) -> Asked:
         fields = {"protocol_type": "consumer", "protocol_name": self.protocols[0]} | said
@@ -183,6 +184,9 @@ class ClassicConsumer:
 
     def _on_joined(self, reply: JoinGroupResponse) -> None:
         self.member_id = reply.member_id
+        if reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._on_refused(ErrorCode.REBALANCE_IN_PROGRESS)
+            return
         if reply.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             self.waiting = self.ask_join()
             return

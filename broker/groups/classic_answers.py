@@ -37,6 +37,10 @@ def join_of_replaced(member: ClassicMember) -> JoinGroupResponse:
     return JoinGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, member_id=member.member_id)
 
 
+def join_again(member: ClassicMember) -> JoinGroupResponse:
+    return JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, member_id=member.member_id)
+
+
 def synced(member: ClassicMember, protocol_type: str, protocol: str | None) -> SyncGroupResponse:
     return SyncGroupResponse(protocol_type=protocol_type or None, protocol_name=protocol, assignment=member.assignment)
 

@@ -221,6 +221,14 @@ class ClassicGroup:
         assert waiter is not None
         self._ready.answer(waiter, reply)
 
+    def send_away(self) -> None:
+        """Another group takes the place of this one: who waits joins that, by the member id that it may learn here."""
+        for member in self.members:
+            waiter = self.members.take_join(member)
+            if waiter is not None:
+                self._ready.answer_at_once(waiter, classic_answers.join_again(member))
+            self._refuse_sync(member, classic_answers.rebalancing())
+
     def join_reply(self, member: ClassicMember) -> JoinGroupResponse:
         """The generation as it is; the leader is told who is in it."""
         return classic_answers.joined(member, self.members, self.generation, self.protocol_type, self.protocol_name)

@@ -132,14 +132,14 @@ class ClassicRequests:
 
     def sync(self, request: SyncGroupRequest, api_version: int, caller: Caller, waiter: Waiter, moment: Moment) -> None:
         """Answers with a SyncGroupResponse, when the leader's assignment is there and committed."""
+        if api_version >= NAMES_PROTOCOL_FROM and (request.protocol_type is None or request.protocol_name is None):
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "this version has to name the protocol")
         group = self._find(request.group_id)
         if group.is_empty:
             raise _unknown_group(request.group_id)
         if not isinstance(group, ClassicGroup):
             self._coordinator.consumer.classic_sync(request, api_version, caller, waiter, moment)
             return
-        if api_version >= NAMES_PROTOCOL_FROM and (request.protocol_type is None or request.protocol_name is None):
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "this version has to name the protocol")
         member = group.members.check(request.member_id, request.group_instance_id)
         group.check_generation(request.generation_id)
         if request.protocol_type not in (None, group.protocol_type) or request.protocol_name not in (

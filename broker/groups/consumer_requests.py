@@ -178,11 +178,10 @@ class ConsumerRequests:
         if replaced is group:
             return
         if replaced is not None:
-            for waiter in replaced.waiters():
-                ready.refuse(waiter, KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group is a consumer group now"))
             for record in (*replaced.tombstones(), *upgrading):
                 ready.append(record)
         if isinstance(replaced, ClassicGroup):
+            replaced.send_away()
             group.rebalances = replaced.rebalances
         change = self.change(group, moment)
         for member in group.members.values():

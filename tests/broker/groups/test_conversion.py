@@ -97,9 +97,20 @@ def test_members_that_wait_in_a_rebalance_join_the_new_group(world: GroupWorld) 
     assert third.waiting.is_waiting
     new = Consumer(world, "new")
     new.join()
-    assert third.waiting.error is not None
-    assert third.waiting.error.code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert third.waiting.reply.error_code == ErrorCode.REBALANCE_IN_PROGRESS
     settle_all([first, second, third, new])
+
+
+def test_a_member_that_knew_no_id_yet_is_told_the_one_that_it_has_in_the_new_group(world: GroupWorld) -> None:
+    """Otherwise it would join as somebody else, and what it was to have would wait for the end of a session."""
+    first, old = classic_group(world)[0], ClassicConsumer(world, join_version=3)
+    old.go_on()
+    new = Consumer(world, "new")
+    new.join()
+    assert old.waiting is not None
+    assert old.waiting.reply.member_id in group_in(world).members
+    settle_all([first, old, new])
+    assert len(group_in(world).members) == 3
 
 
 def test_rolling_from_the_old_protocol_to_the_new_one_and_back(world: GroupWorld) -> None:

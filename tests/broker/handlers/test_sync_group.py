@@ -39,9 +39,9 @@ def test_a_refusal_has_an_error_and_no_assignment(host: GroupHost, version: int)
 
 
 def test_the_version_that_can_name_the_protocol_has_to(host: GroupHost) -> None:
-    request = SyncGroupRequest("readers", 1, joined(host))
-    response = response_of(host, sync_group.handle, request, 5)
-    assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    for request in (SyncGroupRequest("readers", 1, joined(host)), SyncGroupRequest("nobodys")):
+        response = response_of(host, sync_group.handle, request, 5)
+        assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
 def test_a_group_that_is_coordinated_elsewhere(host: GroupHost) -> None:
