@@ -55,8 +55,14 @@ class ConsumerChange(Struct, frozen=True):
 
     # members
 
-    def hear(self, member_id: str, profile: Profile, owned: Partitions | None) -> ConsumerMember:
-        """A member, perhaps a new one, says this of itself, and that it has these partitions: what comes of it."""
+    def hear(
+        self, member_id: str, profile: Profile, owned: Partitions | None, *, is_late: bool = False
+    ) -> ConsumerMember:
+        """A member, perhaps a new one, says this of itself, and that it has these partitions: what comes of it.
+
+        `is_late`: it does not know its epoch. Perhaps the answer was lost, and is given again; perhaps the request
+        itself was on its way for long, and says what was true then: it goes on when it says what is true now.
+        """
         group = self.group
         known = group.members.get(member_id)
         before = known.profile if known is not None else Profile()
@@ -68,7 +74,7 @@ class ConsumerChange(Struct, frozen=True):
         if changed:
             cause = member.participant.name + (" joined" if known is None else " subscribed to other topics")
         self.refresh(cause)
-        if changed or not member.current.is_reconciled_to(group.target_epoch):
+        if changed or not (is_late or member.current.is_reconciled_to(group.target_epoch)):
             self._reconcile(member, owned)
         self.begin_session(member)
         return member

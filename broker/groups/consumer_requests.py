@@ -109,7 +109,8 @@ class ConsumerRequests:
         change = self.change(group, moment)
         if replaced is not None:
             change.replace_static(replaced, member_id)
-        member = change.hear(member_id, profile, owned)
+        is_late = request.member_epoch not in (JOINING, before.epoch)
+        member = change.hear(member_id, profile, None if is_late else owned, is_late=is_late)
         self._coordinator.touched(group)
         reply = answer_heartbeat(request, group, member, before, settings, moment)
         self._coordinator.ready.answer(waiter, reply)

@@ -448,3 +448,23 @@ def test_each_rebalance_is_remembered(world: GroupWorld, consumer: Any) -> None:
     assert second.ended_ms == second.began_ms + 4_000
     n.leave()
     assert group_in(world).rebalances[-1].cause == "n left"
+
+
+def test_a_heartbeat_that_comes_late_gives_nothing_up(world: GroupWorld) -> None:
+    first, second = Consumer(world, "first"), Consumer(world, "second")
+    first.join()
+    late = first.epoch
+    world.put_topic("a", 8)
+    world.pass_time(1.0)
+    first.beat()
+    assert (first.epoch, len(first.owned)) == (late + 1, 8)
+    world.pass_time(1.0)
+    second.join()
+    assert first.ask(member_epoch=late, topic_partitions=[]).reply.member_epoch == first.epoch
+    second.beat()
+    assert not second.owned, "first has not said that it gave anything up"
+    first.beat()
+    assert len(first.owned) == 4, "it is told by the answer that it hears"
+    first.beat()
+    second.beat()
+    assert (len(first.owned), len(second.owned)) == (4, 4)
