@@ -48,12 +48,13 @@ def assign_uniformly(
 
 
 def _kept(subscriber: Subscriber, partition_counts: Mapping[TopicId, int]) -> list[TopicPartition]:
-    """What it has and may keep; its first partitions stand first."""
-    return sorted(
+    """What it was to have and may keep; what it has already stands first."""
+    kept = (
         partition
         for partition in subscriber.assigned
         if partition.topic_id in subscriber.topics and partition.partition < partition_counts.get(partition.topic_id, 0)
     )
+    return sorted(kept, key=lambda partition: (partition not in subscriber.held, partition))
 
 
 def _even_out(

@@ -38,6 +38,15 @@ def test_what_was_to_move_to_a_member_that_has_gone_stays() -> None:
     assert assign_uniformly(members, counts(a=6)) == {"m": held[0], "n": held[1]}
 
 
+def test_what_was_to_move_to_a_member_and_has_not_comes_back_first() -> None:
+    held = partitions("a0", "a1", "a2"), partitions("b0", "b1", "b2")
+    members = [
+        subscriber("m", "ab")._replace(held=held[0]),
+        subscriber("n", "ab", held[0] | held[1])._replace(held=held[1]),
+    ]
+    assert assign_uniformly(members, counts(a=3, b=3)) == {"m": held[0], "n": held[1]}
+
+
 def test_what_a_member_has_counts_less_than_equal_shares() -> None:
     members = [subscriber("m", "a", partitions("a0", "a1"))._replace(held=partitions("a0", "a1", "a2", "a3"))]
     members.append(subscriber("n", "a"))
