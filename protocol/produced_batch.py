@@ -24,7 +24,6 @@ from .record_batch import (
     BatchHeader,
     assemble,
     read_header,
-    stamp_append_time,
     stamp_max_timestamp,
 )
 from .record_walk import check_records
@@ -84,9 +83,10 @@ class ProduceRules(Struct, frozen=True):
 
 
 def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
-    """The one batch that was sent, ready to be stamped with its offset, and its header.
+    """The one batch that was sent, ready to be stamped with its offset (and its append time), and its header.
 
-    It is a part of `records`, changed in place at most, unless the topic wants another compression. Raises KafkaError.
+    It is a part of `records`, unless the topic wants another compression. Raises KafkaError; whoever refuses the batch
+    for another reason may have it looked at once more.
     """
     # Each call that nearly no batch needs is left out here: a small one is admitted in the time of a dozen calls.
     if records is None or len(records) < HEADER_SIZE or records[_MAGIC_POSITION] != MAGIC:
@@ -128,9 +128,6 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
             or rules.timestamp_before_ms_max != NEVER
         ):
             _check_timestamps(batch, header, body, rules, now_ms)
-    if rules.append_time:
-        stamp_append_time(batch, 0, size, now_ms)
-        header = read_header(batch)
     if rules.compression is not None and rules.compression != kind:
         return _compressed_anew(header, body, rules)
     return batch, header

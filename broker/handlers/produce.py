@@ -32,7 +32,14 @@ from tailrace.protocol.messages.produce import (
 )
 from tailrace.protocol.primitives import Buffer
 from tailrace.protocol.produced_batch import RecordsRefusedError, admit
-from tailrace.protocol.record_batch import LOG_OVERHEAD, TRANSACTIONAL, BatchHeader, stamp
+from tailrace.protocol.record_batch import (
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    BatchHeader,
+    read_header,
+    stamp,
+    stamp_append_time,
+)
 from tailrace.protocol.records import NO_TIMESTAMP
 from tailrace.server.request_context import RequestContext
 from tailrace.storage.producer_state import AppendedBatch
@@ -187,8 +194,8 @@ def append(
     Returns base offset and append time, which belong in the answer, and the offset for `wait_until_acknowledged`; None
     when the answer need not wait.
     """
-    rules = replica.settings.produce
-    batch, header = admit(records, rules, api_version=api_version, now_ms=spu.wall_clock.now_ms())
+    rules, now_ms = replica.settings.produce, spu.wall_clock.now_ms()
+    batch, header = admit(records, rules, api_version=api_version, now_ms=now_ms)
     if header.attributes & TRANSACTIONAL:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     log = replica.log
@@ -201,6 +208,9 @@ def append(
             spu.storage_limit.check_room()
         if log.is_overgrown and log.waits_to_roll:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "two segments are not committed, and there can be no third")
+        if rules.append_time:
+            stamp_append_time(batch, 0, header.size, now_ms)
+            header = read_header(batch)
         base_offset = header.base_offset = log.log_end
         header.leader_epoch = replica.spec.epoch
         stamp(batch, 0, header.base_offset, header.leader_epoch)
@@ -213,7 +223,7 @@ def append(
         waits = replica.high_watermark < end
     else:
         waits = acks != 0 and replica.syncs_before_acknowledging and log.synced_end < end
-    return base_offset, header.max_timestamp if rules.append_time else NO_TIMESTAMP, end if waits else None
+    return base_offset, now_ms if rules.append_time else NO_TIMESTAMP, end if waits else None
 
 
 def wait_until_acknowledged(replica: Replica, end: int, acks: int, waiter: AcknowledgementWaiter) -> None:

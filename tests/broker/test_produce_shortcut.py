@@ -242,6 +242,26 @@ async def test_a_client_that_goes_while_it_waits_is_forgotten(autojump_clock: ob
         assert (await _answer(other)).base_offset == 2
 
 
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_what_it_leaves_alone_is_refused_as_if_nobody_had_looked_at_it(
+    autojump_clock: object, version: int
+) -> None:
+    """Also where brokers give the times: their mark in a batch that was sent is itself a fault."""
+    async with _served({"message.timestamp.type": "LogAppendTime", "compression.type": "zstd"}) as running:
+        client = await running.client()
+
+        async def error_code(records: bytes) -> int:
+            await client.send(client.encode(ApiKey.PRODUCE, version, _request(running, records)))
+            return (await _answer(client)).error_code
+
+        first, gap = (batch(b"x", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 2))
+        assert await error_code(first) == ErrorCode.NONE
+        assert await error_code(gap) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        running.spu.storage_limit.use_size(1)
+        assert await error_code(first) == ErrorCode.NONE
+        assert await error_code(batch(b"x")) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
 async def test_a_replica_that_leads_no_more_is_left_alone(autojump_clock: object) -> None:
     async with _served() as running:
         shortcut = _learned(running, BY_ID)
