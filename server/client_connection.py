@@ -278,19 +278,19 @@ class ClientConnection:
 
     def _handle_turn(self) -> tuple[RequestContext, Awaitable[object]] | None:
         """Handles what has arrived whole, up to a limit or to the first request that has to be waited for."""
-        inbox = self._inbox
+        inbox, outbox = self._inbox, self._outbox
         rare = None
         self._in_turn = True
         self._handled = 0
         self._looked_in_vain = False
         try:
-            while self._handled < REQUESTS_PER_TURN:
+            while self._handled < REQUESTS_PER_TURN and outbox.held_bytes < HELD_BYTES_MAX:
                 frame = inbox.next_request()
                 if frame is None:
                     if self._gather():
                         continue
                     break
-                if 0 < self._handled <= ANSWERED_EARLY and self._outbox.has_news:
+                if 0 < self._handled <= ANSWERED_EARLY and outbox.has_news:
                     self._flush()
                 self._handled += 1
                 if self._shortcuts and self._answer_at_once(frame):
@@ -300,11 +300,11 @@ class ClientConnection:
                     break
         finally:
             inbox.end_turn()
-            if self._outbox.has_news:
+            if outbox.has_news:
                 self._flush()  # before anyone else is woken: this client waits already
             self._dispatcher.end_turn()
             self._in_turn = False
-            if self._outbox.unanswered:
+            if outbox.unanswered:
                 self._flush()  # what was woken may have answered
             self._metrics.received_bytes += self._received
             self._received = 0
@@ -347,6 +347,7 @@ class ClientConnection:
             self.last_active,
             self._on_response,
             encode,
+            self._outbox.on_known,
         )
         self._outbox.expect(context, is_urgent=api_key == _URGENT)
         return context

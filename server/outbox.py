@@ -53,7 +53,7 @@ class Outbox:
         """Neighbours that will be one part."""
         self._parts: deque[Part] = deque()
         self.held_bytes = 0
-        """Ready to be sent and still in this process's memory; file ranges do not count."""
+        """Known and still in this process's memory, wherever in line; file ranges do not count."""
         self.sent_bytes = 0
         self._urgent: deque[Answer] = deque()
         """Those in line that are."""
@@ -79,11 +79,20 @@ class Outbox:
     def expect(self, answer: Answer, *, is_urgent: bool = False) -> None:
         """Urgent is what the client cannot go on without."""
         self._line.append(answer)
+        if answer.parts is not None:
+            self.on_known(answer.parts)
         if is_urgent:
             self._urgent.append(answer)
 
+    def on_known(self, parts: Sequence[Part]) -> None:
+        """These are the parts of an answer that was expected; it may have to wait for those before it."""
+        for part in parts:
+            if type(part) is not FileRange:
+                self.held_bytes += len(part)
+
     def put(self, response: bytes) -> None:
         """A small response that nobody expected: it was known as soon as it was asked for."""
+        self.held_bytes += len(response)
         if self._line:
             self._line.append(_Known((response,)))
         else:
@@ -103,8 +112,6 @@ class Outbox:
                 elif len(part):
                     self._queue_joined()
                     self._parts.append(part)
-                    if type(part) is not FileRange:
-                        self.held_bytes += len(part)
             parts = line[0].parts if line else None
         self._queue_joined()
         return bool(self._parts)
@@ -117,7 +124,6 @@ class Outbox:
             small.clear()
             if joined:
                 self._parts.append(joined)
-                self.held_bytes += len(joined)
 
     def send(self, connection: Connection) -> bool:
         """Sends until all is gone (True) or the connection is full (False)."""

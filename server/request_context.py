@@ -22,6 +22,10 @@ class ClientIdentity(Struct):
     software_version: str = ""
 
 
+def _kept_elsewhere(parts: Sequence[Part]) -> None:
+    pass
+
+
 def _answered_elsewhere(correlation_id: int, message: object) -> NoReturn:
     raise AssertionError("whoever passed this request on answers it")
 
@@ -31,6 +35,7 @@ class RequestContext:
 
     __slots__ = (
         "_encode",
+        "_on_known",
         "_on_response",
         "abandon",
         "api_key",
@@ -56,7 +61,9 @@ class RequestContext:
         arrived: float,
         on_response: Callable[["RequestContext"], None],
         encode: ResponseEncoder = _answered_elsewhere,
+        on_known: Callable[[Sequence[Part]], None] = _kept_elsewhere,
     ) -> None:
+        """`on_known` is told of the response when it is there, `on_response` when it may leave."""
         self.api_key = api_key
         self.api_version = api_version
         self.correlation_id = correlation_id
@@ -74,6 +81,7 @@ class RequestContext:
         """Set by whoever could respond now and waits for more; called when an urgent one waits behind this one."""
         self._on_response = on_response
         self._encode = encode
+        self._on_known = on_known
 
     def respond(self, message: object) -> None:
         self.respond_with(self._encode(self.correlation_id, message))
@@ -96,6 +104,7 @@ class RequestContext:
     def _put(self, parts: Sequence[Part]) -> None:
         assert self.parts is None, "a request has one response"
         self.parts = parts
+        self._on_known(parts)
         self.abandon = self.hurry = None
 
     def _send(self) -> None:

@@ -355,7 +355,7 @@ async def test_a_client_that_does_not_read_is_not_read_from_either() -> None:
     """Responses that a client does not take are held up to a bound; past it, its requests stay in the network."""
     large = "x" * 30_000
     script = _Script(lambda context, request: FindCoordinatorResponse(host=large))
-    requests_max = HELD_BYTES_MAX // len(large) + 2 * REQUESTS_PER_TURN
+    requests_max = HELD_BYTES_MAX // len(large) + 5
     async with _served(script) as served:
         keys = ["k"] * (2 * requests_max)
         async with trio.open_nursery() as nursery:
@@ -365,6 +365,26 @@ async def test_a_client_that_does_not_read_is_not_read_from_either() -> None:
             for _ in keys:
                 assert (await served.client.response()).host == large
         assert served.metrics.sent_bytes > len(keys) * len(large)
+
+
+async def test_answers_that_wait_for_one_before_them_have_the_same_bound() -> None:
+    """A client that asks for nothing long, and then again and again for much, must not fill the memory with it."""
+    large = "x" * 30_000
+    script = _Script()
+
+    def answer(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse | None:
+        return FindCoordinatorResponse(host=large) if request.key == "much" else script.wait(context, request)
+
+    script.handle = answer
+    count = 2 * HELD_BYTES_MAX // len(large)
+    async with _served(script, buffer_bytes=1_000_000) as served:
+        await served.client.send(served.ask("wait", *["much"] * count))
+        await trio.testing.wait_all_tasks_blocked()
+        assert HELD_BYTES_MAX // len(large) < len(script.asked) < HELD_BYTES_MAX // len(large) + 5
+        script.waiting[0].respond(FindCoordinatorResponse(host="waited"))
+        assert (await served.client.response()).host == "waited"
+        for _ in range(count):
+            assert (await served.client.response()).host == large
 
 
 async def test_waiting_requests_have_a_bound_too() -> None:
