@@ -3,8 +3,8 @@
 - v7: incremental sessions (KIP-227), see `fetch_session`. v12: a consumer that read a cut-off epoch is told where it
   diverges. v13: topics by id. v16: who asked the wrong SPU, or knows an epoch that is over, is told who leads now.
 - v11: followers serve consumers too, up to the high watermark that they know, and the leader tells a consumer that
-  names its rack of a live follower there, with no records (KIP-392). Older versions are sent to the leader. While
-  nobody leads, nobody follows either.
+  names its rack of a live follower there, with no records (KIP-392). Older versions are sent to the leader, and so is
+  whoever asks a follower for what it does not have, and was not sent to it. While nobody leads, nobody follows either.
 - A fetch that finds less than min_bytes waits, at most max_wait_ms, and is woken by appends to its partitions. It ends
   early when the answer to a later request of the connection is ready; with Kafka that one waits as long as the fetch.
 - Who names itself replica -2, as Kafka's tools do that look into a log, reads from the leader up to its log end, beyond
@@ -243,8 +243,10 @@ class Fetch:
         return data
 
     def _check_verdict(self, replica: Replica) -> None:
-        """A consumer that is ahead may have read from another leader."""
-        if replica.is_leader and not self._spu.is_sure_to_lead(replica):
+        """A consumer that is ahead may have read from another leader. And one that names no rack was sent to no
+        follower: it takes this one for the leader, and would begin anew at its word."""
+        is_sure = self._spu.is_sure_to_lead(replica) if replica.is_leader else self._request.rack_id
+        if not is_sure:
             raise replica.not_leader()
 
     def response(self, reading: Reading) -> FetchResponse:

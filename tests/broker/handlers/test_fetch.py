@@ -330,7 +330,9 @@ async def test_a_follower_serves_what_it_knows_to_be_committed(autojump_clock: o
         assert offsets(response) == [1]
         assert (only(response).high_watermark, only(response).preferred_read_replica) == (2, -1)
         assert offsets(await ask(client, fetch(wanted(3)), version=11)) == []
-        assert only(await ask(client, fetch(wanted(4)), version=11)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        sent_here = await ask(client, fetch(wanted(4), rack_id="near"), version=11)
+        assert only(sent_here).error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "it asks the leader next"
+        assert only(await ask(client, fetch(wanted(4)), version=11)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert only(await ask(client, fetch(wanted(1)), version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
@@ -392,7 +394,7 @@ async def test_a_follower_takes_nothing_it_lacks_for_cut_off(autojump_clock: obj
         client = await running.client()
         await running.create("t")
         await produce(client, batch(b"a"))
-        ahead = fetch(wanted(3, last_fetched_epoch=0))
+        ahead = fetch(wanted(3, last_fetched_epoch=0), rack_id="near")
         assert only(await ask(client, ahead)).diverging_epoch is not None
         led_elsewhere(running.spu.replicas.leading("t", 0))
         answer = only(await ask(client, ahead))
