@@ -1,6 +1,7 @@
 """The batches that a leader has appended in this turn: its followers are sent what just came, not what was read again.
 
-To find a small batch in the log and read it back takes longer than all else that is done to send it.
+To find a small batch in the log and read it back takes longer than all else that is done to send it. Whoever is behind
+is sent what was read again, when the connection takes it: a copy for each would wait in memory.
 """
 
 from tailrace.protocol.record_batch import BatchHeader

@@ -169,7 +169,8 @@ class LeaderController:
         records: RecordsToSend | None = None
         if type(message) is Append and message.entries:
             base, end = message.entries[0].base, message.entries[-1].end
-            records = self._entries.at_hand.between(base, end) or partial(self._replica.log.read_batches, base, end)
+            at_hand = self._entries.at_hand.between(base, end) if self._context.peers.keeps_up(to) else None
+            records = at_hand or partial(self._replica.log.read_batches, base, end)
         self._context.peers.to_follower(to, self._replica.key, message, records)
 
     def finish(self, ready: Ready) -> bool:

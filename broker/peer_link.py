@@ -141,6 +141,11 @@ class PeerLink:
             self.closed_because = reason
         self._running.cancel()
 
+    @property
+    def keeps_up(self) -> bool:
+        """What is told leaves at once."""
+        return not self._unsent.is_set()
+
     def tell(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None) -> None:
         self._queue.add(key, message, records)
 

@@ -141,6 +141,11 @@ class PeerLinks:
 
     # what is
 
+    def keeps_up(self, spu: SpuId) -> bool:
+        """Whether what that follower is told leaves with the next `flush`: what has to wait should take no memory."""
+        link = self._followers.get(spu)
+        return link is not None and link.keeps_up
+
     def followed(self) -> Mapping[SpuId, int]:
         """How many replicas here follow each SPU."""
         return self._dialler.followed()

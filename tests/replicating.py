@@ -52,10 +52,19 @@ class WirePeers:
         self.identity = identity
         self.followed: dict[SpuId, int] = {}
         self.hellos: dict[SpuId, Hello] = {}
+        self.slow: set[SpuId] = set()
+        """What these are told has to wait."""
+        self.copied: list[SpuId] = []
+        """Who was told of batches with a copy of them."""
+
+    def keeps_up(self, spu: SpuId) -> bool:
+        return spu not in self.slow
 
     def to_follower(
         self, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
     ) -> None:
+        if isinstance(records, bytes):
+            self.copied.append(spu)
         self.wire.send(self.identity, spu, key, message, records, from_leader=True)
 
     def to_leader(

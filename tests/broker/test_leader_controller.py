@@ -28,6 +28,16 @@ async def test_a_leader_that_is_lost_is_followed_by_one_that_has_all(autojump_cl
         assert wire.stores[2].values() == wire.stores[3].values()
 
 
+async def test_what_has_to_wait_for_a_slow_follower_is_read_again_when_it_leaves(autojump_clock: object) -> None:
+    async with wire_of(3) as wire:
+        leader = wire.stores[1]
+        leader.peers.slow.add(wire.stores[3].spu)
+        produce(leader, b"a")
+        await wire.settle()
+        assert leader.peers.copied == [wire.stores[2].spu]
+        assert [store.values() for store in wire.stores.values()] == [[b"a"]] * 3
+
+
 async def test_a_deposed_leader_acknowledges_nothing(autojump_clock: object) -> None:
     """It has not heard of the election, but its followers have."""
     async with wire_of(3) as wire:

@@ -150,6 +150,19 @@ async def test_sides_that_tell_each_other_little_expect_more(autojump_clock: obj
         assert min(await times_expected(100)) > 0
 
 
+async def test_a_link_keeps_up_while_the_connection_takes_what_is_told(autojump_clock: object) -> None:
+    async with _linked(buffer_bytes=100) as pair:
+        leader = pair.leader
+        assert leader.link.keeps_up
+        message, records = _append(0, size=1000)
+        leader.link.tell(KEY, message, records)
+        leader.link.flush()
+        assert not leader.link.keeps_up
+        await _settled()
+        assert leader.link.keeps_up
+        assert pair.follower.heard == [message]
+
+
 @pytest.mark.parametrize("buffer_bytes", [1, 32, 100])
 async def test_a_message_that_is_taken_in_parts_arrives_whole(autojump_clock: object, buffer_bytes: int) -> None:
     async with _linked(buffer_bytes) as pair:

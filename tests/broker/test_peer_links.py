@@ -51,7 +51,9 @@ async def _linked(leader: Spu, follower: Spu) -> None:
 
 async def test_a_follower_and_its_leader_tell_each_other(autojump_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
+        assert not leader.links.keeps_up(FOLLOWER)
         await _linked(leader, follower)
+        assert leader.links.keeps_up(FOLLOWER)
         leader.links.to_follower(FOLLOWER, KEY, append(0))
         leader.links.flush()
         follower.links.to_leader(LEADER, OTHER, append_reply(2, 5))
