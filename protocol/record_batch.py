@@ -30,6 +30,7 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_TIMESTAMP_END = 2**63
 _BATCH_LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
@@ -97,6 +98,14 @@ class BatchHeader(Struct):
     def has_delete_horizon(self) -> bool:
         """Then `base_timestamp` says from when on its tombstones may go; set by compaction alone."""
         return bool(self.attributes & DELETE_HORIZON)
+
+    def timestamp_at(self, delta: int) -> int:
+        """The time of a record that differs so much from the first one. Nobody checks what a producer writes there, and
+        clients count with 64 bits: whatever exceeds these comes out at their other end."""
+        timestamp = self.base_timestamp + delta
+        if -_TIMESTAMP_END <= timestamp < _TIMESTAMP_END:
+            return timestamp
+        return (timestamp + _TIMESTAMP_END) % (2 * _TIMESTAMP_END) - _TIMESTAMP_END
 
     @property
     def has_producer(self) -> bool:

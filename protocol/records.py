@@ -72,7 +72,7 @@ def decode_records(header: BatchHeader, body: bytes) -> list[Record]:
             headers, position = _read_headers(body, position, end)
             if position != end:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record's length is not that of its fields")
-            timestamp = header.base_timestamp + timestamp_delta if append_time is None else append_time
+            timestamp = header.timestamp_at(timestamp_delta) if append_time is None else append_time
             records.append(Record(header.base_offset + offset_delta, timestamp, key, value, headers))
     except IndexError:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record is malformed") from None

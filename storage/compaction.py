@@ -161,7 +161,7 @@ def batch_of(header: BatchHeader, body: bytes, kept: Sequence[KeyedRecord]) -> b
     if not kept:
         return emptied(header)
     if not header.is_log_append_time:
-        header.max_timestamp = header.base_timestamp + max(record.timestamp_delta for record in kept)
+        header.max_timestamp = max(header.timestamp_at(record.timestamp_delta) for record in kept)
     header.record_count = len(kept)
     content = b"".join([body[record.start : record.end] for record in kept])
     compression = header.compression

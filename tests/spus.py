@@ -31,7 +31,8 @@ from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tailrace.protocol.records import Record, build_batch
+from tailrace.protocol.record_batch import BatchHeader, assemble
+from tailrace.protocol.records import Record, build_batch, encode_records
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address, receive_some
 from tailrace.runtime.seams import Seams
@@ -164,6 +165,12 @@ def batch(*values: bytes | None, timestamp: int = 1_700_000_000_000, **attribute
     """A batch as a producer sends it, a record for each value."""
     records = [Record(offset, timestamp + offset, None, value) for offset, value in enumerate(values)]
     return bytes(build_batch(records, **attributes))
+
+
+def beyond_time(header_time: int, *records: Record) -> bytes:
+    """A batch of which the header names one time, and the records any, also some that no 64 bits hold."""
+    header = BatchHeader(0, 0, -1, 2, 0, 0, len(records) - 1, header_time, header_time, -1, -1, -1, len(records))
+    return bytes(assemble(header, encode_records(records, 0, header_time)))
 
 
 def newest(api: ApiKey) -> int:

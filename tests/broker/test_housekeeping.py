@@ -5,7 +5,7 @@ from uuid import UUID
 
 import trio
 from simulation.client import WireClient
-from spus import RunningSpu, running_spu
+from spus import RunningSpu, beyond_time, running_spu
 from structlog.testing import capture_logs
 
 from tailrace.broker.housekeeping import COMPACTION_REST_SECONDS
@@ -23,7 +23,10 @@ COMPACTED = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.d
 
 async def produce(running: RunningSpu, client: WireClient, topic: str, *pairs: tuple[bytes, bytes | None]) -> None:
     now = running.world.clock.time_ms
-    records = bytes(build_batch([Record(index, now, *pair) for index, pair in enumerate(pairs)]))
+    await send(client, topic, bytes(build_batch([Record(index, now, *pair) for index, pair in enumerate(pairs)])))
+
+
+async def send(client: WireClient, topic: str, records: bytes) -> None:
     data = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(0, records)])]
     response = await client.request(ApiKey.PRODUCE, 12, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=data))
     assert response.responses[0].partition_responses[0].error_code == 0
@@ -54,6 +57,18 @@ async def test_a_compacted_topic_keeps_the_last_record_of_each_key(autojump_cloc
         await running.create("t", configs=COMPACTED)
         await produce(running, client, "t", (b"a", b"1"), (b"b", b"1"), (b"a", b"2"))
         assert [offset for offset, _ in await consume(client, "t")] == [0, 1, 2]
+        await later(running)
+        assert await consume(client, "t") == [(1, b"1"), (2, b"2")]
+
+
+async def test_a_time_that_nobody_can_name_stops_no_compaction(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", configs=COMPACTED)
+        now = running.world.clock.time_ms
+        times = now, now + 2**63, now
+        records = [Record(offset, time, b"ab"[offset % 2 :], b"%d" % offset) for offset, time in enumerate(times)]
+        await send(client, "t", beyond_time(now, *records))
         await later(running)
         assert await consume(client, "t") == [(1, b"1"), (2, b"2")]
 

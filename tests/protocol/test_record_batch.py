@@ -77,6 +77,16 @@ def test_append_time_is_the_time_of_every_record() -> None:
     assert buffer.endswith(b"behind")
 
 
+@pytest.mark.parametrize(
+    ("base", "delta", "timestamp"),
+    [(5, -7, -2), (5, 2**63 - 6, 2**63 - 1), (5, 2**63 - 5, -(2**63)), (-(2**63), -1, 2**63 - 1), (0, 2**68 + 3, 3)],
+)
+def test_the_time_of_a_record_is_counted_with_64_bits(base: int, delta: int, timestamp: int) -> None:
+    header = read_header(some_batch())
+    header.base_timestamp = base
+    assert header.timestamp_at(delta) == timestamp
+
+
 def test_walks_whole_batches_and_stops_at_a_tail() -> None:
     first, second = some_batch(2), some_batch(3, base_offset=2)
     both = bytes(first + second)

@@ -1,7 +1,7 @@
 """ListOffsets against a whole SPU: the special times, real ones, and who is told what went wrong."""
 
 import pytest
-from spus import RunningSpu, batch, led_elsewhere, running_spu
+from spus import RunningSpu, batch, beyond_time, led_elsewhere, running_spu
 from structlog.testing import capture_logs
 
 from tailrace.broker.handlers.list_offsets import (
@@ -22,6 +22,7 @@ from tailrace.protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.protocol.records import Record
 
 NEWEST = 11
 FIRST_TIME = 1_700_000_000_000
@@ -40,12 +41,17 @@ async def ask(
 async def fill(running: RunningSpu) -> None:
     """Offsets 0 to 4; 0, 1 and 2 in one batch. The third record is the newest."""
     await running.create("t")
-    client = await running.client()
-    for records in (
+    await produce(
+        running,
         batch(b"a", b"b", b"c", timestamp=FIRST_TIME + 1000),
         batch(b"d", timestamp=FIRST_TIME),
         batch(b"e", timestamp=FIRST_TIME + 500),
-    ):
+    )
+
+
+async def produce(running: RunningSpu, *batches: bytes) -> None:
+    client = await running.client()
+    for records in batches:
         data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(0, records)])]
         await client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
 
@@ -164,3 +170,13 @@ async def test_a_disk_that_cannot_be_read_takes_the_replica_offline(autojump_clo
         assert (told["topic"], told["partition"], told["reason"].split(":")[0]) == ("t", 0, "read failed")
         (found,) = await ask(running, ListOffsetsPartition(partition_index=0, timestamp=LATEST))
         assert found.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_time_that_nobody_can_name_is_passed_over(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        beyond = Record(1, FIRST_TIME + 2**63, None, b"b")
+        await produce(running, beyond_time(FIRST_TIME + 1, Record(0, FIRST_TIME, None, b"a"), beyond))
+        await produce(running, batch(b"c", timestamp=FIRST_TIME + 2))
+        (answer,) = await ask(running, ListOffsetsPartition(0, timestamp=FIRST_TIME + 1))
+        assert (answer.error_code, answer.timestamp, answer.offset) == (0, FIRST_TIME + 2, 2)
