@@ -348,6 +348,7 @@ class ClientConnection:
             self._on_response,
             encode,
             self._outbox.on_known,
+            self._on_failed,
         )
         self._outbox.expect(context, is_urgent=api_key == _URGENT)
         return context
@@ -392,6 +393,11 @@ class ClientConnection:
             self._flush()
         if context.close_after is not None:
             self.close(context.close_after)
+
+    def _on_failed(self, mistake: Exception) -> None:
+        """Ends the connection as if a handler had raised it, whoever has found out."""
+        if self._nursery is not None:
+            self._nursery.start_soon(_raise, mistake)
 
     def _flush(self) -> None:
         """Sends what may leave now; what the client does not take yet, a task sends as room comes."""
@@ -445,6 +451,10 @@ class ClientConnection:
         self._metrics.sent_bytes += self._outbox.sent_bytes - before
         self._room_made.set()
         return done
+
+
+async def _raise(mistake: Exception) -> None:
+    raise mistake
 
 
 def _read_nothing(view: memoryview, position: int, elements_max: int = 0, /) -> tuple[None, int]:

@@ -26,6 +26,14 @@ def _kept_elsewhere(parts: Sequence[Part]) -> None:
     pass
 
 
+def _raise(mistake: Exception) -> NoReturn:
+    raise mistake
+
+
+def _do_nothing() -> None:
+    pass
+
+
 def _answered_elsewhere(correlation_id: int, message: object) -> NoReturn:
     raise AssertionError("whoever passed this request on answers it")
 
@@ -35,6 +43,7 @@ class RequestContext:
 
     __slots__ = (
         "_encode",
+        "_on_failed",
         "_on_known",
         "_on_response",
         "abandon",
@@ -62,8 +71,10 @@ class RequestContext:
         on_response: Callable[["RequestContext"], None],
         encode: ResponseEncoder = _answered_elsewhere,
         on_known: Callable[[Sequence[Part]], None] = _kept_elsewhere,
+        on_failed: Callable[[Exception], None] = _raise,
     ) -> None:
-        """`on_known` is told of the response when it is there, `on_response` when it may leave."""
+        """`on_known` is told of the response when it is there, `on_response` when it may leave, and `on_failed` when it
+        cannot be encoded: its version has no room for it."""
         self.api_key = api_key
         self.api_version = api_version
         self.correlation_id = correlation_id
@@ -82,9 +93,10 @@ class RequestContext:
         self._on_response = on_response
         self._encode = encode
         self._on_known = on_known
+        self._on_failed = on_failed
 
     def respond(self, message: object) -> None:
-        self.respond_with(self._encode(self.correlation_id, message))
+        self.prepare(message)()
 
     def respond_with(self, parts: Sequence[Part]) -> None:
         """Responds with bytes that are encoded already."""
@@ -94,7 +106,13 @@ class RequestContext:
     def prepare(self, message: object) -> Callable[[], None]:
         """The response leaves with any that is ready later, or when what this returns is called. Whoever has several
         prepares them all first, so that those to one client leave together."""
-        return self.prepare_with(self._encode(self.correlation_id, message))
+        try:
+            parts = self._encode(self.correlation_id, message)
+        except Exception as mistake:
+            # Whoever is here may have answers for others, and a log to write.
+            self._on_failed(mistake)
+            return _do_nothing
+        return self.prepare_with(parts)
 
     def prepare_with(self, parts: Sequence[Part]) -> Callable[[], None]:
         """As `prepare`, with bytes that are encoded already."""

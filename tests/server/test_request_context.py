@@ -87,6 +87,16 @@ def test_a_request_has_one_response() -> None:
         context.respond_nothing()
 
 
+def test_a_response_that_cannot_be_encoded_is_not_for_whoever_gives_it() -> None:
+    heard: list[RequestContext] = []
+    mistakes: list[Exception] = []
+    context = _context(heard, api_version=0)
+    context._on_failed = mistakes.append
+    context.respond(FindCoordinatorResponse(host="x" * 2**15))
+    context.prepare(FindCoordinatorResponse(host="x" * 2**15))()
+    assert (heard, context.parts, len(mistakes)) == ([], None, 2)
+
+
 def test_nobody_is_called_back_about_a_client_that_was_answered() -> None:
     context = _context([])
     context.abandon = lambda: None

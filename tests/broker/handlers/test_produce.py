@@ -283,6 +283,25 @@ async def test_a_producer_that_goes_while_it_waits_is_forgotten(autojump_clock: 
         assert other.base_offset == 1
 
 
+async def test_an_answer_that_its_version_has_no_room_for_costs_one_client_its_connection(
+    autojump_clock: object,
+) -> None:
+    """Also if it is the replica that finds out, when it acknowledges what others wait for as well."""
+    async with running_spu() as running:
+        await running.create("t", configs={"flush.messages": "1"})
+        unlucky, client = await running.client(), await running.client()
+        topics = request(batch(b"a")).topic_data + request(batch(b"b"), topic="x" * 32_767).topic_data
+        async with running.replica("t").log._lock:  # as long as it is held no sync can end
+            asked = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics)
+            await unlucky.send(unlucky.encode(ApiKey.PRODUCE, 8, asked))
+            await client.send(client.encode(ApiKey.PRODUCE, 8, request(batch(b"c"))))
+            await trio.testing.wait_all_tasks_blocked()
+        assert await unlucky.at_end()
+        response: ProduceResponse = await client.response()
+        assert response.responses[0].partition_responses[0].base_offset == 1
+        assert running.spu.metrics.server.failed_requests == 1
+
+
 async def test_nobody_writes_what_brokers_keep_for_themselves(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
