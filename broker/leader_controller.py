@@ -26,6 +26,7 @@ from .replication_context import ReplicationContext
 
 PROPOSED_AGAIN_SECONDS = 1.0
 FETCH_SECONDS_MAX = 5.0
+MADE_UP = (EntryKind.HOLE, EntryKind.BRIDGE)
 LIMITS = LeaderLimits(append_bytes_max=256 * 1024, appends_in_flight_max=8)
 
 
@@ -56,7 +57,8 @@ class LeaderController:
         self._context = context
         self._logger = logger.bind(epoch=spec.epoch)
         self._fetched: dict[int, Buffer] = {}
-        """What other stores hold and this one lacks, by base offset; only while recovery asks for it."""
+        """What other stores hold and this one lacks, by base offset, until recovery has it all. There may be more: of a
+        store that did not hand over the rest, and counts no more."""
         self._fetched_more = trio.Event()
         self._fetches_no_more = False
         self._changed = trio.Event()
@@ -208,8 +210,7 @@ class LeaderController:
 
     async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:
         """The bytes of what recovery appends, stamped: made up, from the own log, or from whoever holds them."""
-        made_up = (EntryKind.HOLE, EntryKind.BRIDGE)
-        missing = [entry for entry in entries if entry.kind not in made_up and not self._has(entry)]
+        missing = [entry for entry in entries if entry.kind not in MADE_UP and not self._has(entry)]
         if missing:
             await self._fetch(missing)
         batches = [stamped_copy(self._batch_of(entry), entry) for entry in entries]
@@ -220,7 +221,7 @@ class LeaderController:
         if self._has(entry):
             (found,) = self._replica.log.read_batches(entry.base, entry.end)
             return found.file.read_at(found.position, found.count)
-        return self._fetched[entry.base] if entry.base in self._fetched else made_batch(entry)
+        return made_batch(entry) if entry.kind in MADE_UP else self._fetched[entry.base]
 
     def _has(self, entry: Entry) -> bool:
         return any(entry.same_as(own) for own in self._entries.entries(entry.base, entry.end))

@@ -4,6 +4,7 @@ Every message goes through its bytes. The Streaming Controller is a few lines he
 elects whom the test says.
 """
 
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -146,8 +147,8 @@ class Wire(Struct):
     _woken: trio.Event = field(default_factory=trio.Event)
     _starts: int = 0
     refuses_proposals: bool = False
-    hands_nothing_over: bool = False
-    """What a leader asks for that it lacks is lost on the way."""
+    hands_over: float = math.inf
+    """So often is a leader heard that asks for what it lacks; then it is lost on the way."""
 
     # the network
 
@@ -165,8 +166,12 @@ class Wire(Struct):
         from_leader: bool,
     ) -> None:
         self.told += 1
-        if not self.reaches(sender.spu, to) or (self.hands_nothing_over and isinstance(message, FetchEntries)):
+        if not self.reaches(sender.spu, to):
             return
+        if isinstance(message, FetchEntries):
+            self.hands_over -= 1
+            if self.hands_over < 0:
+                return
         data = (
             b"".join(each.file.read_at(each.position, each.count) for each in records())
             if callable(records)

@@ -185,7 +185,7 @@ async def test_who_waits_for_what_it_lacks_makes_nobody_else_wait(autojump_clock
         await wire.settle()
         wire.kill(1)
         wire.join(3)
-        wire.hands_nothing_over = True
+        wire.hands_over = 0
         leader = await wire.elect(3)
         await trio.sleep(1)
         assert leader.replica.is_merging
@@ -198,6 +198,29 @@ async def test_who_waits_for_what_it_lacks_makes_nobody_else_wait(autojump_clock
         await wire.elect(3)
         await leader.dispatcher.leave(leader.replica)
         assert trio.current_time() < begun + 2
+
+
+async def test_what_was_handed_over_before_its_store_was_lost_takes_the_place_of_nothing(
+    autojump_clock: object,
+) -> None:
+    """Nobody who answers has it any more: the bridge stands where it would have been."""
+    async with wire_of(3, replication_policy="majority") as wire:
+        produce(wire.stores[1], b"a")
+        await wire.settle()
+        wire.part(2)
+        wire.part(3)
+        produce(wire.stores[1], b"b", b"b")
+        produce(wire.stores[1], b"c")
+        wire.join(2)
+        wire.hands_over = 1
+        leader = await wire.elect(2)
+        wire.kill(1)
+        wire.join(3)
+        await wire.tell(wire.spec)
+        await trio.sleep(10)
+        produce(leader, b"d")
+        await trio.sleep(1)
+        assert leader.values() == wire.stores[3].values() == [b"a", b"d"]
 
 
 async def delete(store: Store, end: int) -> trio.Event:
