@@ -25,8 +25,9 @@ class MirrorUpdater:
         """Where this SPU says that clients find it."""
         self._version = -1
         self._connections = 0
-        """On how many of them the whole of the metadata has come."""
-        self._awaits_all = True
+        """So many there have been."""
+        self._awaits_all = False
+        """On this one; the version is that of the one before."""
         self._changed = trio.Event()
         self._ended = False
 
@@ -35,6 +36,7 @@ class MirrorUpdater:
     def on_connected(self, reported: tuple[Endpoint, ...]) -> None:
         """What comes next is everything; its version may be smaller, for the controller may be another process."""
         self._reported = reported
+        self._connections += 1
         self._awaits_all = True
 
     def apply(self, message: ApplyMetadataRequest) -> None:
@@ -53,9 +55,8 @@ class MirrorUpdater:
             cluster.put_group_configs(group.group, configs_of(group.configs))
         cluster.identify(message.cluster_id, SpuId(message.controller_id))
         self._version = message.version
-        if message.is_full and self._awaits_all:
+        if message.is_full:
             self._awaits_all = False
-            self._connections += 1
         self._wake()
 
     def on_end(self) -> None:
@@ -66,13 +67,15 @@ class MirrorUpdater:
     # what to wait for
 
     async def reached(self, version: int) -> None:
-        """Until the mirror holds what the controller had at this version, or nothing more will come.
+        """Until the mirror holds what the controller had at this version, which it has said just now, or nothing more
+        will come.
 
         Everything that comes with another connection holds it too: the controller had stored it before it said so.
         """
         connections = self._connections
-        while self._version < version and self._connections == connections and not self._ended:
-            await self._changed.wait()
+        await self.until(
+            lambda: not self._awaits_all and (self._version >= version or self._connections != connections)
+        )
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Until that is true of the mirror, or nothing more will come."""

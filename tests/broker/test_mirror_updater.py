@@ -101,6 +101,7 @@ async def test_another_controller_counts_anew_and_has_what_the_one_before_had_st
     cluster, mirror = _updated(_full(500, _topic(A, "a")))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(mirror.reached, 501)
+        await trio.testing.wait_all_tasks_blocked()
         mirror.on_connected(())
         await trio.testing.wait_all_tasks_blocked()
         assert nursery.child_tasks
@@ -108,6 +109,23 @@ async def test_another_controller_counts_anew_and_has_what_the_one_before_had_st
     assert "b" in cluster.topics
     with pytest.raises(trio.TooSlowError), trio.fail_after(1):
         await mirror.reached(501)
+
+
+async def test_the_version_of_the_controller_before_says_nothing_of_what_this_one_has_done(
+    autojump_clock: object,
+) -> None:
+    """Nor does the whole that it sends first, if that was made before."""
+    cluster, mirror = _updated(_full(500, _topic(A, "a")))
+    mirror.on_connected(())
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(mirror.reached, 7)
+        await trio.testing.wait_all_tasks_blocked()
+        assert nursery.child_tasks
+        mirror.apply(_full(3, _topic(A, "a")))
+        await trio.testing.wait_all_tasks_blocked()
+        assert nursery.child_tasks
+        mirror.apply(ApplyMetadataRequest(False, 7, topics=[_topic(B, "b")]))
+    assert "b" in cluster.topics
 
 
 async def test_the_whole_again_on_the_same_connection_is_no_other_controller(autojump_clock: object) -> None:
