@@ -44,7 +44,7 @@ def decide(partition: Partition, spus: Spus, heard: Heard, rules: Rules = FOR_LI
     status = partition.status
     if status.resolution is PartitionResolution.NONE:
         return _offline(partition, "no leader has been elected yet")
-    if has_leader(partition, spus) and not heard.has_failed(spus[status.leader]):
+    if has_leader(partition, spus, heard):
         report = heard.report
         if report is not None and is_current(report, partition):
             return Decision(as_reported(partition, spus, report))
@@ -55,11 +55,13 @@ def decide(partition: Partition, spus: Spus, heard: Heard, rules: Rules = FOR_LI
     return _election(partition, spus, heard, rules)
 
 
-def has_leader(partition: Partition, spus: Spus) -> bool:
-    """Whether the one that was elected is still there, in the process that was elected."""
+def has_leader(partition: Partition, spus: Spus, heard: Heard) -> bool:
+    """Whether the one that was elected is still there, in the process that was elected, and has not failed."""
     status = partition.status
     found = spus.get(status.leads)
-    return found is not None and found.is_online and found.status.incarnation == status.incarnation
+    if found is None or not found.is_online or found.status.incarnation != status.incarnation:
+        return False
+    return not heard.has_failed(found)
 
 
 def is_current(report: LiveReplicasReported, partition: Partition) -> bool:

@@ -18,7 +18,7 @@ from tailrace.cluster.topic_configs import effective_value
 
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
 from .copy_sets import next_copy_set, wanted_row
-from .election import Rules, can_return, decide, elected_cleanly, is_current
+from .election import Rules, can_return, decide, elected_cleanly, has_leader, is_current
 from .events import LeaderFailed, LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected, SpuResponded
 from .local_store import Change, LocalStore, PartitionKey
 from .objects import Partition, PartitionResolution, Spu, Topic
@@ -103,13 +103,26 @@ class PartitionController(Struct, frozen=True):
         yield from self._decide_those([(event.topic_id, event.number)])
 
     def on_log_ends(self, event: LogEndsReported) -> Iterator[Action]:
-        for key in event.asked:
-            if key not in self.store.partitions:
-                self.observed.forget(key)  # it was removed while the SPU was asked
+        self._forget_what_is_late(event.asked)
         yield from self._decide_those(event.asked)
 
     def on_silence(self, event: LeaderSilent | LeaderFailed) -> Iterator[Action]:
-        yield from self._decide_those([(event.topic_id, event.number)])
+        key = (event.topic_id, event.number)
+        self._forget_what_is_late([key])
+        yield from self._decide_those([key])
+
+    def _forget_what_is_late(self, keys: Iterable[PartitionKey]) -> None:
+        """The partition was removed while an SPU was waited for, or is led by now: whoever was silent in an election
+        that is over may lead after the next one."""
+        for key in keys:
+            partition = self.store.partitions.get(key)
+            if partition is None:
+                self.observed.forget(key)
+            elif partition.status.resolution is PartitionResolution.ONLINE and self._has_leader(partition):
+                self.observed.forget_silence(key)
+
+    def _has_leader(self, partition: Partition) -> bool:
+        return has_leader(partition, self.store.spus, self.observed.heard((partition.topic_id, partition.number)))
 
     def rebalance(self) -> Iterator[Action]:
         """Leaders that have taken over from others give back what they lead, a part of it at a time."""

@@ -204,6 +204,8 @@ class ModelSc:
         """How far the logs of each SPU go; 0 where it is not said."""
         self.mute: set[int] = set()
         """SPUs that do not say how far their logs go."""
+        self.busy: set[int] = set()
+        """SPUs that say that they will say it later."""
         self.mute_elected: set[int] = set()
         """SPUs that do not say that they lead."""
         self.leading: dict[PartitionKey, LiveReplicasReported] = {}
@@ -310,9 +312,10 @@ class ModelSc:
     def answer_a_question(self) -> None:
         asked = self.questions.popleft()
         key = (asked.topic_id, asked.number)
-        answers = self.running.get(asked.spu) == asked.incarnation and asked.spu not in self.mute
+        is_busy = asked.spu in self.busy
+        answers = self.running.get(asked.spu) == asked.incarnation and asked.spu not in self.mute and not is_busy
         ends = {key: self.log_ends.get(asked.spu, 0)} if answers else {}
-        self.deliver(LogEndsReported(asked.spu, asked.incarnation, {key: asked.epoch}, ends))
+        self.deliver(LogEndsReported(asked.spu, asked.incarnation, {key: asked.epoch}, ends, is_busy))
 
     def wait_for_leaders(self) -> None:
         """Long enough: who was elected and has not reported has had its time."""

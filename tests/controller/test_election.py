@@ -305,13 +305,14 @@ def test_only_an_unclean_election_takes_somebody_out() -> None:
 
 
 def test_a_leader_is_there_in_the_process_that_was_elected() -> None:
-    assert has_leader(partition(1), spus(s1="a"))
-    assert has_leader(partition(1, resolution=FOUND), spus(s1="a"))
-    assert not has_leader(partition(1), spus(s1="another"))
-    assert not has_leader(partition(1), spus())
-    assert not has_leader(partition(1, resolution=OFFLINE), spus(s1="a"))
-    assert not has_leader(partition(1, resolution=ELECTION), spus(s1="a"))
-    assert not has_leader(partition(4, leader=4), spus(s1="a"))
+    assert has_leader(partition(1), spus(s1="a"), Heard())
+    assert has_leader(partition(1, resolution=FOUND), spus(s1="a"), Heard())
+    assert not has_leader(partition(1), spus(s1="another"), Heard())
+    assert not has_leader(partition(1), spus(), Heard())
+    assert not has_leader(partition(1, resolution=OFFLINE), spus(s1="a"), Heard())
+    assert not has_leader(partition(1, resolution=ELECTION), spus(s1="a"), Heard())
+    assert not has_leader(partition(4, leader=4), spus(s1="a"), Heard())
+    assert not has_leader(partition(1), spus(s1="a"), Heard(failed={ONE: "of a"}))
 
 
 def test_sure_is_who_is_online_with_the_store_that_had_all() -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
 from tailrace.controller.events import (
     LeaderFailed,
+    LeaderSilent,
     LogEndsReported,
     RebalanceDue,
     ReconciliationDue,
@@ -158,6 +159,25 @@ def test_when_none_responds_it_is_offline_until_one_returns_or_speaks_or_all_is_
         sc.settle()
         assert led(sc)[0] is PartitionResolution.ONLINE, reason
         assert led(sc)[2] == 3
+
+
+@pytest.mark.parametrize("is_silent_as_leader", [False, True])
+def test_who_was_silent_in_an_election_that_is_over_may_lead_after_the_next(is_silent_as_leader: bool) -> None:
+    sc = with_topic({0: (1, 2, 3)})
+    set_live(sc, 1, 2, 3)
+    sc.busy = {2}
+    sc.stop_spu(1)
+    sc.settle()
+    assert led(sc)[:3] == (PartitionResolution.ONLINE, THREE, 1), "SPU 2 opens its log: nobody waited for it"
+    key = (topic_id(1), 0)
+    if is_silent_as_leader:
+        sc.deliver(LeaderSilent(TWO, "first", *key, Epoch(0)))
+    else:
+        sc.deliver(LogEndsReported(TWO, "first", {key: Epoch(0)}, {}))
+    sc.settle()
+    sc.stop_spu(3)
+    sc.settle()
+    assert led(sc)[:3] == (PartitionResolution.ONLINE, TWO, 2)
 
 
 @pytest.mark.parametrize("event", [SpuResponded(THREE), connected(3)])
