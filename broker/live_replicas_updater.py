@@ -15,7 +15,7 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.error_codes import ErrorCode, known_code
-from tailrace.protocol.ids import Epoch
+from tailrace.protocol.ids import NO_EPOCH, Epoch
 from tailrace.protocol.internal.report_live_replicas import (
     Lag,
     ReportedPartition,
@@ -46,7 +46,7 @@ class LiveReplicasUpdater:
         """Those of them that are to be sent."""
         self._announced: dict[ReplicaKey, Epoch] = {}
         self._given_up: set[ReplicaKey] = set()
-        """What can neither be led nor followed here any more, as long as it is here."""
+        """What can neither be led nor followed here, as long as it is here and that is so."""
         self._are_specs_new = False
         self._changed_keys: dict[ReplicaKey, None] = {}
         """Those with new specs, which are to be looked at: there may be thousands of others."""
@@ -61,7 +61,7 @@ class LiveReplicasUpdater:
         self._changed.set()
 
     def give_up(self, key: ReplicaKey) -> None:
-        """Its storage has failed: another is to lead, and some day another to have it."""
+        """Its storage has failed, or its log did not open: another is to lead, and some day another to have it."""
         self._given_up.add(key)
         self._proposed.pop(key, None)
         self._unsaid[key] = None
@@ -91,15 +91,12 @@ class LiveReplicasUpdater:
         if self._are_specs_new:
             self._forget_answered()
         due = {key: self._proposed[key] for key in self._unsaid if key in self._proposed}
-        failed = [replica for key in self._unsaid if (replica := self._given_up_here(key)) is not None]
+        failed = [failure for key in self._unsaid if (failure := self._failure(key)) is not None]
         self._unsaid.clear()
         if self._are_specs_new:
             self._are_specs_new = False
             self._announce(due)
-        return [
-            *(self._reported(key, proposal) for key, proposal in due.items()),
-            *(ReportedPartition(*replica.key, replica.spec.epoch, has_failed=True) for replica in failed),
-        ]
+        return [*(self._reported(key, proposal) for key, proposal in due.items()), *failed]
 
     def _reported(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> ReportedPartition:
         """And how the records stand meanwhile."""
@@ -114,12 +111,17 @@ class LiveReplicasUpdater:
         for key in [key for key, proposal in self._proposed.items() if self._is_answered(key, proposal)]:
             del self._proposed[key]
             self._unsaid.pop(key, None)
-        self._given_up = {key for key in self._given_up if self._given_up_here(key) is not None}
+        self._given_up = {key for key in self._given_up if self._failure(key) is not None}
 
-    def _given_up_here(self, key: ReplicaKey) -> Replica | None:
-        """None where it is not, or not the one that failed."""
-        replica = self._replicas.find(*key) if key in self._given_up else None
-        return None if replica is None or replica.offline_reason is None else replica
+    def _failure(self, key: ReplicaKey) -> ReportedPartition | None:
+        """None where it is not here, or not the one that failed. A log that did not open is tried again when somebody
+        else is elected: so it is not said of any epoch, in which nobody would be elected here any more."""
+        if key not in self._given_up:
+            return None
+        replica = self._replicas.find(*key)
+        if replica is not None and replica.offline_reason is not None:
+            return ReportedPartition(*key, replica.spec.epoch, has_failed=True)
+        return ReportedPartition(*key, NO_EPOCH, has_failed=True) if key in self._replicas.damaged else None
 
     def _announce(self, due: dict[ReplicaKey, ProposeLiveReplicas]) -> None:
         changed, self._changed_keys = self._changed_keys, {}

@@ -50,9 +50,9 @@ class ReplicaInfoDispatcher:
         """The storage of these is gone: with it goes what it promised, and a new one is in doubt like any other."""
         self._context.promises.forget(topic_id, partition)
 
-    def on_failed(self, replica: Replica) -> None:
-        """Its disk has failed: the Streaming Controller is to know, whoever leads."""
-        self._context.live_replicas.give_up(replica.key)
+    def on_failed(self, key: ReplicaKey) -> None:
+        """Its disk has failed, or its log did not open: the Streaming Controller is to know, whoever leads."""
+        self._context.live_replicas.give_up(key)
 
     # what other SPUs say
 

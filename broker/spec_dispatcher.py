@@ -229,6 +229,7 @@ class SpecDispatcher:
     def _refuse_to_open(self, spec: PartitionSpec, reason: str) -> None:
         self._log(spec).error("replica_did_not_open", reason=reason)
         self._replicas.add_damaged(spec, reason)
+        self._replication.on_failed((spec.topic_id, spec.partition))
 
     async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str) -> None:
         self._refuse_to_open(spec, reason)
@@ -239,7 +240,7 @@ class SpecDispatcher:
 
     def _report_offline(self, replica: Replica) -> None:
         self._log(replica.spec).error("replica_went_offline", reason=replica.offline_reason)
-        self._replication.on_failed(replica)
+        self._replication.on_failed(replica.key)
 
     def _report_storage(self, replica: Replica, *, is_new: bool) -> None:
         """What is found at the start is what was there before; later it is worth a line that something was."""

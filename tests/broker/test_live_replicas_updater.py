@@ -255,3 +255,17 @@ async def test_a_replica_whose_disk_failed_is_given_up_as_long_as_it_is_here() -
     async with spu.connected():
         pass
     assert len(spu.heard) == 3, "that it was given again works"
+
+
+async def test_a_log_that_did_not_open_is_given_up_in_no_epoch() -> None:
+    """So it may be elected once more, and is tried again then; meanwhile another SPU may get what it should hold."""
+    spu = _Spu()
+    spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
+    spu.updater.give_up((TOPIC, 0))
+    async with spu.connected():
+        pass
+    assert (spu.failed, spu.heard) == ([[0]], [[(0, -1, 0, 0)]])
+    spu.add(_spec(0, leader=ELSEWHERE, epoch=6))
+    async with spu.connected():
+        pass
+    assert len(spu.heard) == 1, "it has opened by now"

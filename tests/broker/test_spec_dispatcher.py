@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from tailrace.broker import spec_dispatcher
 from tailrace.broker.flusher import Flusher
 from tailrace.broker.held_specs import HeldSpecs, HeldTopic
+from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.parking import Parking, Storage
 from tailrace.broker.replicas import Replica, Replicas
@@ -25,7 +26,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import read_header, stamp
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import SavedHighWatermark, load_high_watermarks, save_high_watermarks
+from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark, load_high_watermarks, save_high_watermarks
 from tailrace.storage.log import Log
 from tailrace.storage.promises import Promises
 
@@ -511,7 +512,10 @@ async def test_a_log_that_does_not_open_takes_no_neighbour_with_it(
     spu: _Spu, monkeypatch: pytest.MonkeyPatch, call: str, damaged: int
 ) -> None:
     tried = _fail_for(monkeypatch, spu.files, call, layout.replica_directory("/data", "t", TOPIC, damaged))
+    given_up: list[ReplicaKey] = []
+    monkeypatch.setattr(LiveReplicasUpdater, "give_up", lambda _, key: given_up.append(key))
     (whole,) = await spu.apply(_topic(partitions=(0, 1)))
+    assert given_up == [(TOPIC, damaged)]
     assert whole.partition == 1 - damaged
     assert spu.replicas.damaged[TOPIC, damaged].reason == "the disk does not answer"
     await spu.apply(_topic(partitions=(0, 1)))

@@ -60,7 +60,7 @@ from tailrace.controller.objects import (
 )
 from tailrace.controller.private_server import PrivateServer
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest
 from tailrace.protocol.internal.apply_specs import Config, PartitionState, RemovedPartition
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
@@ -745,9 +745,14 @@ async def test_a_replica_that_failed_is_known_for_as_long_as_its_process_is_ther
         assert world.manager.failed(0.5) == {(TOPIC, 0, SpuId(2))}, "it does not hold the other one"
         assert world.manager.failed(0.6) == frozenset()
         assert len(world.happened) == happened, "another SPU leads"
+        one = await world.registered(1)
+        happened = len(world.happened)
+        assert await one.report(ReportedPartition(TOPIC, 0, NO_EPOCH, has_failed=True)) == 0
+        assert (TOPIC, 0, SpuId(1)) in world.manager.failed(0)
+        assert len(world.happened) == happened, "it may be elected once more"
         two.link.close("a test wants it")
         await trio.testing.wait_all_tasks_blocked()
-        assert world.manager.failed(0) == frozenset()
+        assert world.manager.failed(0) == {(TOPIC, 0, SpuId(1))}
 
 
 async def test_a_leader_that_gives_up_is_heard(autojump_clock: trio.testing.MockClock) -> None:
