@@ -6,6 +6,7 @@ see `LogDisk`. What changes the log otherwise than at its end holds the lock as 
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise, takewhile
 
 import trio
@@ -465,16 +466,13 @@ class Log:
             end = first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset
             self._epochs.cut_end(end)
             await self._cut(kept, synced_end=min(self._disk.synced_end, first.base))
-            try:
+            with self._cutting():
                 for segment in reversed(gone):
                     self._snapshots.remove(segment.end)
                     if segment is not first or cut_size == 0:
                         segment.close()
                         self._maker.remove(segment.base)
                 self._segments.open = cut(first, cut_size) if cut_size else self._maker.new_segment(first.base)
-            except OSError as error:
-                self._disk.fail(f"{self._directory}: the log could not be cut: {error}")
-                raise
             if not self.producers.cut(self._segments.open.end):
                 self.producers = self._snapshots.load(self._segments.sealed, self._segments.open, None)
             self._end_cut()
@@ -490,12 +488,13 @@ class Log:
         self.log_start = new_start
         self._epochs = LogEpochs(LeaderEpochs(), stamped_end=0)
         await self._cut(0, synced_end=new_start)
-        for segment in reversed(gone):
-            segment.close()
-            self._maker.remove(segment.base)
-            self._snapshots.remove(segment.end)
-        self._snapshots.remove(gone[0].base)
-        self._segments.open = self._maker.new_segment(new_start)
+        with self._cutting():
+            for segment in reversed(gone):
+                segment.close()
+                self._maker.remove(segment.base)
+                self._snapshots.remove(segment.end)
+            self._snapshots.remove(gone[0].base)
+            self._segments.open = self._maker.new_segment(new_start)
         self.producers = ProducerStates()
         self._end_cut()
 
@@ -505,6 +504,15 @@ class Log:
         self._disk.synced_end = synced_end
         self._compactions = cut_history(self._compactions, synced_end)
         await self._disk.replace_manifest(self._manifest_content(), self._segments.open)
+
+    @contextmanager
+    def _cutting(self) -> Iterator[None]:
+        """A log that could not be cut as a whole has gaps, and must not be closed as if it had none."""
+        try:
+            yield
+        except OSError as error:
+            self._disk.fail(f"{self._directory}: the log could not be cut: {error}")
+            raise
 
     def _end_cut(self) -> None:
         self._disk.forget_entry()

@@ -339,6 +339,30 @@ async def test_a_failed_sync_is_remembered(files: SimulatedFiles) -> None:
     assert not _open(files, clean=True).recovery.was_clean
 
 
+@pytest.mark.parametrize("end", [0, 15])
+async def test_after_a_cut_that_failed_halfway_the_log_is_not_closed_as_if_it_were_whole(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, end: int
+) -> None:
+    log = _open(files)
+    _append(log, 35)
+    await log.sync()
+    remove = files.remove
+
+    def fail_once(path: str) -> None:
+        if path.endswith("20.log"):
+            monkeypatch.undo()
+            raise OSError("the disk does not remove it")
+        remove(path)
+
+    monkeypatch.setattr(files, "remove", fail_once)
+    with pytest.raises(OSError, match="does not remove"):
+        await log.truncate(end)
+    with pytest.raises(OSError, match="could not be cut"):
+        _append(log)
+    await log.close()
+    assert _offsets(_open(files)) == list(range(30))
+
+
 async def test_what_is_appended_while_a_sync_runs_is_not_claimed(files: SimulatedFiles) -> None:
     log = _open(files)
     _append(log, 2)
