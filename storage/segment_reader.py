@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from tailrace.protocol.control_batches import ControlKind
+from tailrace.protocol.keyed_records import keyed_records
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
-from tailrace.protocol.records import read_records
+from tailrace.protocol.records import open_body
 from tailrace.runtime.file_range import FileRange
 
 from .batch_walk import FAR_BYTES, kind_at, walk
@@ -76,35 +77,53 @@ class SegmentReader:
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int, size: int) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first record in [from_offset, up_to) at or after the time."""
         file = self.log.get()
-        near = self._sound_index(size).position_before_time(timestamp_ms)
+        # What is deleted, or asked of another segment, is not walked through, however much it is.
+        near = max(self._sound_index(size).position_before_time(timestamp_ms), self.before_offset(from_offset, size)[0])
         for position, header, _ in walk(file, near, size, FAR_BYTES):
             if header.base_offset >= up_to:
                 return None
             if header.max_timestamp < timestamp_ms or header.last_offset < from_offset:
                 continue
-            for record in read_records(file.read_at(position, header.size)):
-                if record.timestamp >= timestamp_ms and from_offset <= record.offset < up_to:
-                    return record.timestamp, record.offset, header.leader_epoch
+            for offset, time in self._times(position, header):
+                if time >= timestamp_ms and from_offset <= offset < up_to:
+                    return time, offset, header.leader_epoch
         return None
 
     def max_timestamp(self, from_offset: int, up_to: int, size: int) -> int:
         """The largest timestamp of the records in [from_offset, up_to); NO_TIMESTAMP when there are none."""
-        file = self.log.get()
-        near, largest = 0, NO_TIMESTAMP
-        if from_offset <= self._base:
-            near, largest = self.before_offset(up_to, size)
-        for position, header, _ in walk(file, near, size, FAR_BYTES):
+        file, largest = self.log.get(), NO_TIMESTAMP
+        near, before = self.before_offset(from_offset, size)
+        end, newest = self.before_offset(up_to, size)
+        for position, header, _ in walk(file, near, end, FAR_BYTES):
+            if header.base_offset >= from_offset and (newest > before or newest == largest):
+                largest = newest  # the index says what is between, where it is not something older
+                break
+            if header.record_count:
+                before = max(before, header.max_timestamp)
+                largest = self._larger(largest, position, header, from_offset, up_to)
+        for position, header, _ in walk(file, max(near, end), size, FAR_BYTES):
             if header.base_offset >= up_to:
                 break
-            if header.last_offset < from_offset or header.max_timestamp <= largest or not header.record_count:
-                continue
-            if from_offset <= header.base_offset and header.last_offset < up_to:
-                largest = header.max_timestamp
-                continue
-            for record in read_records(file.read_at(position, header.size)):
-                if from_offset <= record.offset < up_to:
-                    largest = max(largest, record.timestamp)
+            if header.record_count:
+                largest = self._larger(largest, position, header, from_offset, up_to)
         return largest
+
+    def _larger(self, largest: int, position: int, header: BatchHeader, from_offset: int, up_to: int) -> int:
+        """That, or the largest timestamp of the batch's records in [from_offset, up_to)."""
+        if header.max_timestamp <= largest or header.last_offset < from_offset:
+            return largest
+        if from_offset <= header.base_offset and header.last_offset < up_to:
+            return header.max_timestamp
+        within = (time for offset, time in self._times(position, header) if from_offset <= offset < up_to)
+        return max(largest, max(within, default=largest))
+
+    def _times(self, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
+        """Offset and timestamp of each record of the batch: there may be millions, and nobody needs all at once."""
+        batch = self.log.get().read_at(position, header.size)
+        for record in keyed_records(open_body(batch, header), header.record_count):
+            delta = record.timestamp_delta
+            time = header.max_timestamp if header.is_log_append_time else header.timestamp_at(delta)
+            yield header.base_offset + record.offset_delta, time
 
     def _sound_index(self, size: int) -> SegmentIndex:
         self.index.ensure_sound(lambda: self._scan(size))

@@ -1,11 +1,14 @@
 """Finding batches and records in a segment."""
 
+import tracemalloc
+
 import pytest
 from batch_samples import header_of
-from simulation.files import SimulatedFiles
+from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.records import Record, build_batch
+from tailrace.storage.batch_walk import FAR_BYTES
 from tailrace.storage.open_files import LazyFile, OpenFiles
 from tailrace.storage.segment_index import SegmentIndex
 from tailrace.storage.segment_reader import SegmentReader
@@ -95,3 +98,53 @@ def test_the_largest_timestamp_of_a_stretch(reader: SegmentReader) -> None:
     assert reader.max_timestamp(1001, 1012, size) == 3
     assert reader.max_timestamp(1048, 1062, size) == 12
     assert reader.max_timestamp(1002, 1012, size) == -1
+
+
+@pytest.mark.parametrize("step_ms", [0, 1])
+def test_what_lies_before_the_stretch_is_not_walked_through(step_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_files = OpenFiles(SimulatedFiles())
+    index = SegmentIndex(open_files, "", 0, interval_bytes=4096)
+    reader = SegmentReader(0, LazyFile(open_files, "/log", create=True), index, 4096)
+    count, largest = 500, -1
+    for offset in range(count):
+        time = 1000 + step_ms * offset
+        index.on_batch(offset, reader.log.get().size(), largest)
+        reader.log.get().append(build_batch([Record(offset, time, None, bytes(8000))], base_offset=offset))
+        largest = time
+    read_bytes = 0
+
+    def read_at(file: SimulatedFile, position: int, size: int) -> bytes:
+        nonlocal read_bytes
+        read_bytes += size
+        return bytes(file.node.content[position : position + size])
+
+    monkeypatch.setattr(SimulatedFile, "read_at", read_at)
+    size = reader.log.get().size()
+    assert reader.find_timestamp(0, 400, count, size) == (1000 + step_ms * 400, 400, -1)
+    assert reader.max_timestamp(400, count, size) == largest
+    assert reader.max_timestamp(10, count - 1, size) == 1000 + step_ms * (count - 2)
+    assert read_bytes < 6 * FAR_BYTES < size / 2
+
+
+def _reader_of(batch: bytes | bytearray) -> SegmentReader:
+    open_files = OpenFiles(SimulatedFiles())
+    index = SegmentIndex(open_files, "", 0, interval_bytes=4096)
+    reader = SegmentReader(0, LazyFile(open_files, "/log", create=True), index, 4096)
+    reader.log.get().append(batch)
+    return reader
+
+
+@pytest.mark.parametrize("append_time", [None, 7000])
+def test_of_a_batch_of_many_records_one_is_held_at_a_time(append_time: int | None) -> None:
+    count = 3_000
+    records = (Record(offset, 1000 + offset, b"key", b"") for offset in range(count))
+    reader = _reader_of(build_batch(records, append_time=append_time, compression=Compression.ZSTD))
+    size = reader.log.get().size()
+    first, last = (1000 + 9, 1000 + count - 1) if append_time is None else (append_time, append_time)
+    tracemalloc.start()
+    assert reader.find_timestamp(1009, 9, count, size) == (first, 9, -1)
+    assert reader.find_timestamp(last, 10, count, size) == (last, count - 1 if append_time is None else 10, -1)
+    assert reader.max_timestamp(10, count - 1, size) == last - (append_time is None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100 * count
