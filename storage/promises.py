@@ -169,9 +169,11 @@ class Promises:
         size = self._file.size()
         try:
             self._file.append(b"".join(unwritten))
-        except OSError:
-            # A full disk, say. Each of those who wait for the others tries again.
+        except OSError as error:
+            # A full disk, say. Each of those who wait for the others tries again, unless what was torn stays there.
+            self._failure = f"{self._path}: {error}"
             self._file.truncate(size)
+            self._failure = None
             self._unwritten = unwritten + self._unwritten
             raise
         try:

@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 import trio
-from simulation.files import SimulatedFiles
+from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch
 from tailrace.storage.promises import Promises
@@ -160,6 +160,33 @@ async def test_a_full_disk_takes_no_promise_and_later_all() -> None:
     disk.room_bytes = None
     await promises.promise(B, Epoch(4))
     assert [reopened(disk).epoch(key) for key in (A, B)] == [1, 4]
+
+
+async def test_where_a_torn_record_cannot_be_removed_nothing_is_promised_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither by those who had waited for it, nor behind it, where nobody would read it again."""
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(1))
+
+    def refuse(file: SimulatedFile, size: int) -> None:
+        raise OSError("no space for that either")
+
+    async def promise(key: tuple[UUID, int]) -> None:
+        with pytest.raises(OSError, match="no space"):
+            await promises.promise(key, Epoch(2))
+
+    disk.room_bytes = 10
+    with monkeypatch.context() as broken:
+        broken.setattr(SimulatedFile, "truncate", refuse)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(promise, A)
+            nursery.start_soon(promise, B)
+    disk.room_bytes = None
+    await promise(OTHER)
+    assert [reopened(disk).epoch(key) for key in (A, B, OTHER)] == [1, NO_EPOCH, NO_EPOCH]
 
 
 async def test_after_a_failed_sync_nothing_is_promised() -> None:
