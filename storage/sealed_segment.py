@@ -15,7 +15,7 @@ from .time_index import NO_TIMESTAMP
 
 
 class SealedSegment:
-    __slots__ = ("facts", "is_closed", "is_synced", "reader")
+    __slots__ = ("_has_no_records", "facts", "is_closed", "is_synced", "reader")
 
     def __init__(self, facts: SegmentFacts, reader: SegmentReader, *, is_synced: bool) -> None:
         self.facts = facts
@@ -24,6 +24,8 @@ class SealedSegment:
         """On the disk, and in the manifest."""
         self.is_closed = False
         """It is no longer part of its log: removed, cut, replaced, or the log was closed."""
+        self._has_no_records: bool | None = None
+        """None before somebody had to look."""
 
     @property
     def base(self) -> int:
@@ -39,8 +41,13 @@ class SealedSegment:
 
     @property
     def has_no_records(self) -> bool:
-        """What compaction has left are headers alone: they have a time, and no record has."""
-        return self.facts.max_timestamp == NO_TIMESTAMP != self.facts.first_timestamp
+        """What compaction has left are headers alone. Records may have no time, or one before 1970: so where nothing
+        has a time it is looked whether the first batches have any records."""
+        if self._has_no_records is None:
+            self._has_no_records = self.facts.max_timestamp == NO_TIMESTAMP and not any(
+                header.record_count for header, _ in self.headers(self.facts.base, self.facts.end)
+            )
+        return self._has_no_records
 
     def position_of(self, offset: int) -> int:
         return self.reader.position_of(offset, self.facts.size)

@@ -209,6 +209,22 @@ async def test_segments_without_a_record_are_passed_over_if_more_comes_after() -
     assert first_of(6) == 4
 
 
+@pytest.mark.parametrize("times", [(-5000, -5000), (-1, -1), (7, -1)])
+async def test_records_without_a_time_or_before_1970_are_not_passed_over(times: tuple[int, int]) -> None:
+    log = open_log(SimulatedFiles())
+    producer = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0}
+    append(log, ("a", "1"), time=times[0], **producer)
+    append(log, ("b", "1"), time=times[1])
+    append(log, ("a", "2"), time=times[1], epoch=1)
+    seal(log)
+    for _ in range(2):
+        found = log.read(0, 1000, log.log_end, at_least_one=True, passes_empty=True)
+        assert found is not None
+        assert read_header(found.read()).base_offset < 2
+        assert contents(log)[-2:] == [(1, "b", "1"), (2, "a", "2")]
+        await log.compact(times[0], log.log_end)
+
+
 async def test_small_segments_become_one() -> None:
     log = log_of([("a", "1")], [("b", "1")], [("c", "1")], [("a", "2")])
     before = len(log.segments())
