@@ -26,7 +26,7 @@ def segments_to_remove(
             or (config.deletes and config.retention_bytes != UNLIMITED and 0 < segment.size <= excess_bytes)
         )
         # What has no time, such as a segment with a bridge alone, goes with the next one that has had its time.
-        if not has_had_its_time and (segment.first_timestamp != NO_TIMESTAMP or not config.deletes):
+        if not has_had_its_time and (_time_of(segment) >= 0 or not config.deletes):
             break
         excess_bytes -= segment.size
         passed += 1
@@ -36,6 +36,11 @@ def segments_to_remove(
 
 
 def _is_too_old(segment: SegmentFacts, config: LogConfig, now_ms: int) -> bool:
-    """A segment whose records have no time does not age by itself; one without records does, by its first batch."""
-    newest = segment.max_timestamp if segment.max_timestamp != NO_TIMESTAMP else segment.first_timestamp
-    return config.retention_ms != UNLIMITED and newest != NO_TIMESTAMP and now_ms - newest > config.retention_ms
+    """A segment whose records have no time, or one before 1970, does not age by itself."""
+    time = _time_of(segment)
+    return config.retention_ms != UNLIMITED and time >= 0 and now_ms - time > config.retention_ms
+
+
+def _time_of(segment: SegmentFacts) -> int:
+    """Of the newest record; without records that of the first batch."""
+    return segment.max_timestamp if segment.max_timestamp != NO_TIMESTAMP else segment.first_timestamp

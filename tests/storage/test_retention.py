@@ -67,6 +67,15 @@ def test_what_has_no_time_goes_with_what_follows() -> None:
     assert _count(_segments((1, -1), (1, 1)), LogConfig(retention_ms=1, deletes=False, compacts=True)) == 0
 
 
+def test_a_time_before_1970_is_none() -> None:
+    config = LogConfig(retention_ms=100)
+    old = SegmentFacts(0, 10, size=1, first_timestamp=-5000)
+    recent = SegmentFacts(10, 20, size=1, first_timestamp=-5000, max_timestamp=999)
+    aged = SegmentFacts(20, 30, size=1, first_timestamp=1, max_timestamp=1)
+    assert [_count(each, config) for each in ([old], [old, recent], [old, recent, aged])] == [0, 0, 0]
+    assert _count([old, aged], config) == 2
+
+
 def test_what_is_too_much_goes_whether_it_has_a_time_or_not() -> None:
     config = LogConfig(retention_ms=-1, retention_bytes=100)
     assert _count(_segments((100, -1), (100, -1), (100, -1)), config) == 2
