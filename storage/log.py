@@ -398,19 +398,22 @@ class Log:
         async with self._lock:
             self._disk.check()
             if offset > self.log_start:
-                if offset == self.log_end and not self._segments.open.is_empty:
-                    self._roll()
-                elif offset > self._disk.synced_end:
+                if self._disk.synced_end < offset < self.log_end:
                     # A log that a power failure leaves empty must not start in the midst of a batch that others have.
                     await self._disk.sync(self._segments, self._epochs.noted_in)
                 await self._advance_log_start(offset)
 
     async def _advance_log_start(self, offset: int) -> list[SegmentFacts]:
         """Says first that records are gone, then removes them: so a crash between leaves nothing unexplained."""
-        count = bisect_right(self._segments.sealed, offset, key=by_end)
-        for segment in self._segments.sealed[:count]:
+        segments = self._segments
+        count = bisect_right(segments.sealed, offset, key=by_end)
+        for segment in segments.sealed[:count]:
             # On a full disk this makes room for what has to be said.
             segment.reader.index.discard()
+        if offset == self.log_end and not segments.open.is_empty:
+            segments.open.reader.index.discard()
+            self._roll()
+            count += 1
         epochs = LeaderEpochs(self.epochs)
         epochs.cut_start(offset)
         # The segment that told of the first epoch may be among those that go.
@@ -444,8 +447,6 @@ class Log:
             )
             if count == 0:
                 return []
-            if count > len(self._segments.sealed):
-                self._roll()
             return await self._advance_log_start(max(self.log_start, segments[count - 1].end))
 
     async def truncate(self, to_offset: int) -> None:

@@ -454,6 +454,25 @@ async def test_retention_makes_room_on_a_full_disk(files: SimulatedFiles) -> Non
     assert _offsets(log) == list(range(20, 35))
 
 
+@pytest.mark.parametrize("is_asked_for", [True, False])
+async def test_a_full_disk_gives_back_the_room_of_a_log_that_goes_whole(
+    files: SimulatedFiles, is_asked_for: bool
+) -> None:
+    log = _open(files)
+    _append(log, 25)
+    await log.sync()
+    files.room_bytes = 0
+    if is_asked_for:
+        await log.advance_log_start(25)
+    else:
+        assert len(await log.apply_retention(10**12, 25)) == 3
+    assert (log.log_start, log.log_end, log.size_bytes) == (25, 25, 0)
+    assert files.room_bytes > 2000
+    _append(log, 2)
+    await log.sync()
+    assert _offsets(log) == _offsets(_open(files.crash("synced"))) == [25, 26]
+
+
 async def test_records_are_not_deleted_when_that_cannot_be_said(files: SimulatedFiles) -> None:
     log = _open(files)
     _append(log, 5)
