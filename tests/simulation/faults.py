@@ -11,10 +11,12 @@ import trio
 from msgspec import Struct
 
 from .files import Keep
-from .moments import Moments
+from .moments import GROW, Moments
 from .world import Machine, World
 
 FILE_OPERATIONS_MAX = 60
+GROWTH_AWAITED_SECONDS = 8.0
+WRITES_OF_A_GROWTH = 4
 STORE_WRITES_MAX = 8
 """Of so many an SPU or an SC dies in one."""
 
@@ -146,9 +148,20 @@ async def kill_sc(context: FaultContext, fault: Fault) -> None:
 
 async def kill_sc_in_a_write(context: FaultContext, fault: Fault) -> None:
     """Between two things that it stores, or before it learns that one is stored."""
+    await _kill_sc_in_one_of(STORE_WRITES_MAX, context, fault)
+
+
+async def kill_sc_as_a_topic_grows(context: FaultContext, fault: Fault) -> None:
+    """The same, while it stores that there are more partitions, and who is to have and lead them."""
+    with trio.move_on_after(GROWTH_AWAITED_SECONDS):
+        await context.moments.wait(GROW)
+        await _kill_sc_in_one_of(WRITES_OF_A_GROWTH, context, fault)
+
+
+async def _kill_sc_in_one_of(most: int, context: FaultContext, fault: Fault) -> None:
     number, machine = context.sc(fault)
     if machine.store is not None:
-        machine.store.on_write = _in_one_of(STORE_WRITES_MAX, fault, lambda: context.world.kill(machine))
+        machine.store.on_write = _in_one_of(most, fault, lambda: context.world.kill(machine))
     await context.last(fault.seconds)
     if machine.store is not None:
         machine.store.on_write = lambda: None
@@ -326,6 +339,7 @@ CATALOGUE: Catalogue = {
     "partition_from_clients": (0.5, partition_from_clients),
     "clog": (1.5, clog),
     "reset_connections": (1.5, reset_connections),
+    "kill_sc_as_a_topic_grows": (0, kill_sc_as_a_topic_grows),  # planned where one does
 }
 """What can go wrong in any cluster."""
 

@@ -39,15 +39,18 @@ class GroupLoad:
         world: World,
         topic: str,
         partitions: Sequence[PartitionHistory],
+        partitions_added: int,
         kinds: Sequence[str],
         timeouts: Timeouts,
         moments: Moments,
         nursery: trio.Nursery,
     ) -> None:
+        """`partitions_added`: so many of them are not there from the beginning."""
         self._moments = moments
         self._world = world
         self._topic = topic
         self._partitions = partitions
+        self._first_partitions = partitions[: len(partitions) - partitions_added]
         self._kinds = kinds
         self._timeouts = timeouts
         self._nursery = nursery
@@ -88,7 +91,8 @@ class GroupLoad:
     def _new_group(self, group_id: str) -> Group:
         key = group_id.rpartition("-")[0] if group_id.count("-") > 1 else group_id
         is_mixed = group_id.startswith(MIXED)
-        group = Group(group_id, self._topic, self._partitions, self._timeouts, self._moments, is_mixed)
+        partitions = self._first_partitions if key.startswith(LONE) else self._partitions
+        group = Group(group_id, self._topic, partitions, self._timeouts, self._moments, is_mixed)
         self._groups[group_id] = self._newest[key] = group
         return group
 

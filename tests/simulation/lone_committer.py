@@ -75,7 +75,8 @@ class _Life:
             await self._client.fetch(connected)
         else:
             self._offset += 1
-            partitions = self._chance.sample(range(len(self._group.partitions)), self._chance.randint(1, 2))
+            count = len(self._group.partitions)
+            partitions = self._chance.sample(range(count), min(self._chance.randint(1, 2), count))
             await self._client.commit(connected, {each: Position(self._offset, 0) for each in partitions})
 
     async def _delete(self, connected: WireClient) -> None:

@@ -1,8 +1,10 @@
-"""What members of groups are in the middle of: whoever wants to break something then waits for it here."""
+"""What clients are in the middle of: whoever wants to break something then waits for it here."""
 
 import trio
 
+GROW = "grow"
 MOMENTS = ("join", "sync", "commit", "fetch", "leave")
+"""Of members of groups."""
 
 
 class Moments:
@@ -10,7 +12,7 @@ class Moments:
         self._waiting: dict[str, trio.Event] = {}
 
     def come(self, moment: str) -> None:
-        assert moment in MOMENTS
+        assert moment in (*MOMENTS, GROW)
         event = self._waiting.pop(moment, None)
         if event is not None:
             event.set()

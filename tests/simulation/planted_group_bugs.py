@@ -12,6 +12,7 @@ from tailrace.broker.groups.classic_requests import ClassicRequests
 from tailrace.broker.groups.consumer_group import ConsumerGroup
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.ready import Ready
+from tailrace.broker.mirror_updater import MirrorUpdater
 from tailrace.broker.replicas import Replica
 
 from .planted_bugs import PlantedBug
@@ -126,6 +127,18 @@ def takes_commits_of_members_that_are_gone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ConsumerGroup, "check_commit", lambda self, *arguments, **more: None)
 
 
+# What SPUs know of the cluster
+
+
+def takes_topics_for_gone_that_cannot_be_told_of(patch: pytest.MonkeyPatch) -> None:
+    def forget(self: MirrorUpdater, message: Any) -> None:
+        message.hidden_topics = []
+        original(self, message)
+
+    original = MirrorUpdater._forget_what_is_not_in
+    patch.setattr(MirrorUpdater, "_forget_what_is_not_in", forget)
+
+
 MOVING = ("kill_coordinator", "restart_coordinator", "cut_coordinator_off", "lose_power_of_coordinator")
 DEPOSING = ("cut_coordinator_off", "cut_coordinator_from_followers")
 
@@ -146,5 +159,11 @@ GROUP_BUGS = (
     PlantedBug(keeps_members_whose_session_has_ended, has_groups=True, groups=("classic",) * 2),
     PlantedBug(takes_commits_of_earlier_generations, has_groups=True, groups=("classic",) * 2),
     PlantedBug(gives_what_another_has_not_given_up, has_groups=True, groups=("consumer",) * 2),
+    PlantedBug(
+        takes_topics_for_gone_that_cannot_be_told_of,
+        faults=("kill_sc", "kill_sc_in_a_write"),
+        has_groups=True,
+        shows_in=lambda scenario: scenario.partitions_added > 0,
+    ),
     PlantedBug(takes_commits_of_members_that_are_gone, has_groups=True, groups=("consumer",) * 2),
 )

@@ -29,6 +29,8 @@ class Scenario(Struct, frozen=True):
     """How long messages are under way, at most."""
     sync_seconds: float = 0.002
     """How long disks take, at most."""
+    store_seconds: float = 0.002
+    """How long SCs wait for what they store, at most: each way."""
     patience_seconds: float = 2.0
     """How long clients wait for an answer."""
     batches: int = 40
@@ -39,6 +41,8 @@ class Scenario(Struct, frozen=True):
     """When an SPU that is away loses its replicas to others."""
     has_erasers: bool = False
     """Whether somebody deletes records."""
+    partitions_added: int = 0
+    """While things go wrong; before that, there are so many fewer."""
     has_meddlers: bool = False
     """Whether somebody sets configs, and deletes topics and brings them back."""
     groups: Sequence[str] = ()
@@ -79,12 +83,14 @@ class Scenario(Struct, frozen=True):
     def describe(self) -> str:
         meddling = "somebody sets configs, and deletes the topic for a while; " * self.has_meddlers
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
+        added = f"{self.partitions_added} of them added later; " * (self.partitions_added > 0)
         groups = f"groups: {', '.join(self.groups)}; " if self.groups else ""
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
             f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; "
-            f"{groups}{configs}; {self._moves}{meddling}links take {self.link_seconds * 1000:g} ms, "
-            f"disks {self.sync_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
+            f"{groups}{configs}; {added}{self._moves}{meddling}links take {self.link_seconds * 1000:g} ms, "
+            f"disks {self.sync_seconds * 1000:g} ms, the store "
+            f"{self.store_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
         )
 
 
@@ -135,25 +141,30 @@ def scenario_of(
     if cleaning.random() < 0.25 and not (is_retained or may_lose):
         topic["cleanup.policy"] = "compact"
         broker |= _compacting(cleaning)
+    has_erasers = cleaning.random() < 0.25 and not (is_retained or may_lose) and "cleanup.policy" not in topic
+    has_meddlers = random_of(seed, "meddling").random() < 0.15 and not may_lose
+    grows = random_of(seed, "growing").random() < 0.2 and not (moves_replicas or has_erasers or has_meddlers)
     return Scenario(
         seed,
         policy,
         replicas=replicas,
         spus=spus,
         scs=chance.choice((1, 1, 2)),
-        partitions=partitions,
+        partitions=partitions + grows,
+        partitions_added=int(grows),
         topic=topic,
         broker=broker,
         batches=batches,
         has_movers=moves_replicas and moves.random() < 0.8,
         replace_after_seconds=replace_after_seconds,
-        has_erasers=cleaning.random() < 0.25 and not (is_retained or may_lose) and "cleanup.policy" not in topic,
-        has_meddlers=random_of(seed, "meddling").random() < 0.15 and not may_lose,
+        has_erasers=has_erasers,
+        has_meddlers=has_meddlers,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),
+        store_seconds=_store_seconds(seed, grows=grows),
         patience_seconds=chance.choice((0.5, 1.0, 2.0)),
-        faults=_planned(seed, CATALOGUE, faults, chance.choice((9,) if may_lose else (2, 5, 9))),
+        faults=_planned(seed, CATALOGUE, faults, chance.choice((9,) if may_lose else (2, 5, 9)), grows=grows),
     )
 
 
@@ -185,6 +196,7 @@ def group_scenario_of(
         broker["log.flush.interval.messages"] = "1"
     if chance.random() < 0.7:
         broker |= _compacting(chance)
+    grows = random_of(seed, "growing").random() < 0.3
     return Scenario(
         seed,
         policy,
@@ -192,15 +204,17 @@ def group_scenario_of(
         spus=max(3, replicas),
         scs=chance.choice((1, 1, 2)),
         partitions=chance.choice((2, 3, 4)),
+        partitions_added=int(grows),
         topic=topic,
         broker=broker,
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02)),
+        store_seconds=_store_seconds(seed, grows=grows),
         patience_seconds=chance.choice((0.5, 1.0, 2.0)),
         batches=12,
         groups=kinds_of(chance),
         timeouts=timeouts,
-        faults=_planned(seed, GROUP_CATALOGUE, faults, chance.choice((2, 5, 8))),
+        faults=_planned(seed, GROUP_CATALOGUE, faults, chance.choice((2, 5, 8)), grows=grows),
     )
 
 
@@ -225,5 +239,15 @@ def kinds_of(chance: Random) -> tuple[str, ...]:
     return (*chance.choices(("classic", "consumer", "mixed"), (3, 3, 2), k=chance.choice((1, 2, 2))), "lone")
 
 
-def _planned(seed: int, catalogue: Catalogue, names: Sequence[str], count: int) -> list[Fault]:
-    return plan(random_of(seed, "faults"), catalogue, names, count=count, begins=FAULTS_BEGIN, ends=FAULTS_END)
+def _store_seconds(seed: int, *, grows: bool) -> float:
+    """A slow one shows for longer what is stored of a change before the rest is."""
+    return random_of(seed, "store").choice((0.002, 0.05)) if grows else 0.002
+
+
+def _planned(seed: int, catalogue: Catalogue, names: Sequence[str], count: int, *, grows: bool) -> list[Fault]:
+    faults = plan(random_of(seed, "faults"), catalogue, names, count=count, begins=FAULTS_BEGIN, ends=FAULTS_END)
+    growing = random_of(seed, "fault of growing")
+    if grows and growing.random() < 0.7:
+        seconds = growing.uniform(0.02, 0.8)
+        faults.append(Fault(0.0, "kill_sc_as_a_topic_grows", growing.randrange(1000), seconds, growing.getrandbits(32)))
+    return sorted(faults, key=lambda fault: fault.at)

@@ -21,6 +21,7 @@ from .faults import FaultContext, carry_out
 from .files import Keep
 from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
+from .grower import Grower
 from .history import PartitionHistory
 from .invariants import InvariantError, Invariants, contents_of, store_incarnation
 from .meddler import Meddler
@@ -61,9 +62,10 @@ def simulate(scenario: Scenario, show: Print | None = None) -> Outcome:
     try:
         run_seeded(scenario.seed, _Run(scenario, outcome, show).run)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        outcome.failure = _first(error)
+        failure = _first(error)
+        if not isinstance(failure, Exception):
+            raise failure from None  # it was ended from outside, which says nothing about it
+        outcome.failure = failure
     return outcome
 
 
@@ -95,6 +97,7 @@ class _Run:
                 buffer_bytes=scenario.buffer_bytes,
                 link_seconds=scenario.link_seconds,
                 sync_seconds=scenario.sync_seconds,
+                store_seconds=scenario.store_seconds,
                 patience_seconds=scenario.patience_seconds,
                 broker=scenario.broker,
                 replace_after_seconds=scenario.replace_after_seconds,
@@ -113,7 +116,14 @@ class _Run:
             self.world.internet.on_sent = self.peers.on_sent
             self.faults = FaultContext(self.world, self._may_lose, self._on_lost)
             self.groups = GroupLoad(
-                self.world, TOPIC, self.histories, scenario.groups, scenario.timeouts, self.faults.moments, nursery
+                self.world,
+                TOPIC,
+                self.histories,
+                scenario.partitions_added,
+                scenario.groups,
+                scenario.timeouts,
+                self.faults.moments,
+                nursery,
             )
             await self.world.register()
             self.world.start_everything()
@@ -132,7 +142,8 @@ class _Run:
     async def _create_topic(self) -> None:
         client = PatientClient(self.world, "admin", random_of(self.scenario.seed, "admin"))
         configs = [CreatableTopicConfig(name=name, value=value) for name, value in self.scenario.topic.items()]
-        topic = CreatableTopic(TOPIC, self.scenario.partitions, self.scenario.replicas, configs=configs)
+        partitions = self.scenario.partitions - self.scenario.partitions_added
+        topic = CreatableTopic(TOPIC, partitions, self.scenario.replicas, configs=configs)
         request = CreateTopicsRequest([topic], timeout_ms=1500)
         done = False
         while not done:
@@ -186,6 +197,13 @@ class _Run:
                 mover = Mover(self.world, f"mover-{number}", TOPIC, number, sizes, chance)
                 self.movers.append(mover)
                 nursery.start_soon(mover.run, self.faults.is_over)
+        self.growers: list[Grower] = []
+        if scenario.partitions_added:
+            counts = range(scenario.partitions - scenario.partitions_added + 1, scenario.partitions + 1)
+            chance = random_of(scenario.seed, "grower")
+            grower = Grower(self.world, TOPIC, counts, self.faults.moments, chance)
+            self.growers.append(grower)
+            nursery.start_soon(grower.run, self.faults.is_over)
         self.meddlers: list[Meddler] = []
         if scenario.has_meddlers:
             chance = random_of(scenario.seed, "meddler")
@@ -294,6 +312,8 @@ class _Run:
             return "somebody still deletes records"
         if not all(mover.is_done for mover in self.movers):
             return "somebody still moves replicas"
+        if not all(grower.is_done for grower in self.growers):
+            return "partitions are still to be added"
         if not all(meddler.is_done for meddler in self.meddlers):
             return "somebody still brings the topic back"
         return self.invariants.unsettled(self.scenario.partition_count) or self.groups.unsettled()

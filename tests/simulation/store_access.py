@@ -19,11 +19,18 @@ DELAY_SECONDS_MAX = 0.002
 
 
 class StoreAccess:
-    def __init__(self, store: KeyValueStore, chance: Random, on_stored: Callable[[Sequence[Change]], None]) -> None:
-        """`on_stored` is told of what has been stored, at once."""
+    def __init__(
+        self,
+        store: KeyValueStore,
+        chance: Random,
+        on_stored: Callable[[Sequence[Change]], None],
+        delay_seconds: float = DELAY_SECONDS_MAX,
+    ) -> None:
+        """`on_stored` is told of what has been stored, at once. The delay is that of each way, at most."""
         self._store = store
         self._on_stored = on_stored
         self._chance = chance
+        self._delay_seconds = delay_seconds
         self.is_dead = False
         self.is_cut_off = False
         self.on_write: Callable[[], None] = lambda: None
@@ -87,7 +94,7 @@ class StoreAccess:
         return answer
 
     async def _delay(self) -> None:
-        await trio.sleep(self._chance.random() * DELAY_SECONDS_MAX)
+        await trio.sleep(self._chance.random() * self._delay_seconds)
 
     def _check(self) -> None:
         if self.is_dead or self.is_cut_off:

@@ -33,7 +33,7 @@ from tailrace.runtime.settings import ListenerSettings, ScSettings, SpuSettings
 from .determinism import random_of
 from .faulty_network import Internet, ProcessNetwork
 from .files import Keep, SimulatedFiles
-from .store_access import StoreAccess
+from .store_access import DELAY_SECONDS_MAX, StoreAccess
 
 DATA_DIRECTORY = "/data/spu"
 EPOCH_MS = 1_700_000_000_000
@@ -118,6 +118,7 @@ class World:
         buffer_bytes: int = 64 * 1024,
         link_seconds: float = 0.0005,
         sync_seconds: float = 0.002,
+        store_seconds: float = DELAY_SECONDS_MAX,
         patience_seconds: float = 2.0,
         broker: dict[str, str] | None = None,
         replace_after_seconds: float = math.inf,
@@ -129,6 +130,7 @@ class World:
         self.patience_seconds = patience_seconds
         """How long clients wait for an answer."""
         self._sync_seconds = sync_seconds
+        self._store_seconds = store_seconds
         self.store = MemoryStore()
         self.spus = {number: self._machine(f"spu-{number}") for number in range(1, spus + 1)}
         self.scs = {number: self._machine(f"sc-{number}") for number in range(1, scs + 1)}
@@ -199,7 +201,9 @@ class World:
         if machine.process is not None:
             return
         network = self.internet.process_on(machine.host)
-        machine.store = StoreAccess(self.store, machine.chance, lambda changes: self.on_stored(changes))
+        machine.store = StoreAccess(
+            self.store, machine.chance, lambda changes: self.on_stored(changes), self._store_seconds
+        )
         settings = ScSettings(
             data_directory="/data/sc",
             listeners=(ListenerSettings("PUBLIC", sc_address(number)),),

@@ -1,0 +1,59 @@
+"""Somebody who adds partitions to a topic in a simulation, one after the other, while things go wrong."""
+
+from random import Random
+
+import trio
+
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+
+from .moments import GROW, Moments
+from .patient_client import PatientClient, RetryError
+from .world import World
+
+CREATE_PARTITIONS_VERSION = 3
+PAUSE_SECONDS_MAX = 4.0
+NOT_NOW = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+
+class Grower:
+    def __init__(self, world: World, topic: str, counts: range, moments: Moments, chance: Random) -> None:
+        """`counts` are how many partitions there are to be, one after the other."""
+        self.client = PatientClient(world, "grower", chance)
+        self._topic = topic
+        self._counts = counts
+        self._moments = moments
+        self._chance = chance
+        self.is_done = False
+
+    async def run(self, is_over: trio.Event) -> None:
+        for count in self._counts:
+            with trio.move_on_after(self._chance.uniform(0, PAUSE_SECONDS_MAX)):
+                await is_over.wait()
+            has_grown = False
+            while not has_grown:
+                async with self.client.trying():
+                    await self._grow(count)
+                    has_grown = True
+        self.is_done = True
+
+    async def _grow(self, count: int) -> None:
+        """Perhaps once more: nobody knows what became of a request without an answer."""
+        self._moments.come(GROW)
+        request = CreatePartitionsRequest([CreatePartitionsTopic(self._topic, count, None)], timeout_ms=1000)
+        async with self.client.connected(self.client.any_spu()) as connected:
+            response = await self.client.ask(
+                connected, ApiKey.CREATE_PARTITIONS, CREATE_PARTITIONS_VERSION, request, more_seconds=1.0
+            )
+        (answered,) = response.results
+        if answered.error_code in NOT_NOW:
+            raise RetryError(ErrorCode(answered.error_code).name)
+        assert answered.error_code in (ErrorCode.NONE, ErrorCode.INVALID_PARTITIONS), answered
