@@ -91,6 +91,9 @@ class ReplicaInfoDispatcher:
     def on_offline(self, spu: SpuId) -> None:
         self._for_all(lambda each: each.tell_leader(lambda leader, now: leader.core.on_offline(spu, now)))
 
+    def on_online(self, spu: SpuId) -> None:
+        self._for_all(lambda each: each.tell_leader(lambda leader, now: leader.core.on_online(spu)))
+
     def _for_all(self, tell: Callable[[ReplicaController], None]) -> None:
         for controller in list(self._controllers.values()):
             tell(controller)

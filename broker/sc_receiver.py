@@ -72,9 +72,12 @@ class ScReceiver:
     def _apply_metadata(self, message: ApplyMetadataRequest) -> None:
         before = online_spus(self._cluster)
         self._mirror.apply(message)
-        for spu in before - online_spus(self._cluster):
+        after = online_spus(self._cluster)
+        for spu in before - after:
             self._cluster.lost_at[spu] = trio.current_time()
             self._replication.on_offline(spu)
+        for spu in after - before:
+            self._replication.on_online(spu)
 
     async def report(self, ask: Ask) -> None:
         await self._live_replicas.run(ask)

@@ -264,6 +264,10 @@ class Leader:
             self.live_replicas.on_offline(spu)
             self._commit(now)
 
+    def on_online(self, spu: SpuId) -> None:
+        """And has it again: from now on a broken link says no more than that it broke."""
+        self._offline.discard(spu)
+
     def _give_up(self, spu: SpuId, now: float) -> None:
         """It says itself that it does not follow any more: there is no use in waiting until it was silent."""
         self._links.pop(spu, None)

@@ -11,6 +11,7 @@ from scripted_sc import SC_ADDRESS, ScriptedSc, accepted, scripted_sc, topic_sta
 from simulation.client import WireClient
 from spus import ADDRESS, World, batch
 
+from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.sc_receiver import ELECTIONS_SECONDS_MAX
 from tailrace.broker.spu import Spu, StartError
 from tailrace.cluster.client_view import NAMED_SECONDS
@@ -224,22 +225,36 @@ async def test_a_duplicate_does_not_start_and_leaves_all_as_it_was(autojump_cloc
         assert sc.heard_of(RegisterSpuRequest)[0].stopped_cleanly
 
 
+async def _tell_of_another(sc: ScriptedSc, *, is_online: bool) -> None:
+    other = SpuState(2, None, is_online, [Endpoint("PUBLIC", "spu-2", 9005)])
+    sc.version += 1
+    await sc.ask(ApplyMetadataRequest(False, sc.version, "cluster", 1, [other]))
+
+
+async def test_leaders_hear_who_was_lost_and_is_there_again(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[tuple[str, int]] = []
+    for name in ("on_offline", "on_online"):
+        monkeypatch.setattr(ReplicaInfoDispatcher, name, lambda self, spu, name=name: heard.append((name, spu)))
+    async with _running(World()) as (sc, _):
+        heard.clear()
+        for is_online in (True, False, False, True, True):
+            await _tell_of_another(sc, is_online=is_online)
+        assert heard == [("on_online", 2), ("on_offline", 2), ("on_online", 2)]
+
+
 async def test_clients_go_on_to_hear_for_a_while_where_a_lost_spu_was(autojump_clock: object) -> None:
     async with _running(World()) as (sc, _):
         client = WireClient(await sc.network.connect(ADDRESS))
-
-        async def tell(*, is_online: bool) -> None:
-            other = SpuState(2, None, is_online, [Endpoint("PUBLIC", "spu-2", 9005)])
-            sc.version += 1
-            await sc.ask(ApplyMetadataRequest(False, sc.version, "cluster", 1, [other]))
 
         async def named() -> list[int]:
             answer = await client.request(ApiKey.METADATA, 9, MetadataRequest(topics=[]))
             return [broker.node_id for broker in answer.brokers]
 
-        await tell(is_online=True)
+        await _tell_of_another(sc, is_online=True)
         await trio.sleep(60)
-        await tell(is_online=False)
+        await _tell_of_another(sc, is_online=False)
         assert await named() == [1, 2]
         await trio.sleep(NAMED_SECONDS - 1)
         assert await named() == [1, 2]

@@ -404,6 +404,16 @@ def test_who_speaks_lives_whatever_the_controller_says() -> None:
     assert world.ready().propose is not None
 
 
+def test_who_was_lost_to_the_controller_alone_and_is_back_may_break_a_link() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 1.0)
+    world.leader.on_offline(B, 2.0)
+    world.leader.on_online(B)
+    world.leader.on_link_lost(B, 2.0)
+    assert world.ready().propose is None
+
+
 def test_what_is_not_synced_does_not_count() -> None:
     world = World([], high_watermark=0, live=(A, B), syncs=True)
     assert Sync() in world.ready().persist
