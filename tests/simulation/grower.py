@@ -19,6 +19,7 @@ NOT_NOW = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_CONTROLLER,
+        ErrorCode.INVALID_REPLICATION_FACTOR,  # an SC that has just begun knows no SPU that is there
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
 )

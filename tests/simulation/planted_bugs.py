@@ -366,7 +366,7 @@ PLANTED_BUGS = (
         first_seed=200,
         shows_in=lambda scenario: scenario.may_lose,
     ),
-    PlantedBug(keeps_what_it_has_at_an_offset, first_seed=13),
+    PlantedBug(keeps_what_it_has_at_an_offset, first_seed=1000),
     PlantedBug(recovers_from_its_own_log_alone, QUORUM),
     PlantedBug(acknowledges_what_a_majority_of_the_live_has),
     PlantedBug(acknowledges_what_the_leader_has, QUORUM),
