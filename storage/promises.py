@@ -165,8 +165,8 @@ class Promises:
                 await self._write_all()
 
     async def _write_all(self) -> None:
-        unwritten, self._unwritten, number = self._unwritten, [], self._told
         size = self._file.size()
+        unwritten, self._unwritten, number = self._unwritten, [], self._told
         try:
             self._file.append(b"".join(unwritten))
         except OSError as error:

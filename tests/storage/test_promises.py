@@ -1,3 +1,4 @@
+from contextlib import suppress
 from uuid import UUID
 
 import pytest
@@ -79,6 +80,31 @@ async def test_doubt_stays_until_a_replica_has_caught_up() -> None:
     await promises.end_doubt(A)
     for found in (promises, reopened(disk)):
         assert [found.is_in_doubt(key) for key in (A, B, OTHER)] == [False, True, False]
+
+
+async def test_who_waited_beside_one_whose_file_could_not_be_looked_at_writes_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    size = SimulatedFile.size
+    kept: list[tuple[UUID, int]] = []
+
+    def fail_once(file: SimulatedFile) -> int:
+        monkeypatch.setattr(SimulatedFile, "size", size)
+        raise OSError("the disk does not answer")
+
+    async def promise(key: tuple[UUID, int]) -> None:
+        with suppress(OSError):
+            await promises.promise(key, Epoch(1))
+            kept.append(key)
+
+    monkeypatch.setattr(SimulatedFile, "size", fail_once)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(promise, A)
+        nursery.start_soon(promise, B)
+    assert [reopened(disk).epoch(key) for key in kept] == [1]
 
 
 async def test_after_a_failed_sync_nothing_is_promised_any_more() -> None:
