@@ -110,6 +110,7 @@ class RequestContext:
             parts = self._encode(self.correlation_id, message)
         except Exception as mistake:
             # Whoever is here may have answers for others, and a log to write.
+            self.abandon = self.hurry = None
             self._on_failed(mistake)
             return _do_nothing
         return self.prepare_with(parts)

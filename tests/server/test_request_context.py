@@ -92,9 +92,11 @@ def test_a_response_that_cannot_be_encoded_is_not_for_whoever_gives_it() -> None
     mistakes: list[Exception] = []
     context = _context(heard, api_version=0)
     context._on_failed = mistakes.append
+    context.abandon = context.hurry = lambda: None
     context.respond(FindCoordinatorResponse(host="x" * 2**15))
     context.prepare(FindCoordinatorResponse(host="x" * 2**15))()
     assert (heard, context.parts, len(mistakes)) == ([], None, 2)
+    assert context.abandon is context.hurry is None, "there is nothing more to be had"
 
 
 def test_nobody_is_called_back_about_a_client_that_was_answered() -> None:
