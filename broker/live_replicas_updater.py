@@ -47,6 +47,10 @@ class LiveReplicasUpdater:
         self._announced: dict[ReplicaKey, Epoch] = {}
         self._given_up: set[ReplicaKey] = set()
         """What can neither be led nor followed here, as long as it is here and that is so."""
+        self._unopened: set[ReplicaKey] = set()
+        """Those of them whose logs did not open."""
+        self._opened: list[ReplicaKey] = []
+        """Those that did when they were tried again; to be said."""
         self._are_specs_new = False
         self._changed_keys: dict[ReplicaKey, None] = {}
         """Those with new specs, which are to be looked at: there may be thousands of others."""
@@ -92,11 +96,12 @@ class LiveReplicasUpdater:
             self._forget_answered()
         due = {key: self._proposed[key] for key in self._unsaid if key in self._proposed}
         failed = [failure for key in self._unsaid if (failure := self._failure(key)) is not None]
+        opened, self._opened = [ReportedPartition(*key, NO_EPOCH) for key in self._opened], []
         self._unsaid.clear()
         if self._are_specs_new:
             self._are_specs_new = False
             self._announce(due)
-        return [*(self._reported(key, proposal) for key, proposal in due.items()), *failed]
+        return [*(self._reported(key, proposal) for key, proposal in due.items()), *failed, *opened]
 
     def _reported(self, key: ReplicaKey, proposal: ProposeLiveReplicas) -> ReportedPartition:
         """And how the records stand meanwhile."""
@@ -112,6 +117,9 @@ class LiveReplicasUpdater:
             del self._proposed[key]
             self._unsaid.pop(key, None)
         self._given_up = {key for key in self._given_up if self._failure(key) is not None}
+        tried_again = self._unopened - self._given_up
+        self._opened += [key for key in tried_again if self._replicas.find(*key) is not None]
+        self._unopened = self._given_up & self._replicas.damaged.keys()
 
     def _failure(self, key: ReplicaKey) -> ReportedPartition | None:
         """None where it is not here, or not the one that failed. A log that did not open is tried again when somebody

@@ -17,7 +17,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
-from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal.leave import LeaveRequest, LeaveResponse
@@ -415,6 +415,8 @@ class ConnectionManager:
             await self._room_for_events()
             if reported.has_failed:
                 self._take_failure(registered, reported)
+            elif reported.epoch == NO_EPOCH:  # its log has opened after all
+                self._failed.pop((reported.topic_id, reported.partition, registered.spu), None)
             elif not self._is_leader(registered.spu, reported):
                 refused += 1
             else:

@@ -266,6 +266,19 @@ async def test_a_log_that_did_not_open_is_given_up_in_no_epoch() -> None:
         pass
     assert (spu.failed, spu.heard) == ([[0]], [[(0, -1, 0, 0)]])
     spu.add(_spec(0, leader=ELSEWHERE, epoch=6))
+    for _ in range(2):
+        async with spu.connected():
+            pass
+    assert (spu.failed[1:], spu.heard[1:]) == ([[]], [[(0, -1, 0, 0)]]), "it has opened by now, which is said once"
+
+
+async def test_a_log_that_opens_on_a_disk_that_fails_then_has_failed() -> None:
+    spu = _Spu()
+    spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
+    spu.updater.give_up((TOPIC, 0))
     async with spu.connected():
-        pass
-    assert len(spu.heard) == 1, "it has opened by now"
+        spu.add(_spec(0, leader=ELSEWHERE, epoch=6)).go_offline("now it is gone")
+        spu.updater.give_up((TOPIC, 0))
+        spu.updater.on_changed()
+    assert spu.failed == [[0], [0]]
+    assert spu.heard[1:] == [[(0, 6, 0, 0)]]

@@ -750,6 +750,9 @@ async def test_a_replica_that_failed_is_known_for_as_long_as_its_process_is_ther
         assert await one.report(ReportedPartition(TOPIC, 0, NO_EPOCH, has_failed=True)) == 0
         assert (TOPIC, 0, SpuId(1)) in world.manager.failed(0)
         assert len(world.happened) == happened, "it may be elected once more"
+        assert await one.report(ReportedPartition(TOPIC, 0, NO_EPOCH)) == 0
+        assert world.manager.failed(0) == {(TOPIC, 0, SpuId(2))}, "it has opened"
+        assert await one.report(ReportedPartition(TOPIC, 0, NO_EPOCH, has_failed=True)) == 0
         two.link.close("a test wants it")
         await trio.testing.wait_all_tasks_blocked()
         assert world.manager.failed(0) == {(TOPIC, 0, SpuId(1))}
