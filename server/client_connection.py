@@ -143,10 +143,13 @@ class ClientConnection:
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                with self._serving:
-                    await self._serve()
-                if self._finishing:
-                    await self._see_off()
+                try:
+                    with self._serving:
+                        await self._serve()
+                    if self._finishing:
+                        await self._see_off()
+                finally:
+                    self._nursery = None  # whoever answers from here on must not start anything in it
                 nursery.cancel_scope.cancel()
         except* RemoteProtocolError as errors:
             self._logger.warning(
@@ -162,7 +165,6 @@ class ClientConnection:
             self._logger.error("request_failed", software=self._client.software_name, exc_info=first_error(errors))
             self._metrics.failed_requests += 1
         finally:
-            self._nursery = None
             self._memory.release(self)
             self._connection.close()
             for answer in self._outbox.unanswered:

@@ -500,6 +500,40 @@ async def test_waiting_requests_of_a_client_that_has_gone_are_abandoned() -> Non
         script.waiting[0].respond(FindCoordinatorResponse())  # too late, and no harm
 
 
+class _BeforeStep(trio.abc.Instrument):
+    """Calls something once, before the step of a task that has this number from now on."""
+
+    def __init__(self, number: int, call: Callable[[], None]) -> None:
+        self.raised: list[Exception] = []
+        self._left = number
+        self._call = call
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._left -= 1
+        if self._left == 0:
+            try:
+                self._call()
+            except Exception as error:
+                self.raised.append(error)
+
+
+@pytest.mark.parametrize("step", range(1, 5))
+@pytest.mark.parametrize("host", ["x" * 5000, None], ids=["large", "unencodable"])
+async def test_an_answer_while_its_client_goes_harms_nobody_who_brings_it(step: int, host: str | None) -> None:
+    script = _Script()
+    script.handle = script.wait
+    async with _served(script, buffer_bytes=1000) as served:
+        await served.client.send(served.ask("a"))
+        await trio.testing.wait_all_tasks_blocked()
+        response = object() if host is None else FindCoordinatorResponse(host=host)
+        answering = _BeforeStep(step, lambda: script.waiting[0].respond(response))
+        trio.lowlevel.add_instrument(answering)
+        served.client.connection.end_sending()
+        await served.ended.wait()
+        trio.lowlevel.remove_instrument(answering)
+        assert answering.raised == []
+
+
 @pytest.mark.parametrize("end", ["close", "reset", "end_sending"])
 async def test_a_client_may_go_in_the_middle_of_a_request(end: str) -> None:
     async with _served(_Script()) as served:
