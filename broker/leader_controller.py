@@ -238,15 +238,13 @@ class LeaderController:
             self._context.peers.to_follower(holder, self._replica.key, FetchEntries(self.epoch, entry.base, entry.end))
         self._context.peers.flush()
         with trio.move_on_after(FETCH_SECONDS_MAX):
-            while not all(self._has_fetched(entry) for entry in missing):
-                if self._fetches_no_more:
-                    break
+            while not (self._fetches_no_more or all(map(self._has_fetched, missing))):
                 self._fetched_more = trio.Event()
                 await self._fetched_more.wait()
-            else:
-                return
-        (holder, *_) = next(self.core.holders_of(entry) for entry in missing if not self._has_fetched(entry))
-        raise MissingEntriesError(holder)
+        for entry in missing:  # the last may have come when the time was over
+            if not self._has_fetched(entry):
+                (holder, *_) = self.core.holders_of(entry)
+                raise MissingEntriesError(holder)
 
     def _has_fetched(self, entry: Entry) -> bool:
         batch = self._fetched.get(entry.base)

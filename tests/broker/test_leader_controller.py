@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -5,6 +6,9 @@ import trio
 from replicating import Store, code_of, logs, produce, wire_of
 from structlog.testing import capture_logs
 
+from tailrace.broker.leader_controller import FETCH_SECONDS_MAX
+from tailrace.broker.peer_codec import read_batches
+from tailrace.broker.peer_messages import FetchedEntries
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -198,6 +202,46 @@ async def test_who_waits_for_what_it_lacks_makes_nobody_else_wait(autojump_clock
         await wire.elect(3)
         await leader.dispatcher.leave(leader.replica)
         assert trio.current_time() < begun + 2
+
+
+class _BeforeStepOf(trio.abc.Instrument):
+    """Calls something before the first step of a task by this name from a moment on."""
+
+    def __init__(self, name: str, moment: float, call: Callable[[], None]) -> None:
+        self.called = False
+        self._name = name
+        self._moment = moment
+        self._call = call
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        if not self.called and self._name in task.name and trio.current_time() >= self._moment:
+            self.called = True
+            self._call()
+
+
+async def test_what_is_handed_over_when_the_time_for_it_ends_was_handed_over(autojump_clock: object) -> None:
+    """As after a process stood still: that the time is over and that it has come is then news of the same moment."""
+    async with wire_of(3, replication_policy="majority") as wire:
+        wire.part(3)
+        produce(wire.stores[1], b"a")
+        await wire.settle()
+        wire.kill(1)
+        wire.join(3)
+        wire.hands_over = 0
+        leader, holder = await wire.elect(3), wire.stores[2]
+        epoch, asked_at = leader.replica.spec.epoch, trio.current_time()
+
+        def hand_over() -> None:
+            (found,) = holder.log.read_batches(0, 1)
+            _, batches = read_batches(memoryview(found.read()), epoch, 0, None)
+            leader.dispatcher.on_message(holder.spu, False, leader.replica.key, FetchedEntries(epoch, 0), batches)
+
+        late = _BeforeStepOf("_carry_out_waiting", asked_at + FETCH_SECONDS_MAX, hand_over)
+        trio.lowlevel.add_instrument(late)
+        await trio.sleep(FETCH_SECONDS_MAX + 1)
+        trio.lowlevel.remove_instrument(late)
+        assert late.called
+        assert leader.values() == holder.values() == [b"a"]
 
 
 async def test_what_was_handed_over_before_its_store_was_lost_takes_the_place_of_nothing(
