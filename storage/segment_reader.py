@@ -10,6 +10,7 @@ from tailrace.runtime.file_range import FileRange
 
 from .batch_walk import FAR_BYTES, kind_at, walk
 from .index_entries import IndexEntries
+from .offset_index import RELATIVE_OFFSET_MAX
 from .open_files import LazyFile
 from .segment_index import SegmentIndex
 from .time_index import NO_TIMESTAMP
@@ -131,9 +132,11 @@ class SegmentReader:
 
     def _scan(self, size: int) -> IndexEntries:
         entries = IndexEntries(self.interval_bytes)
-        largest = NO_TIMESTAMP
+        end, largest = self._base, NO_TIMESTAMP
         for position, header, _ in walk(self.log.get(), 0, size, FAR_BYTES):
-            entries.on_batch(header.base_offset - self._base, position, largest)
+            if end <= header.base_offset <= self._base + RELATIVE_OFFSET_MAX:  # else it is damaged
+                entries.on_batch(header.base_offset - self._base, position, largest)
+                end = header.next_offset
             if header.record_count:
                 largest = max(largest, header.max_timestamp)
         return entries

@@ -54,6 +54,19 @@ def test_the_batch_of_an_offset_or_the_next_one(reader: SegmentReader) -> None:
         assert reader.position_of(offset, size) == expected
 
 
+@pytest.mark.parametrize(("byte", "bit"), [(0, 0x80), (0, 0x40), (3, 1), (6, 1)], ids=str)
+def test_an_index_is_built_again_around_a_batch_with_a_damaged_offset(
+    reader: SegmentReader, byte: int, bit: int
+) -> None:
+    file = reader.log.get()
+    size, batches = file.size(), _batches(reader)
+    at = batches[3][0] + byte
+    file.write_at(at, bytes([file.read_at(at, 1)[0] ^ bit]))
+    reader.index.trust(len(reader.index), 1, 1, 0)  # with other checksums than there can be
+    for position, base, end in batches[:3]:
+        assert reader.position_of(base, size) == reader.position_of(end - 1, size) == position
+
+
 def test_the_last_boundary_up_to_a_position(reader: SegmentReader) -> None:
     size = reader.log.get().size()
     boundaries = [position for position, _, _ in _batches(reader)] + [size]
