@@ -4,7 +4,7 @@ Nothing of it holds the log's lock but the moment in which a new segment takes t
 two checkpoints is small; only a single batch is unpacked and packed in one go.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -153,7 +153,7 @@ async def survey_segments(segments: Sequence[SealedSegment], start: int, keys_ma
             return None
         if segment.end <= start:
             continue
-        for _, header, batch in walk_whole(segment.reader.log.get(), segment.size):
+        for _, header, batch in _sealed_batches(segment):
             await pace.on_batch(header.size)
             if header.next_offset <= start:
                 continue
@@ -167,6 +167,22 @@ async def survey_segments(segments: Sequence[SealedSegment], start: int, keys_ma
             result.finish(header)
         result.end = segment.end
     return result
+
+
+def _sealed_batches(segment: SealedSegment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Position, header and all bytes of each batch. KafkaError (CORRUPT_MESSAGE) unless offsets and epochs, too, which
+    no batch's own checksum covers, are those that were sealed."""
+    facts = segment.facts
+    found = SegmentSummary(facts.base)
+    for position, header, batch in walk_whole(segment.reader.log.get(), facts.size):
+        reason = found.refuses(header)
+        if reason is not None:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"at position {position} of {facts.base}: {reason}")
+        found.add(batch, header)
+        yield position, header, batch
+    # What recovery has stamped meanwhile is not replaced either.
+    if found.checksum != facts.checksum and segment.facts is facts:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"segment {facts.base} is not what was sealed")
 
 
 def _body(batch: Buffer, header: BatchHeader) -> bytes:
@@ -204,7 +220,7 @@ class SegmentRewrite:
             if segment.is_closed:
                 return None
             source = segment.reader.log.get()
-            for position, header, batch in walk_whole(source, segment.size):
+            for position, header, batch in _sealed_batches(segment):
                 is_last = segment is self._group[-1] and position + header.size == segment.size
                 replacement = await self._replacement(header, batch, is_last=is_last)
                 if replacement is not batch and self._file is None:

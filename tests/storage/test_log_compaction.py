@@ -1,5 +1,7 @@
 """What compaction does to a log, as its readers see it."""
 
+from itertools import accumulate
+
 import pytest
 import trio
 from compacted_logs import CONFIG, DIRECTORY, append, batches, contents, open_log, records, seal, sizes
@@ -422,6 +424,25 @@ async def test_damage_is_not_hidden_under_a_new_checksum() -> None:
     file.write_at(65, bytes([file.read_at(65, 1)[0] ^ 1]))
     with pytest.raises(CannotCompactError, match="checksum"):
         await log.compact(0, log.log_end)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("position", "bit"), [(0, 0x80), (0, 0x40), (3, 1), (7, 1), (7, 2), (12, 0x80), (15, 1)], ids=str
+)
+async def test_an_offset_or_an_epoch_that_is_damaged_is_not_hidden_either(batch: int, position: int, bit: int) -> None:
+    """No checksum of a batch covers them."""
+    files = SimulatedFiles()
+    log = log_of([("a", "1"), ("b", "1"), ("a", "2")], files=files, index_interval_bytes=1)
+    await log.sync()
+    file = files.open(f"{DIRECTORY}/{0:020}.log")
+    at = [0, *accumulate(header.size for header, _ in batches(log))][batch] + position
+    file.write_at(at, bytes([file.read_at(at, 1)[0] ^ bit]))
+    before = file.read_at(0, file.size())
+    with pytest.raises(CannotCompactError):
+        await log.compact(0, log.log_end)
+    assert file.read_at(0, file.size()) == before
+    assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
 
 
 async def test_an_old_open_segment_is_compacted_too() -> None:
