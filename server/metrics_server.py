@@ -35,6 +35,11 @@ class MetricsServer:
                 await send_all(connection, await self._response(request))
         except OSError:
             pass  # the scraper went away
+        except AssertionError:
+            raise  # what must not be is: nothing here can be trusted any more
+        except Exception as mistake:
+            # Ours, but it is no reason to stop what is measured.
+            self._logger.error("scrape_failed", exc_info=mistake)
         finally:
             connection.close()
             self._limiter.release_on_behalf_of(connection)

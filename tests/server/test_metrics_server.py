@@ -1,5 +1,5 @@
 import errno
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
@@ -21,11 +21,13 @@ async def _body() -> bytes:
 
 
 @asynccontextmanager
-async def _serving() -> AsyncIterator[tuple[MemoryNetwork, MemoryListener]]:
+async def _serving(
+    render: Callable[[], Awaitable[bytes]] = _body,
+) -> AsyncIterator[tuple[MemoryNetwork, MemoryListener]]:
     network = MemoryNetwork()
     listener = await network.listen(ADDRESS)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(MetricsServer(_body, structlog.get_logger()).serve, listener)
+        nursery.start_soon(MetricsServer(render, structlog.get_logger()).serve, listener)
         yield network, listener
         nursery.cancel_scope.cancel()
 
@@ -57,6 +59,22 @@ async def test_a_scrape_gets_the_text(path: bytes) -> None:
         assert headers[b"Content-Type"].startswith(b"text/plain; version=0.0.4")
         assert int(headers[b"Content-Length"]) == len(body)
         assert body == BODY
+
+
+async def test_a_scrape_that_cannot_be_rendered_ends_only_its_connection() -> None:
+    bodies = iter((None, BODY))
+
+    async def render() -> bytes:
+        body = next(bodies)
+        if body is None:
+            raise ValueError("what is measured cannot be told")
+        return body
+
+    async with _serving(render) as (network, _):
+        connection = await network.connect(ADDRESS)
+        connection.send([b"GET /metrics HTTP/1.1\r\n\r\n"])
+        assert await _read_to_end(connection) == b""
+        assert (await _ask(network, b"GET /metrics HTTP/1.1\r\n\r\n"))[2] == BODY
 
 
 async def test_head_has_the_length_and_no_body() -> None:
