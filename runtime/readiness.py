@@ -44,10 +44,8 @@ class Readiness:
             self._epoll = select.epoll()
             trio.lowlevel.spawn_system_task(self._call, self._epoll)
         assert descriptor not in self._waiting, "a socket has one reader"
+        self._register(descriptor, self._epoll)
         waiting = self._waiting[descriptor] = _Waiting(trio.lowlevel.current_task(), on_readable)
-        self._epoll.register(descriptor, select.EPOLLIN)
-        if self._other_work is not None:
-            self._other_work.register(descriptor)
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._forget(descriptor)
@@ -56,6 +54,16 @@ class Readiness:
         await trio.lowlevel.wait_task_rescheduled(abort)
         if waiting.error is not None:
             raise waiting.error
+
+    def _register(self, descriptor: int, epoll: select.epoll) -> None:
+        """With all or with none. OSError: the system watches no more."""
+        epoll.register(descriptor, select.EPOLLIN)
+        if self._other_work is not None:
+            try:
+                self._other_work.register(descriptor)
+            except OSError:
+                epoll.unregister(descriptor)
+                raise
 
     def on_closing(self, descriptor: int) -> None:
         """The socket is about to be closed: whoever waits for it gets an error."""

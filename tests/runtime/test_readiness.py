@@ -38,6 +38,13 @@ def _pairs(count: int) -> Iterator[list[tuple[socket.socket, socket.socket]]]:
         yield pairs
 
 
+@contextmanager
+def _ordinary_file() -> Iterator[int]:
+    """Which no epoll takes."""
+    with open(__file__) as file:
+        yield file.fileno()
+
+
 async def test_the_waiting_task_sleeps_until_a_call_says_that_it_is_enough() -> None:
     with _pairs(1) as ((outgoing, incoming),):
         reader = _Reader(Readiness(), incoming)
@@ -50,6 +57,14 @@ async def test_the_waiting_task_sleeps_until_a_call_says_that_it_is_enough() -> 
         outgoing.send(b"more.")
         await reader.run()  # again, on the same socket
         assert reader.received[3:] == [b"more."]
+
+
+async def test_what_cannot_be_watched_can_be_closed() -> None:
+    readiness = Readiness()
+    with _ordinary_file() as descriptor:
+        with pytest.raises(PermissionError):
+            await readiness.call_when_readable(descriptor, lambda: True)
+        readiness.on_closing(descriptor)
 
 
 async def test_everybody_is_called_though_there_are_more_than_fit_in_a_turn() -> None:
