@@ -69,7 +69,7 @@ class Appends:
 
     def _as_one_message_takes(self, base: int) -> tuple[Entry, ...]:
         """None is the last whose end the next one does not confirm: were its offset damaged, a follower that took it
-        would seem to have all up to there. Nor is there anything behind a header that cannot be read."""
+        would seem to have all up to there. A header that cannot be read confirms nothing."""
         entries: list[Entry] = []
         size = 0
         try:
@@ -79,5 +79,5 @@ class Appends:
                     break
                 entries.append(entry)
         except KafkaError:
-            pass
+            del entries[-1:]
         return tuple(entries)
