@@ -36,7 +36,8 @@ _KIND_NUMBERS: Mapping[int, EntryKind] = {kind.value: kind for kind in EntryKind
 
 
 class DamagedBatchError(RemoteProtocolError):
-    """A batch is not what was produced: bits have flipped where it was stored, for the connection has checksums too."""
+    """A batch, or what is said of it, is not what was produced: bits have flipped where it was stored, for the
+    connection has checksums too."""
 
 
 Told = tuple[ReplicaKey, PeerMessage, ReceivedBatches | None]
@@ -327,9 +328,7 @@ def _check_order(entries: Sequence[Entry], log_end: int) -> None:
     end = 0
     for entry in entries:
         if not end <= entry.base < entry.end <= log_end or entry.size <= 0:
-            raise RemoteProtocolError(
-                f"an entry from {entry.base} to {entry.end} of {entry.size} bytes is out of place"
-            )
+            raise DamagedBatchError(f"an entry from {entry.base} to {entry.end} of {entry.size} bytes is out of place")
         end = entry.end
 
 

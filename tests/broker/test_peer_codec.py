@@ -168,7 +168,7 @@ def test_impossible_numbers_are_refused() -> None:
 )
 def test_descriptions_out_of_place_are_refused(entries: tuple[Entry, ...]) -> None:
     reply = SealReply(EPOCH, FOLLOWER.spu, FOLLOWER.incarnation, 5, 100, False, entries)
-    with pytest.raises(RemoteProtocolError, match="out of place"):
+    with pytest.raises(DamagedBatchError, match="out of place"):
         decode_told(_frame(reply), FOLLOWER, from_leader=False)
 
 
