@@ -49,15 +49,10 @@ class Watcher:
     """Asks a cluster how it is, and makes topics."""
 
     def __init__(self, bootstrap: str) -> None:
-        # Whoever is frozen is asked in vain: another one is to be asked soon.
-        self._admin = AdminClient(
-            {
-                "bootstrap.servers": bootstrap,
-                "log_level": 2,
-                "reconnect.backoff.max.ms": 200,
-                "socket.timeout.ms": 2000,
-            }
-        )
+        settings = {"bootstrap.servers": bootstrap, "log_level": 2, "reconnect.backoff.max.ms": 200}
+        # Whoever is frozen is asked in vain: another one is to be asked soon. But a change is asked for once.
+        self._admin = AdminClient(settings | {"socket.timeout.ms": 2000})
+        self._changing = AdminClient(settings | {"socket.timeout.ms": 20_000})
 
     def create_topic(
         self, topic: str, partitions: int = 1, copies: int = 3, configs: Mapping[str, Any] | None = None
@@ -65,14 +60,14 @@ class Watcher:
         """Returns when all copies are in sync."""
         settings = {name: str(value) for name, value in (configs or {}).items()}
         wanted = [NewTopic(topic, partitions, copies, config=settings)]
-        self._admin.create_topics(wanted, operation_timeout=20, request_timeout=30)[topic].result(30)
+        self._changing.create_topics(wanted, operation_timeout=20, request_timeout=30)[topic].result(30)
         wait_until(lambda: len(self.states(topic)) == partitions, PATIENCE_SECONDS, "the topic is told of")
         for partition in range(partitions):
             self.wait_until_in_sync(topic, partition, copies)
         wait_until(lambda: every_partition_answers(self._admin, topic, partitions), PATIENCE_SECONDS, "leaders lead")
 
     def delete_topic(self, topic: str) -> None:
-        self._admin.delete_topics([topic], operation_timeout=20, request_timeout=30)[topic].result(30)
+        self._changing.delete_topics([topic], operation_timeout=20, request_timeout=30)[topic].result(30)
 
     def states(self, topic: str) -> Mapping[int, PartitionState]:
         """Empty while nobody answers."""
