@@ -21,11 +21,9 @@ from .sealed_segment import SealedSegment
 from .segment_summary import SegmentSummary
 
 STEP_BYTES = 64 * 1024
-AS_THEY_ARE: Mapping[int, tuple[int, int]] = {}
-
-
 CHECKED_BYTES_MIN = 2**20
 """More than a follower is sent at once."""
+AS_THEY_ARE: Mapping[int, tuple[int, int]] = {}
 
 
 def is_sound(segment: SealedSegment | OpenSegment, offset: int, epoch_max: int) -> bool:

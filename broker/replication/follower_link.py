@@ -29,8 +29,6 @@ class FollowerLink(Struct):
     """One gap makes many replies; it is closed once."""
     missed_from: int | None = None
     """What it said the last time that it misses."""
-    misses_again: bool = False
-    """The same, though it was sent again."""
     quiet_at: float = math.inf
     """If nothing is heard until then, it is sent something again."""
     asked_at: float = -math.inf
@@ -51,7 +49,8 @@ class FollowerLink(Struct):
         self.matched_end = None
         self.quiet_at = now
 
-    def on_reply(self, reply: AppendReply) -> None:
+    def on_reply(self, reply: AppendReply) -> bool:
+        """Whether it misses what it missed before, though that was sent again."""
         assert self.matched_end is not None
         self.matched_end = max(self.matched_end, reply.matched_end)
         self.high_watermark = max(self.high_watermark, reply.high_watermark)
@@ -63,10 +62,12 @@ class FollowerLink(Struct):
             _, due = in_flight.pop(0)
         self._due_high_watermark = due
         self.high_watermark_lag = due - self.high_watermark
-        if reply.missed and self.sent_again_from != reply.matched_end:
-            self.misses_again = self.missed_from == reply.matched_end
-            self.missed_from = self.sent_again_from = reply.matched_end
-            self._rewind(reply.matched_end)
+        if not reply.missed or self.sent_again_from == reply.matched_end:
+            return False
+        misses_again = self.missed_from == reply.matched_end
+        self.missed_from = self.sent_again_from = reply.matched_end
+        self._rewind(reply.matched_end)
+        return misses_again
 
     def on_sent(self, append: Append, end: int) -> None:
         if end > self.sent_end:

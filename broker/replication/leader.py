@@ -199,9 +199,7 @@ class Leader:
         if link is None or link.matched_end is None:
             return
         log_start_before = link.log_start
-        link.on_reply(reply)
-        if link.misses_again:
-            link.misses_again = False
+        if link.on_reply(reply):
             self._ready.doubted_from = link.matched_end
         self._matched[spu] = link.matched_end
         if reply.log_start > log_start_before and not self._was_unclean:

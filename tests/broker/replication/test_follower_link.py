@@ -15,8 +15,8 @@ def _send(link: FollowerLink, end: int, high_watermark: int = 0) -> None:
     link.on_sent(Append(Epoch(2), link.sent_end, (), high_watermark, 100, 0, frozenset()), end)
 
 
-def _reply(link: FollowerLink, matched_end: int, high_watermark: int = 0, *, missed: bool = False) -> None:
-    link.on_reply(AppendReply(Epoch(2), SpuId(2), "2.1", matched_end, matched_end, high_watermark, missed))
+def _reply(link: FollowerLink, matched_end: int, high_watermark: int = 0, *, missed: bool = False) -> bool:
+    return link.on_reply(AppendReply(Epoch(2), SpuId(2), "2.1", matched_end, matched_end, high_watermark, missed))
 
 
 def test_what_is_matched_is_no_longer_in_flight() -> None:
@@ -61,8 +61,7 @@ def test_what_it_misses_again_was_sent_again_in_vain() -> None:
     told = []
     for matched_end in (3, 3, 5, 5):
         _send(link, 8)
-        _reply(link, matched_end, missed=True)
-        told.append(link.misses_again)
+        told.append(_reply(link, matched_end, missed=True))
         link.sent_again_from = None
     assert told == [False, True, False, True]
 
