@@ -42,12 +42,14 @@ def second_batch(data):
     return 12 + length
 
 
-def flip(path, position):
+def overwrite(path, position, data):
     with path.open("r+b") as file:
         file.seek(position)
-        (byte,) = file.read(1)
-        file.seek(position)
-        file.write(bytes([byte ^ 16]))
+        file.write(data)
+
+
+def flip(path, position):
+    overwrite(path, position, bytes([path.read_bytes()[position] ^ 16]))
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
@@ -62,9 +64,10 @@ def test_what_a_disk_has_lost_comes_back(scrubbed, watcher, role, damage):
     wait_until(lambda: len(list(directory.glob("*.log"))) >= 2, 30, "a segment is sealed")
     segment = min(directory.glob("*.log"))
     sound = segment.read_bytes()
-    with segment.open("r+b") as file:
-        file.seek(len(sound) // 2)
-        file.write(bytes([sound[len(sound) // 2] ^ 16]) if damage == "a bit" else bytes(4096))
+    if damage == "a bit":
+        flip(segment, len(sound) // 2)
+    else:
+        overwrite(segment, len(sound) // 2, bytes(4096))
     wait_until(lambda: segment.read_bytes() == sound, 60, "what was there is there again")
 
 

@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 import trio
-from replicating import Store, code_of, logs, produce, wire_of
+from replicating import Store, Wire, code_of, logs, produce, wire_of
 from structlog.testing import capture_logs
 
 from tailrace.broker.leader_controller import FETCH_SECONDS_MAX
@@ -182,15 +182,20 @@ async def test_a_store_that_lost_its_disk_does_not_count_until_it_has_caught_up(
         assert leader.values() == wire.stores[2].values() == [b"a", b"b"]
 
 
+async def _elected_without_all(wire: Wire) -> Store:
+    """The third of three leads, lacks what the second has, and is not given it."""
+    wire.part(3)
+    produce(wire.stores[1], b"a")
+    await wire.settle()
+    wire.kill(1)
+    wire.join(3)
+    wire.hands_over = 0
+    return await wire.elect(3)
+
+
 async def test_who_waits_for_what_it_lacks_makes_nobody_else_wait(autojump_clock: object) -> None:
     async with wire_of(3, replication_policy="majority") as wire:
-        wire.part(3)
-        produce(wire.stores[1], b"a")
-        await wire.settle()
-        wire.kill(1)
-        wire.join(3)
-        wire.hands_over = 0
-        leader = await wire.elect(3)
+        leader = await _elected_without_all(wire)
         await trio.sleep(1)
         assert leader.replica.is_merging
         begun = trio.current_time()
@@ -222,13 +227,7 @@ class _BeforeStepOf(trio.abc.Instrument):
 async def test_what_is_handed_over_when_the_time_for_it_ends_was_handed_over(autojump_clock: object) -> None:
     """As after a process stood still: that the time is over and that it has come is then news of the same moment."""
     async with wire_of(3, replication_policy="majority") as wire:
-        wire.part(3)
-        produce(wire.stores[1], b"a")
-        await wire.settle()
-        wire.kill(1)
-        wire.join(3)
-        wire.hands_over = 0
-        leader, holder = await wire.elect(3), wire.stores[2]
+        leader, holder = await _elected_without_all(wire), wire.stores[2]
         epoch, asked_at = leader.replica.spec.epoch, trio.current_time()
 
         def hand_over() -> None:

@@ -9,20 +9,13 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 
 from .moments import GROW, Moments
-from .patient_client import PatientClient, RetryError
+from .patient_client import CHANGED_LATER, PatientClient, RetryError
 from .world import World
 
 CREATE_PARTITIONS_VERSION = 3
 PAUSE_SECONDS_MAX = 4.0
-NOT_NOW = frozenset(
-    {
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.INVALID_REPLICATION_FACTOR,  # an SC that has just begun knows no SPU that is there
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
+NOT_NOW = CHANGED_LATER | {ErrorCode.INVALID_REPLICATION_FACTOR}
+"""An SC that has just begun knows no SPU that is there."""
 
 
 class Grower:

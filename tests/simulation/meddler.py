@@ -16,7 +16,7 @@ from tailrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-from .patient_client import PatientClient, RetryError
+from .patient_client import CHANGED_LATER, PatientClient, RetryError
 from .world import World, sc_address
 
 ALTER_VERSION = 1
@@ -27,14 +27,6 @@ PAUSE_SECONDS_MAX = 3.0
 GONE_SECONDS_MAX = 2.0
 LATE_SECONDS = 10.0
 """Whoever has taken a request and lost its client has carried it out by then."""
-NOT_NOW = frozenset(
-    {
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    }
-)
 
 
 class Meddler:
@@ -99,6 +91,6 @@ class Meddler:
                 is_there = True
 
     def _check(self, code: int) -> None:
-        if code in NOT_NOW:
+        if code in CHANGED_LATER:
             raise RetryError(ErrorCode(code).name)
         assert code == ErrorCode.NONE, f"{self.client.name} does not expect {ErrorCode(code).name}"

@@ -9,12 +9,22 @@ from typing import Any
 import trio
 
 from tailrace.protocol.apis import API_TABLE, Api
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.network import Address
 
 from .client import WireClient
 from .world import World, spu_address
 
 PAUSE_SECONDS_MAX = 0.3
+CHANGED_LATER = frozenset(
+    {
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""What whoever wants to change a topic may be told, and has to ask once more."""
 
 
 class RetryError(Exception):

@@ -15,8 +15,6 @@ from tailrace.controller.key_value.interface import (
     WatchEvent,
 )
 
-DELAY_SECONDS_MAX = 0.002
-
 
 class StoreAccess:
     def __init__(
@@ -24,7 +22,7 @@ class StoreAccess:
         store: KeyValueStore,
         chance: Random,
         on_stored: Callable[[Sequence[Change]], None],
-        delay_seconds: float = DELAY_SECONDS_MAX,
+        delay_seconds: float,
     ) -> None:
         """`on_stored` is told of what has been stored, at once. The delay is that of each way, at most."""
         self._store = store

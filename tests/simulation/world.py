@@ -33,7 +33,7 @@ from tailrace.runtime.settings import ListenerSettings, ScSettings, SpuSettings
 from .determinism import random_of
 from .faulty_network import Internet, ProcessNetwork
 from .files import Keep, SimulatedFiles
-from .store_access import DELAY_SECONDS_MAX, StoreAccess
+from .store_access import StoreAccess
 
 DATA_DIRECTORY = "/data/spu"
 EPOCH_MS = 1_700_000_000_000
@@ -118,7 +118,7 @@ class World:
         buffer_bytes: int = 64 * 1024,
         link_seconds: float = 0.0005,
         sync_seconds: float = 0.002,
-        store_seconds: float = DELAY_SECONDS_MAX,
+        store_seconds: float = 0.002,
         patience_seconds: float = 2.0,
         broker: dict[str, str] | None = None,
         replace_after_seconds: float = math.inf,
