@@ -47,55 +47,63 @@ class EtcdGateway:
         self._network = network
         self._endpoints = endpoints
         self._call_seconds_max = call_seconds_max
-        self._turn = 0  # counts on whenever the endpoint whose turn it is disappoints
-        self._open: set[HttpConnection] = set()
+        self._turn = 0
+        """Counts on whenever the endpoint whose turn it is disappoints."""
+        self._open: dict[HttpConnection, int] = {}
+        """With the turn in which each was made."""
         self._idle: list[HttpConnection] = []
+        self._streams: set[HttpConnection] = set()
         self._is_closed = False
 
     async def call(self, path: str, request: Json, seconds_max: float = math.inf) -> Any:
         """What etcd answers; EtcdError when that is an error, StoreUnavailable when it does not."""
         seconds_max = min(seconds_max, self._call_seconds_max)
         connection: HttpConnection | None = None
+        turn = self._turn
         try:
             with trio.fail_after(seconds_max):
                 connection = await self._acquire()
+                turn = self._open[connection]
                 status = await connection.post(path, json.dumps(request).encode())
                 body = await _body(connection)
         except trio.TooSlowError:
-            raise self._disappointed(f"has not answered in {seconds_max:g} s") from None
+            raise self._disappointed(turn, f"has not answered in {seconds_max:g} s") from None
         except (*HttpError, trio.ClosedResourceError) as error:
-            raise self._disappointed(str(error)) from error
+            raise self._disappointed(turn, str(error)) from error
         else:
             self._release(connection)
             connection = None
         finally:
             if connection is not None:
                 self._discard(connection)
-        answer = self._parsed(body)
+        answer = self._parsed(turn, body)
         if status != OK:
-            raise self._error(answer)
+            raise self._error(turn, answer)
         return answer
 
     async def open_stream(self, path: str, request: Json) -> "EtcdStream":
         """A call with many answers, on a connection of its own."""
         connection: HttpConnection | None = None
+        turn = self._turn
         try:
             with trio.fail_after(self._call_seconds_max):
                 connection = await self._connect()
+                turn = self._open[connection]
                 status = await connection.post(path, json.dumps(request).encode(), _STREAM_HEADERS)
                 if status != OK:
-                    raise self._error(self._parsed(await _body(connection)))
-                stream, connection = EtcdStream(self, connection), None
+                    raise self._error(turn, self._parsed(turn, await _body(connection)))
+                self._streams.add(connection)
+                stream, connection = EtcdStream(self, connection, turn), None
                 return stream
         except trio.TooSlowError:
-            raise self._disappointed(f"has not answered in {self._call_seconds_max:g} s") from None
+            raise self._disappointed(turn, f"has not answered in {self._call_seconds_max:g} s") from None
         except (*HttpError, trio.ClosedResourceError) as error:
-            raise self._disappointed(str(error)) from error
+            raise self._disappointed(turn, str(error)) from error
         finally:
             if connection is not None:
                 self._discard(connection)
 
-    async def next_answer(self, connection: HttpConnection, arrived: bytearray) -> Any:
+    async def next_answer(self, connection: HttpConnection, turn: int, arrived: bytearray) -> Any:
         """The next of a stream's answers, each of which is one line; what `arrived` beyond it stays for the next."""
         searched = 0
         try:
@@ -103,15 +111,15 @@ class EtcdGateway:
                 searched = len(arrived)
                 part = await connection.read()
                 if not part or searched > ANSWER_BYTES_MAX:
-                    raise self._disappointed("has ended a stream")
+                    raise self._disappointed(turn, "has ended a stream")
                 arrived += part
         except (*HttpError, trio.ClosedResourceError) as error:
-            raise self._disappointed(str(error)) from error
+            raise self._disappointed(turn, str(error)) from error
         line = bytes(arrived[:end])
         del arrived[: end + 1]
-        answer = self._parsed(line)
+        answer = self._parsed(turn, line)
         if "result" not in answer:
-            raise self._error(answer.get("error", {}))
+            raise self._error(turn, answer.get("error", {}))
         return answer["result"]
 
     def close_stream(self, connection: HttpConnection) -> None:
@@ -124,6 +132,7 @@ class EtcdGateway:
             connection.close()
         self._open.clear()
         self._idle.clear()
+        self._streams.clear()
 
     def check_open(self) -> None:
         if self._is_closed:
@@ -142,20 +151,21 @@ class EtcdGateway:
         self.check_open()
         reasons: list[str] = []
         for _ in self._endpoints:
+            turn = self._turn
             try:
                 with trio.fail_after(CONNECT_SECONDS_MAX):
-                    connection = await connect(self._network, self._endpoint)
+                    connection = await connect(self._network, self._endpoint_of(turn))
             except trio.TooSlowError:
-                reasons.append(f"cannot connect to {self._endpoint} in {CONNECT_SECONDS_MAX:g} s")
+                reasons.append(f"cannot connect to {self._endpoint_of(turn)} in {CONNECT_SECONDS_MAX:g} s")
             except OSError as error:
                 reasons.append(error.strerror or str(error))
             else:
-                self._open.add(connection)
+                self._open[connection] = turn
                 if self._is_closed:  # meanwhile
                     self._discard(connection)
                 self.check_open()
                 return connection
-            self._turn += 1
+            self._end_turn(turn)
         raise StoreUnavailable(f"etcd cannot be reached: {'; '.join(reasons)}")
 
     def _release(self, connection: HttpConnection) -> None:
@@ -166,50 +176,58 @@ class EtcdGateway:
 
     def _discard(self, connection: HttpConnection) -> None:
         connection.close()
-        self._open.discard(connection)
+        self._open.pop(connection, None)
+        self._streams.discard(connection)
 
-    def _disappointed(self, what: str) -> StoreUnavailable:
-        """The next call goes to the next endpoint."""
+    def _disappointed(self, turn: int, what: str) -> StoreUnavailable:
+        """The next call goes to the next endpoint, however many are disappointed by the same one."""
         if self._is_closed:
             return StoreUnavailable("the key-value store has been closed")
-        endpoint = self._endpoint
+        self._end_turn(turn)
+        return StoreUnavailable(f"etcd at {self._endpoint_of(turn)}: {what}")
+
+    def _end_turn(self, turn: int) -> None:
+        """Calls that wait have deadlines of their own; a stream would go on waiting at that endpoint."""
+        if turn != self._turn:
+            return
         self._turn += 1
-        for connection in self._idle:
+        endpoint = self._endpoint_of(turn)
+        streams = [stream for stream in self._streams if self._endpoint_of(self._open[stream]) == endpoint]
+        for connection in (*self._idle, *streams):
             self._discard(connection)
         self._idle.clear()
-        return StoreUnavailable(f"etcd at {endpoint}: {what}")
 
-    def _error(self, answer: Any) -> StoreUnavailable:
+    def _error(self, turn: int, answer: Any) -> StoreUnavailable:
         """Both shapes: of a call, and inside a stream."""
         code = answer.get("code", answer.get("grpc_code", _UNKNOWN))
         message = answer.get("message") or answer.get("error") or "no reason given"
         if code not in (NOT_FOUND, OUT_OF_RANGE):
-            self._disappointed(message)  # it may have lost its cluster
+            self._disappointed(turn, message)  # it may have lost its cluster
         return EtcdError(code, message)
 
-    def _parsed(self, body: bytes) -> Any:
+    def _parsed(self, turn: int, body: bytes) -> Any:
         try:
             answer = json.loads(body)
         except ValueError:
             answer = None
         if not (isinstance(answer, dict) and _PARTS & answer.keys()):
-            raise self._disappointed(f"answers as no etcd does: {body[:100]!r}")
+            raise self._disappointed(turn, f"answers as no etcd does: {body[:100]!r}")
         return answer
 
-    @property
-    def _endpoint(self) -> Address:
-        return self._endpoints[self._turn % len(self._endpoints)]
+    def _endpoint_of(self, turn: int) -> Address:
+        return self._endpoints[turn % len(self._endpoints)]
 
 
 class EtcdStream:
-    def __init__(self, gateway: EtcdGateway, connection: HttpConnection) -> None:
+    def __init__(self, gateway: EtcdGateway, connection: HttpConnection, turn: int) -> None:
         self._gateway = gateway
         self._connection = connection
+        self._turn = turn
         self._arrived = bytearray()
 
     async def next(self) -> Any:
         """Whoever gives up waiting may ask again."""
-        return await self._gateway.next_answer(self._connection, self._arrived)
+        return await self._gateway.next_answer(self._connection, self._turn, self._arrived)
 
     def close(self) -> None:
         self._gateway.close_stream(self._connection)

@@ -116,6 +116,52 @@ async def test_after_an_endpoint_that_disappoints_comes_the_next(
     nursery.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize("calls", [2, 3, 4])
+async def test_calls_that_wait_together_pass_over_one_endpoint_and_no_more(
+    network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock, calls: int
+) -> None:
+    await nursery.start(serve, network, ONE, hang)
+    await nursery.start(serve, network, TWO, answering(HEADER))
+    gateway = EtcdGateway(network, [ONE, TWO])
+    disappointed = []
+
+    async def call(seconds_max: float) -> None:
+        with pytest.raises(StoreUnavailable, match="etcd at one:2379: has not answered"):
+            await gateway.call("/", {}, seconds_max)
+        disappointed.append(seconds_max)
+        assert await gateway.call("/", {}) == HEADER
+
+    async with trio.open_nursery() as waiting:
+        for number in range(calls):
+            waiting.start_soon(call, 1 + number / 10)
+    assert len(disappointed) == calls
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_stream_does_not_wait_on_where_a_call_was_not_answered(
+    network: MemoryNetwork, nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    async def begin_and_hang(exchange: Exchange) -> None:
+        if exchange.path == "/stream":
+            await exchange.send(STREAM_HEAD)
+        await trio.sleep_forever()
+
+    await nursery.start(serve, network, ONE, begin_and_hang)
+    await nursery.start(serve, network, TWO, answering(HEADER))
+    gateway = EtcdGateway(network, [ONE, TWO])
+    stream = await gateway.open_stream("/stream", {})
+
+    async def call() -> None:
+        with pytest.raises(StoreUnavailable):
+            await gateway.call("/", {}, 2)
+
+    nursery.start_soon(call)
+    with pytest.raises(StoreUnavailable):
+        await stream.next()
+    assert trio.current_time() == 2
+    nursery.cancel_scope.cancel()
+
+
 async def test_a_call_is_sent_once(network: MemoryNetwork, nursery: trio.Nursery) -> None:
     asked: list[bytes] = []
 
