@@ -21,6 +21,7 @@ CALL_SECONDS_MAX = 5.0
 ANSWER_BYTES_MAX = 256 * 1024 * 1024  # above a page of the largest values
 IDLE_CONNECTIONS_MAX = 4
 OK = 200
+_GIVEN_UP = "has not answered another call"
 
 # The codes of gRPC that mean something else than "try again".
 NOT_FOUND = 5
@@ -52,7 +53,6 @@ class EtcdGateway:
         self._open: dict[HttpConnection, int] = {}
         """With the turn in which each was made."""
         self._idle: list[HttpConnection] = []
-        self._streams: set[HttpConnection] = set()
         self._is_closed = False
 
     async def call(self, path: str, request: Json, seconds_max: float = math.inf) -> Any:
@@ -68,8 +68,10 @@ class EtcdGateway:
                 body = await _body(connection)
         except trio.TooSlowError:
             raise self._disappointed(turn, f"has not answered in {seconds_max:g} s") from None
-        except (*HttpError, trio.ClosedResourceError) as error:
+        except HttpError as error:
             raise self._disappointed(turn, str(error)) from error
+        except trio.ClosedResourceError:
+            raise self._disappointed(turn, _GIVEN_UP) from None
         else:
             self._release(connection)
             connection = None
@@ -92,13 +94,14 @@ class EtcdGateway:
                 status = await connection.post(path, json.dumps(request).encode(), _STREAM_HEADERS)
                 if status != OK:
                     raise self._error(turn, self._parsed(turn, await _body(connection)))
-                self._streams.add(connection)
                 stream, connection = EtcdStream(self, connection, turn), None
                 return stream
         except trio.TooSlowError:
             raise self._disappointed(turn, f"has not answered in {self._call_seconds_max:g} s") from None
-        except (*HttpError, trio.ClosedResourceError) as error:
+        except HttpError as error:
             raise self._disappointed(turn, str(error)) from error
+        except trio.ClosedResourceError:
+            raise self._disappointed(turn, _GIVEN_UP) from None
         finally:
             if connection is not None:
                 self._discard(connection)
@@ -113,8 +116,10 @@ class EtcdGateway:
                 if not part or searched > ANSWER_BYTES_MAX:
                     raise self._disappointed(turn, "has ended a stream")
                 arrived += part
-        except (*HttpError, trio.ClosedResourceError) as error:
+        except HttpError as error:
             raise self._disappointed(turn, str(error)) from error
+        except trio.ClosedResourceError:
+            raise self._disappointed(turn, _GIVEN_UP) from None
         line = bytes(arrived[:end])
         del arrived[: end + 1]
         answer = self._parsed(turn, line)
@@ -132,7 +137,6 @@ class EtcdGateway:
             connection.close()
         self._open.clear()
         self._idle.clear()
-        self._streams.clear()
 
     def check_open(self) -> None:
         if self._is_closed:
@@ -177,7 +181,6 @@ class EtcdGateway:
     def _discard(self, connection: HttpConnection) -> None:
         connection.close()
         self._open.pop(connection, None)
-        self._streams.discard(connection)
 
     def _disappointed(self, turn: int, what: str) -> StoreUnavailable:
         """The next call goes to the next endpoint, however many are disappointed by the same one."""
@@ -187,13 +190,12 @@ class EtcdGateway:
         return StoreUnavailable(f"etcd at {self._endpoint_of(turn)}: {what}")
 
     def _end_turn(self, turn: int) -> None:
-        """Calls that wait have deadlines of their own; a stream would go on waiting at that endpoint."""
+        """What else waits there need not wait until its own time is over: it is tried again elsewhere."""
         if turn != self._turn:
             return
         self._turn += 1
         endpoint = self._endpoint_of(turn)
-        streams = [stream for stream in self._streams if self._endpoint_of(self._open[stream]) == endpoint]
-        for connection in (*self._idle, *streams):
+        for connection in [each for each, made_in in self._open.items() if self._endpoint_of(made_in) == endpoint]:
             self._discard(connection)
         self._idle.clear()
 
