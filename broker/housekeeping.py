@@ -125,14 +125,12 @@ class Housekeeping:
         saved = self._saved_high_watermarks.get(replica.key)
         if saved is None:
             return
-        outcome = None
         try:
             outcome = await replica.log.compact(self._wall_clock.now_ms(), min(saved.value, replica.high_watermark))
         except CannotCompactError as error:
             self._uncompacted_until[replica.key] = trio.current_time() + COMPACTION_REST_SECONDS
             self._log(replica).error("log_not_compacted", reason=str(error))
-        if replica.replication is not None:
-            replica.replication.on_compacted()  # also where it was given up: some segments may be others by then
+            return
         if outcome is not None:
             self._log(replica).info(
                 "log_compacted",

@@ -66,6 +66,7 @@ class ReplicaController:
         self._high_watermark = HighWatermark(replica.high_watermark, epoch)
         """Of the log as it will be when all is carried out; that of the replica is of the log as it is."""
         replica.log.may_roll = self._may_roll
+        replica.log.on_compacted = self._on_compacted
         self._role: Role | None = None
         self._kept: list[tuple[Event, ReceivedBatches | None]] = []
         self._carried_out: trio.Event | None = None
@@ -148,7 +149,8 @@ class ReplicaController:
     def on_deleted(self) -> None:
         self.tell_leader(lambda leader, now: leader.core.on_deleted(now))
 
-    def on_compacted(self) -> None:
+    def _on_compacted(self) -> None:
+        """Some batches may be others than before, and what follows be compacted for long yet."""
         self.entries.on_changed()
         self.tell_leader(lambda leader, now: leader.core.on_compacted())
 
@@ -211,6 +213,7 @@ class ReplicaController:
         if self._carried_out is not None:
             await self._carried_out.wait()
         self._replica.log.may_roll = self._replica.may_roll
+        self._replica.log.on_compacted = None
 
     def _may_roll(self, segment_base: int) -> bool:
         """As the replica has it; what a follower is just about to append may be known to be committed."""

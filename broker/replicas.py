@@ -68,9 +68,6 @@ class Replication(Protocol):
     def on_deleted(self) -> None:
         """The log starts later than before."""
 
-    def on_compacted(self) -> None:
-        """Batches have gone from it, or are others than before."""
-
     def on_settings(self) -> None: ...
 
     def on_offline(self) -> None: ...

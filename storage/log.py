@@ -61,6 +61,7 @@ class Log:
         "log_end",
         "log_start",
         "may_roll",
+        "on_compacted",
         "producers",
         "recovery",
         "size_bytes",
@@ -106,6 +107,8 @@ class Log:
         self.may_roll: Callable[[int], bool] = _always
         """Whether another segment may follow the one with this base: whoever replicates the log waits until all before
         it is committed, so that no more than two are not."""
+        self.on_compacted: Callable[[], None] | None = None
+        """Is told when batches have gone from segments, or are others than before."""
         self.is_overgrown = False
         """The open segment had to wait for that, and has grown too far."""
         self.recovery = RecoveryReport()
@@ -595,6 +598,8 @@ class Log:
         self._segments.sealed[first : first + len(old)] = [self._maker.replaced_segment(new.facts, new.entries)]
         self.size_bytes += new.facts.size - sum(segment.size for segment in old)
         self._disk.is_changed = True
+        if self.on_compacted is not None:
+            self.on_compacted()
 
     async def note_compaction(self, end: int, now_ms: int) -> None:
         """All below the offset is compacted, and on the disk."""

@@ -1,10 +1,8 @@
 """Compaction as a client sees it: when its time comes superseded records are gone, and one bad log stops no other."""
 
 import errno
-from collections.abc import Callable
 from uuid import UUID
 
-import pytest
 import trio
 from simulation.client import WireClient
 from spus import RunningSpu, beyond_time, running_spu
@@ -18,8 +16,6 @@ from tailrace.protocol.record_batch import iterate
 from tailrace.protocol.records import Record, build_batch, read_records
 from tailrace.storage.checkpoints import load_high_watermarks
 from tailrace.storage.layout import high_watermarks_path, parked_path, replica_directory
-from tailrace.storage.log import Log
-from tailrace.storage.log_compaction import CannotCompactError
 
 BACKOFF_SECONDS = 15
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0"}
@@ -150,32 +146,6 @@ async def test_a_log_that_cannot_be_compacted_serves_on_and_rests(autojump_clock
         assert [offset for offset, _ in await consume(client, "damaged")] == [0, 1]
         await later(running, COMPACTION_REST_SECONDS)
         assert await consume(client, "damaged") == [(1, b"2")]
-
-
-class _Replication:
-    """Remembers what it is told, whatever that is."""
-
-    is_in_touch = True
-
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def __getattr__(self, told: str) -> Callable[..., None]:
-        return lambda *_: self.heard.append(told)
-
-
-async def test_replication_hears_of_a_compaction_that_was_given_up(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def give_up(*_: object) -> None:
-        raise CannotCompactError("a segment went meanwhile")
-
-    async with running_spu(broker={"connections.max.idle.ms": "-1"}) as running:
-        await running.create("t", configs=COMPACTED)
-        replication = running.spu.replicas.leading("t", 0).replication = _Replication()
-        monkeypatch.setattr(Log, "compact", give_up)
-        await later(running)
-        assert "on_compacted" in replication.heard
 
 
 async def test_parked_storage_that_cannot_be_looked_at_is_removed_when_it_can(autojump_clock: object) -> None:

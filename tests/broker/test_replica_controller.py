@@ -261,7 +261,6 @@ async def test_after_compaction_nothing_is_told_of_entries_that_have_gone(autoju
         wire.part(2)  # so that the leader is not at rest, and keeps what it appended last
         before = list(leader.replication.entries.entries(0, leader.log.log_end))
         assert await leader.log.compact(1_900_000_000_000, leader.high_watermark) is not None
-        leader.replication.on_compacted()
         after = list(leader.replication.entries.entries(0, leader.log.log_end))
         assert [entry.base for entry in after] == [header.base_offset for header, _ in leader.log.headers(0, 30)]
         assert len(after) < len(before) == 30

@@ -375,6 +375,17 @@ async def test_a_segment_that_goes_meanwhile_ends_the_compaction() -> None:
     assert contents(log) == [(2, "a", "2"), (4, "c", "2")]
 
 
+async def test_replication_hears_of_each_segment_that_is_replaced() -> None:
+    """Another may take long."""
+    log = log_of([("a", "1"), ("a", "2")], [("b", "1")], [("a", "3"), ("a", "4")], segment_bytes_max=150)
+    heard = []
+    log.on_compacted = lambda: heard.append(contents(log)[0])
+    await log.compact(0, log.log_end)
+    assert heard == [(2, "b", "1"), (2, "b", "1")]
+    await log.compact(0, log.log_end)
+    assert len(heard) == 2, "nothing was new"
+
+
 async def test_a_compaction_that_is_cancelled_leaves_the_log_as_it_was() -> None:
     files = HeldFiles()
     log = log_of([("a", "1"), ("b", "1"), ("a", "2")], files=files)
