@@ -54,6 +54,7 @@ class Log:
         "_files",
         "_lock",
         "_maker",
+        "_rewrites",
         "_segments",
         "_snapshots",
         "config",
@@ -120,6 +121,8 @@ class Log:
         """What is known of idempotent producers; the broker asks before it appends."""
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions
+        self._rewrites = 0
+        """How often the log was cut, or stamped: what was read of it before may be there no more."""
         self.log_start = opened.log_start
         self.log_end = opened.open_segment.end
         """Exclusive: the offset that comes next."""
@@ -353,6 +356,7 @@ class Log:
             if base >= end or base >= self.log_end:
                 return
             touched = self._segments.between(base, end)
+            self._rewrites += 1
             self._epochs.on_stamped(min(end, self.log_end))
             await self._disown(touched, base)
             self._disk.is_changed = True
@@ -504,6 +508,7 @@ class Log:
 
     async def _cut(self, kept: int, *, synced_end: int) -> None:
         """Before anything is cut the manifest stops to speak of it: what it names must be there when the log opens."""
+        self._rewrites += 1
         self._segments.sealed = self._segments.sealed[:kept]
         self._disk.synced_end = synced_end
         self._compactions = cut_history(self._compactions, synced_end)
@@ -541,6 +546,7 @@ class Log:
             open_facts = self._segments.open_facts()
             if must_roll(open_facts, self.config, now_ms=now_ms) and self.may_roll(open_facts.base):
                 self._roll()
+        rewrites = self._rewrites
         facts = [segment.facts for segment in self._segments.sealed]
         start = max(self.log_start, compacted_end(self._compactions))
         end = compactable_end(facts, self.config, now_ms=now_ms, high_watermark=high_watermark)
@@ -551,17 +557,18 @@ class Log:
             await self.sync()
         # What is written into one must be neighbours.
         segments = list(takewhile(lambda each: each.end <= end and each.is_synced, self._segments.sealed))
-        return await LogCompaction(self, self._maker, self.config, now_ms, keys_max).run(segments, start)
+        return await LogCompaction(self, self._maker, self.config, now_ms, keys_max, rewrites).run(segments, start)
 
     @property
     def compactions(self) -> Sequence[Compacted]:
         """Until when which part of the log was compacted."""
         return self._compactions
 
-    async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment) -> bool:
-        """The new one takes the place of these; False when some have gone meanwhile. Nothing stops it halfway."""
+    async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment, rewrites: int) -> bool:
+        """The new one takes the place of these; False when some have gone meanwhile, or what made their records go.
+        Nothing stops it halfway."""
         async with self._lock:
-            if self._disk.failure is not None or any(segment.is_closed or not segment.is_synced for segment in old):
+            if self._disk.failure is not None or rewrites != self._rewrites or any(each.is_closed for each in old):
                 return False
             assert self._segments.sealed[self._segments.place_of(new.facts.base) :][: len(old)] == list(old)
             with trio.CancelScope(shield=True):
@@ -601,14 +608,17 @@ class Log:
         if self.on_compacted is not None:
             self.on_compacted()
 
-    async def note_compaction(self, end: int, now_ms: int) -> None:
-        """All below the offset is compacted, and on the disk."""
+    async def note_compaction(self, end: int, now_ms: int, rewrites: int) -> bool:
+        """All below the offset is compacted, and on the disk; False when the log was cut meanwhile."""
         async with self._lock:
             self._disk.check()
+            if rewrites != self._rewrites:
+                return False
             history, newest = with_compaction(self._compactions, end, now_ms, self.config.delete_retention_ms)
             self._compactions = history
             self._disk.note([manifest.compacted_line(newest)])
             self._disk.is_changed = True
+            return True
 
     # being scrubbed
 

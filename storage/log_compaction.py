@@ -65,18 +65,23 @@ class CompactedLog(Protocol):
     @property
     def compactions(self) -> Sequence[Compacted]: ...
 
-    async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment) -> bool: ...
+    async def replace_segments(self, old: Sequence[SealedSegment], new: NewSegment, rewrites: int) -> bool: ...
 
-    async def note_compaction(self, end: int, now_ms: int) -> None: ...
+    async def note_compaction(self, end: int, now_ms: int, rewrites: int) -> bool: ...
 
 
 class LogCompaction:
-    def __init__(self, log: CompactedLog, maker: SegmentMaker, config: LogConfig, now_ms: int, keys_max: int) -> None:
+    def __init__(
+        self, log: CompactedLog, maker: SegmentMaker, config: LogConfig, now_ms: int, keys_max: int, rewrites: int
+    ) -> None:
+        """`rewrites`: how often the log had been cut or stamped when its segments were looked at. What supersedes a
+        record must still be there when the record goes."""
         self._log = log
         self._maker = maker
         self._config = config
         self._now_ms = now_ms
         self._keys_max = keys_max
+        self._rewrites = rewrites
         self._started = trio.current_time()
         self._removed_records = 0
         self._removed_bytes = 0
@@ -100,7 +105,8 @@ class LogCompaction:
         except KafkaError as error:
             raise CannotCompactError(error.message) from error
         took_ms = int((trio.current_time() - self._started) * 1000)
-        await self._log.note_compaction(survey.end, self._now_ms + took_ms)
+        if not await self._log.note_compaction(survey.end, self._now_ms + took_ms, self._rewrites):
+            return None
         return CompactionOutcome(start, survey.end, self._removed_records, self._removed_bytes)
 
     async def _rewrite(self, group: Sequence[SealedSegment], rules: Rules) -> bool:
@@ -113,7 +119,7 @@ class LogCompaction:
             if new is None:
                 self._maker.files.remove(path)
                 return not any(segment.is_closed for segment in group)
-            if not await self._log.replace_segments(group, new):
+            if not await self._log.replace_segments(group, new, self._rewrites):
                 self._maker.files.remove(path)
                 return False
         except OSError:

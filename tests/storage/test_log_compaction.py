@@ -375,6 +375,40 @@ async def test_a_segment_that_goes_meanwhile_ends_the_compaction() -> None:
     assert contents(log) == [(2, "a", "2"), (4, "c", "2")]
 
 
+async def test_a_record_stays_if_what_supersedes_it_is_cut_meanwhile() -> None:
+    files = HeldFiles()
+    log = log_of([("a", "1"), ("b", "1"), ("b", "2")], files=files)
+    append(log, ("a", "2"), epoch=1)
+    seal(log)
+    await log.sync()
+    files.holds_next = True
+    outcomes = []
+
+    async def compact() -> None:
+        outcomes.append(await log.compact(0, log.log_end))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(compact)
+        await files.begun.wait()
+        await log.truncate(3)
+        append(log, ("c", "1"), epoch=2)
+        files.let_go.set()
+    assert outcomes == [None]
+    assert contents(log) == [(0, "a", "1"), (1, "b", "1"), (2, "b", "2"), (3, "c", "1")]
+    assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
+
+
+async def test_what_comes_in_place_of_what_was_cut_meanwhile_is_not_taken_for_compacted() -> None:
+    """Its tombstones would go before the records that they delete."""
+    log = log_of([("a", "1"), ("b", "1")], [("c", "1"), ("c", "2")])
+    await log.sync()
+    rewrites = log._rewrites
+    await log.truncate(3)
+    append(log, ("a", None), epoch=1)
+    assert not await log.note_compaction(4, 0, rewrites)
+    assert not log.compactions
+
+
 async def test_replication_hears_of_each_segment_that_is_replaced() -> None:
     """Another may take long."""
     log = log_of([("a", "1"), ("a", "2")], [("b", "1")], [("a", "3"), ("a", "4")], segment_bytes_max=150)
@@ -539,8 +573,10 @@ async def test_a_segment_that_was_stamped_meanwhile_is_not_replaced() -> None:
     await log.sync()
     old = log._segments.sealed[:1]
     written = NewSegment(f"{DIRECTORY}/written", replace(old[0].facts), IndexEntries(100))
+    rewrites = log._rewrites
     await log.restamp(1, 2, 5)
-    assert not await log.replace_segments(old, written)
+    await log.sync()
+    assert not await log.replace_segments(old, written, rewrites)
     assert [header.leader_epoch for header, _ in batches(log)] == [0, 5]
 
 
