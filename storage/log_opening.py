@@ -28,6 +28,7 @@ class Opening:
         self._maker = maker
         self._directory = directory
         self._report = maker.report
+        self._snapshots = ProducerSnapshots(maker.files, directory)
         self._manifest_file = manifest_file
         self._clean = clean
         self.sealed: list[SealedSegment] = []
@@ -70,8 +71,8 @@ class Opening:
         self._marks += [EpochMark(*start, is_bridge=False) for start in self.manifest.epochs]
         open_segment = self._open_segments()
         # Step 8.
-        if open_segment is not None and open_segment.end < self.log_start:
-            self._drop([open_segment.base], "it ends below the log start")
+        if open_segment is not None and self._is_of_no_use(open_segment):
+            self._drop([open_segment.base], "it ends at the log start, or below")
             open_segment = None
         if open_segment is None:
             open_segment = maker.new_segment(self._end if self._end is not None else self.log_start)
@@ -84,6 +85,12 @@ class Opening:
         self.epochs = self._leader_epochs()
         self.producers = self._producer_states()
         self._remove_orphans()
+
+    def _is_of_no_use(self, segment: OpenSegment) -> bool:
+        """All its records are deleted, and nobody needs it to know their producers."""
+        if segment.end < self.log_start:
+            return True
+        return segment.base < self.log_start == segment.end and self._snapshots.has(self.log_start)
 
     def _finish_swaps(self, names: list[str]) -> None:
         """Step 2: a compaction that reached its manifest is carried through; one that did not is forgotten."""
@@ -218,8 +225,7 @@ class Opening:
     def _producer_states(self) -> ProducerStates:
         closed = self.manifest.closed
         was_closed = self._report.was_clean and closed is not None and closed.base == self.open_segment.base
-        snapshots = ProducerSnapshots(self._maker.files, self._directory)
-        return snapshots.load(
+        return self._snapshots.load(
             self.sealed, self.open_segment, closed.producers_checksum if closed is not None and was_closed else None
         )
 

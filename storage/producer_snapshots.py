@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import crc32c
 from msgspec.structs import replace
 
-from tailrace.runtime.files import Files
+from tailrace.runtime.files import File, Files
 
 from .batch_walk import FAR_BYTES, walk
 from .layout import Kind, file_name
@@ -32,14 +32,27 @@ class ProducerSnapshots:
         self._directory = directory
 
     def write(self, log_end: int, states: ProducerStates) -> int:
-        """Returns the checksum by which the snapshot is known. It is not synced: a damaged one is not believed."""
+        """Returns the checksum by which the snapshot is known. It is not synced: a damaged one is not believed, and one
+        that is there already, perhaps on the disk, is left alone."""
         if not len(states):
             return NO_PRODUCERS
         data = states.snapshot()
         file = self._files.open(self._path(log_end), create=True)
-        file.truncate(0)
-        file.append(data)
+        if file.read_at(0, file.size()) != data:
+            file.truncate(0)
+            file.append(data)
         return checksum_of(data)
+
+    def find(self, log_end: int) -> File | None:
+        """The snapshot there, if any producer had a state."""
+        try:
+            return self._files.open(self._path(log_end))
+        except FileNotFoundError:
+            return None
+
+    def has(self, log_end: int) -> bool:
+        """A whole one."""
+        return self._read(log_end, None) is not None
 
     def remove(self, log_end: int) -> None:
         self._files.remove(self._path(log_end))

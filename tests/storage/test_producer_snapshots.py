@@ -1,5 +1,6 @@
 """The states of producers come back, from a snapshot or from the batches."""
 
+from random import Random
 from struct import pack_into
 
 import pytest
@@ -121,6 +122,43 @@ async def test_producers_outlive_the_records_that_told_of_them() -> None:
     assert _last_sequences(_open(files.crash("all"), clean=False)) == {7: 4, 8: 19}
     await log.close()
     assert _last_sequences(_open(files)) == {7: 4, 8: 19}
+
+
+@pytest.mark.parametrize("end", [20, 25])
+async def test_they_do_so_wherever_the_machine_stops(end: int) -> None:
+    files = SimulatedFiles()
+    files.make_directories(DIRECTORY)
+    await files.sync_directory("")
+    log = _log(files)
+    if end < log.log_end:
+        await log.sync()
+    chance = Random(7)
+    states = [files.crash("synced")]
+
+    def stop() -> None:
+        states.extend(files.crash(keep) for keep in ("all", "synced", Random(chance.random()), Random(chance.random())))
+
+    files.on_operation = stop
+    await log.advance_log_start(end)
+    await log.close()
+    for after in states:
+        found = _open(after, clean=False)
+        if found.log_end >= end:
+            expected = {7: 4, 8: found.log_end - 6}
+            assert _last_sequences(found) == expected
+
+
+async def test_a_segment_that_ends_where_the_log_starts_tells_no_more_than_the_snapshot_there() -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    await log.advance_log_start(25)
+    files.open(f"{DIRECTORY}/{20:020}.log", create=True).append(make_batch(20, 5))
+    found = _open(files, clean=False)
+    assert (found.log_start, found.log_end, _last_sequences(found)) == (25, 25, {7: 4, 8: 19})
+    await found.close()
+    files.open(f"{DIRECTORY}/{20:020}.log", create=True).append(make_batch(20, 5))
+    files.remove(f"{DIRECTORY}/{25:020}.producers")
+    assert [segment.base for segment in _open(files, clean=False).segments()] == [20]
 
 
 async def test_a_log_without_producers_has_no_snapshots() -> None:
