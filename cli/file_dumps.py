@@ -374,7 +374,7 @@ _HIGH_WATERMARK_COLUMNS = (
 def _promises(data: bytes) -> Iterator[Row]:
     position = len(PROMISES_MAGIC)
     for said, (topic_id, partition), epoch in read_promises(data):
-        of_one = said is not Said.ALL_IN_DOUBT
+        of_one = said not in (Said.ALL_IN_DOUBT, Said.DISK_FAILED)
         yield {
             "position": position,
             "says": _SAID[said],
@@ -387,7 +387,13 @@ def _promises(data: bytes) -> Iterator[Row]:
         raise DamageError(f"nothing can be believed from position {position} of {len(data)} on")
 
 
-_SAID = {Said.PROMISED: "promised", Said.SURE: "in doubt no more", Said.ALL_IN_DOUBT: "all in doubt"}
+_SAID = {
+    Said.PROMISED: "promised",
+    Said.SURE: "in doubt no more",
+    Said.ALL_IN_DOUBT: "all in doubt",
+    Said.IN_DOUBT: "in doubt",
+    Said.DISK_FAILED: "the disk failed",
+}
 
 
 _PROMISE_COLUMNS = (

@@ -245,6 +245,15 @@ async def test_what_a_store_has_promised() -> None:
         {"position": 72, "says": "in doubt no more", **key, "epoch": None},
     ]
     assert [column.text(rows[1]) for column in dump.columns] == [39, "all in doubt", None, None, None]
+    await promises.promise((UUID(int=7), 3), Epoch(6), in_doubt=True)
+    await promises.note_failed_disk()
+    others = list(dump_of(files, "/promises", with_records=False).rows)[3:]
+    nobody = {"topic_id": None, "partition": None}
+    assert others == [
+        {"position": 105, "says": "in doubt", **key, "epoch": None},
+        {"position": 138, "says": "promised", **key, "epoch": 6},
+        {"position": 171, "says": "the disk failed", **nobody, "epoch": None},
+    ]
     files.open("/promises").truncate(100)
     rows, sentence = _rows_and_damage(dump_of(files, "/promises", with_records=False))
     assert (len(rows), sentence) == (2, "nothing can be believed from position 72 of 100 on")
