@@ -5,7 +5,7 @@ The steps have the numbers of docs/formats.md, "Opening a log".
 
 from .layout import CLEANED_SUFFIX, Kind, parse_file_name
 from .leader_epochs import EpochMark, LeaderEpochs
-from .manifest import Manifest, SegmentFacts, stamped_line, start_line
+from .manifest import Manifest, SegmentFacts, stamped_line
 from .manifest_file import ManifestFile
 from .open_segment import OpenSegment
 from .producer_snapshots import NOT_WRITTEN, ProducerSnapshots
@@ -55,16 +55,18 @@ class Opening:
         # Step 1.
         loaded = self._manifest_file.load()
         self._is_manifest_synced = loaded is None
-        self.manifest = loaded if loaded is not None else Manifest()
+        self.manifest = loaded if loaded is not None else Manifest(has_start=False)
         if self.manifest.damaged_lines:
             self._report.events.append(f"{directory}: {self.manifest.damaged_lines} damaged lines in the manifest")
         self._finish_swaps(names)
         found = (parse_file_name(name) for name in maker.files.list(directory))
         self._bases = [file.offset for file in found if file is not None and file.kind is Kind.LOG]
-        if loaded is None and self._bases and self._bases[0] > 0:
-            self.manifest.log_start = self._bases[0]
-            self._manifest_file.append([start_line(self._bases[0])])
         self.log_start = self.manifest.log_start
+        if self._bases and self._bases[0] > self.log_start and not self.manifest.tells_start:
+            raise LogDamagedError(
+                f"{directory} begins with offset {self._bases[0]}, and no manifest that is whole says whether what was"
+                " before it is deleted or lost"
+            )
         self.flushed_end = self.manifest.synced_end
         # Where no log is, none has to be recovered.
         self._report.was_clean = self._clean or (loaded is None and not self._bases)

@@ -50,6 +50,8 @@ _FACT_FIELDS = tuple(each.name for each in fields(SegmentFacts) if each.name != 
 
 class Manifest(Struct):
     log_start: int = 0
+    has_start: bool = True
+    """A line says so; without one it is where every log begins."""
     epochs: list[EpochStart] = field(default_factory=list)
     sealed: dict[int, SegmentFacts] = field(default_factory=dict)
     """By base offset."""
@@ -63,6 +65,11 @@ class Manifest(Struct):
     damaged_lines: int = 0
     version: int = VERSION
     """Of another one nothing is known but that: its lines may say anything."""
+
+    @property
+    def tells_start(self) -> bool:
+        """Whether it is to be believed that records before the log start were deleted, and are not lost."""
+        return self.has_start and self.damaged_lines == 0
 
     @property
     def synced_end(self) -> int:
@@ -137,7 +144,7 @@ def _line(fact: str, values: dict[str, Any]) -> bytes:
 
 
 def decode(data: bytes) -> Manifest:
-    manifest = Manifest()
+    manifest = Manifest(has_start=False)
     for _, line in lines_of(data):
         fact = fact_of(line)
         if fact is None or not _apply(manifest, fact):
@@ -171,6 +178,7 @@ def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:
         manifest.version = fact["version"]
     elif kind == "start":
         manifest.log_start = fact["offset"]
+        manifest.has_start = True
     elif kind == "epoch":
         manifest.epochs.append(EpochStart(fact["epoch"], fact["start"]))
     elif kind == "sealed":

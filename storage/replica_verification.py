@@ -40,7 +40,7 @@ class ReplicaVerification:
         self._directory = directory
         self._on_bytes = on_bytes
         self._is_damaged = False
-        self._manifest = Manifest()
+        self._manifest = Manifest(has_start=False)
         self._names: list[str] = []
         self._segment_files: list[SegmentFile] = []
         self._logs: dict[int, str] = {}
@@ -110,11 +110,14 @@ class ReplicaVerification:
                 yield self._note(name, "is of a compaction that was not finished")
         self._logs = dict(sorted(self._logs.items()))
         if self._logs and MANIFEST not in self._names:
-            self._manifest.log_start = min(self._logs)
             if self._was_closed():
                 yield self._damage(MANIFEST, "is missing, though the log was closed cleanly")
             else:
                 yield self._note(MANIFEST, "is missing, as it is before a new log is first synced")
+
+        first = min(self._logs, default=0)
+        if first > self._manifest.log_start and not self._manifest.tells_start:
+            yield self._damage(MANIFEST, f"does not tell whether what was before offset {first} is deleted or lost")
 
     def _was_closed(self) -> bool:
         replica = replica_of(self._directory)

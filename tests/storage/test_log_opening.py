@@ -65,15 +65,38 @@ async def test_a_torn_tail_is_cut_and_reported() -> None:
     assert files.size(_path(20)) == 500
 
 
-async def test_without_its_manifest_a_log_is_read_from_its_first_segment_on() -> None:
+async def test_without_its_manifest_a_log_is_read_from_its_beginning() -> None:
     files = await _closed_log()
     files.remove(f"{DIRECTORY}/manifest")
-    files.remove(_path(0))
     log = _open(files)
-    assert (log.log_start, log.log_end) == (10, 25)
-    assert log.recovery.scanned_bytes == 1500
+    assert (log.log_start, log.log_end) == (0, 25)
+    assert log.recovery.scanned_bytes == 2500
     await log.close()
     assert _open(files).recovery.was_clean
+
+
+@pytest.mark.parametrize("manifest", ["missing", "empty", "damaged"])
+async def test_without_its_manifest_a_log_does_not_claim_that_its_beginning_was_deleted(manifest: str) -> None:
+    """Other replicas would delete it, too."""
+    files = SimulatedFiles()
+    log = _open(files)
+    for offset in range(15):
+        batch = make_batch(offset)
+        log.append(batch, header_of(batch))
+    await log.advance_log_start(12)
+    if manifest == "missing":
+        files.remove(f"{DIRECTORY}/manifest")
+    elif manifest == "empty":
+        files.open(f"{DIRECTORY}/manifest").truncate(0)
+    else:
+        position = files.read(f"{DIRECTORY}/manifest").index(b'"start"')
+        files.open(f"{DIRECTORY}/manifest").write_at(position, b"?")
+    names = files.list(DIRECTORY)
+    with pytest.raises(LogDamagedError, match="begins with offset 10, and no manifest that is whole says"):
+        _open(files)
+    assert files.list(DIRECTORY) == names
+    damage = [each.sentence for each in ReplicaVerification(files, DIRECTORY).findings() if each.is_damage]
+    assert "does not tell whether what was before offset 10 is deleted or lost" in damage
 
 
 async def test_a_damaged_line_of_the_manifest_costs_a_scan() -> None:
