@@ -5,6 +5,7 @@ mending it.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.runtime.files import Files
@@ -58,10 +59,30 @@ class ReplicaVerification:
             self._check_producers,
             self._list_leftovers,
         )
+        changed: set[str] = set()
         for step in steps:
             for finding in step():
+                if finding.is_damage and self._has_changed(finding.path):
+                    if finding.path not in changed:
+                        changed.add(finding.path)
+                        yield Finding(finding.path, None, "has changed while it was looked at", is_damage=False)
+                    continue
                 self._is_damaged = self._is_damaged or finding.is_damage
                 yield finding
+
+    def _has_changed(self, path: str) -> bool:
+        """Whether the log has been cut, compacted or deleted there since the manifest was read: that says so first."""
+        manifest_path, name = self._path(MANIFEST), path.rsplit("/", 1)[-1]
+        if name == MANIFEST or not self._files.exists(manifest_path):
+            return False
+        known, now = self._manifest, manifest.decode(self._files.read(manifest_path))
+        file = parse_file_name(name)
+        facts = known.sealed.get(file.offset) if file is not None else None
+        if facts is not None:
+            return facts.end <= now.log_start or now.sealed.get(facts.base) != facts
+        was_sealed = {base: now.sealed.get(base) for base in known.sealed}
+        is_cut = now.flushed_end < known.flushed_end
+        return is_cut or (now.log_start, now.closed, was_sealed) != (known.log_start, known.closed, known.sealed)
 
     # the manifest
 
@@ -103,11 +124,12 @@ class ReplicaVerification:
                 continue
             name = file_name(file.offset, file.kind)
             facts = self._manifest.sealed.get(file.offset)
-            if facts is not None and self._holds(name, facts):
-                self._logs[file.offset] = name
-                yield self._note(name, "will take its place, as its compaction had decided")
-            else:
-                yield self._note(name, "is of a compaction that was not finished")
+            with suppress(FileNotFoundError):  # it may just have taken its place
+                if facts is not None and self._holds(name, facts):
+                    self._logs[file.offset] = name
+                    yield self._note(name, "will take its place, as its compaction had decided")
+                else:
+                    yield self._note(name, "is of a compaction that was not finished")
         self._logs = dict(sorted(self._logs.items()))
         if self._logs and MANIFEST not in self._names:
             if self._was_closed():
@@ -202,7 +224,10 @@ class ReplicaVerification:
             if file.kind is not Kind.PRODUCERS:
                 continue
             name = file_name(file.offset, file.kind)
-            snapshot = self._files.read(self._path(name))
+            try:
+                snapshot = self._files.read(self._path(name))
+            except FileNotFoundError:
+                continue  # by now
             checksum = stated.pop(file.offset, None)
             if snapshot and ProducerStates.restore(snapshot) is None:
                 yield self._damage(name, f"its checksum does not match; {_REPLAYED}")

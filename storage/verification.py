@@ -1,6 +1,7 @@
 """Finds what there is to check below a directory, and checks what lies beside the replicas."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from tailrace.runtime.files import Files
 
@@ -12,6 +13,7 @@ from .layout import (
     high_watermarks_path,
     parse_file_name,
     promises_path,
+    removed_directory,
     store_path,
     topics_directory,
 )
@@ -24,13 +26,16 @@ _REPLICA_DEPTH_MAX = 5
 
 
 def replicas_below(files: Files, directory: str, depth: int = _REPLICA_DEPTH_MAX) -> Iterator[str]:
-    """Every replica's directory, from this one on downwards."""
+    """Every replica's directory, from this one on downwards; without those that are being removed."""
     names = _names(files, directory)
     if any(name == MANIFEST or parse_file_name(name) is not None for name in names):
         yield directory
     elif depth:
+        is_data_directory = {"topics", "lock"} <= set(names)
         for name in names:
-            yield from replicas_below(files, f"{directory}/{name}", depth - 1)
+            path = f"{directory}/{name}"
+            if not (is_data_directory and path == removed_directory(directory)):
+                yield from replicas_below(files, path, depth - 1)
 
 
 def data_directories_below(files: Files, directory: str, depth: int = 1) -> Iterator[str]:
@@ -52,7 +57,12 @@ def _names(files: Files, directory: str) -> list[str]:
 
 def log_bytes(files: Files, replica: str) -> int:
     """How much there is to read."""
-    return sum(files.size(f"{replica}/{name}") for name in files.list(replica) if name.endswith(Kind.LOG))
+    count = 0
+    for name in files.list(replica):
+        if name.endswith(Kind.LOG):
+            with suppress(FileNotFoundError):  # a broker may be removing it
+                count += files.size(f"{replica}/{name}")
+    return count
 
 
 def verify_checkpoints(files: Files, data_directory: str) -> Iterator[Finding]:

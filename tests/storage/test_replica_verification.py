@@ -1,10 +1,13 @@
 """No bit of a replica's files can flip unnoticed, and what is as it should be raises no alarm."""
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec.structs import replace
+from seeds import seeds
 from simulation.files import Keep, SimulatedFiles
 
 from tailrace.protocol.control_batches import bridge
@@ -331,3 +334,47 @@ async def test_a_line_that_was_being_written_is_a_note() -> None:
     data += data[:30]
     (note,) = verify(files)
     assert not note.is_damage
+
+
+class MovingFiles:
+    """Files that change while somebody looks at them: by chance a look is at a later moment than the one before."""
+
+    def __init__(self, moments: list[SimulatedFiles], chance: Random) -> None:
+        self._moments = moments
+        self._chance = chance
+        self._now = 0
+
+    def __getattr__(self, name: str) -> object:
+        self._now = min(self._now + self._chance.choice([0, 0, 0, 5]), len(self._moments) - 1)
+        return getattr(self._moments[self._now], name)
+
+
+async def _use(log: Log, chance: Random, now_ms: int) -> None:
+    append(log, chance.randint(1, 4), epoch=now_ms // 300)
+    offset = chance.randint(log.log_start, log.log_end)
+    actions: list[Callable[[], Awaitable[object]]] = [
+        log.sync,
+        log.sync,
+        lambda: log.apply_retention(1000 + now_ms, log.log_end),
+        lambda: log.compact(1000 + now_ms, log.log_end),
+        lambda: log.advance_log_start(offset),
+        lambda: log.truncate(offset),
+    ]
+    await chance.choice(actions)()
+
+
+@pytest.mark.parametrize("seed", seeds(60, always=5))
+async def test_a_log_that_is_in_use_is_not_damaged(seed: int) -> None:
+    chance = Random(35 + seed)
+    files = SimulatedFiles()
+    files.make_directories(REPLICA)
+    config = replace(CONFIG, retention_ms=100, compacts=True, min_cleanable_dirty_ratio=0.0)
+    log = Log.open(files, REPLICA, config, clean=True)
+    for turn in range(24):
+        await _use(log, chance, turn * 30)
+    moments = [files.after_kill()]
+    files.on_operation = lambda: moments.append(files.after_kill())
+    for turn in range(24, 40):
+        await _use(log, chance, turn * 30)
+    moving: Any = MovingFiles(moments, chance)
+    assert [finding for finding in ReplicaVerification(moving, REPLICA).findings() if finding.is_damage] == []

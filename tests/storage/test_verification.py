@@ -55,6 +55,15 @@ def test_below_a_replica_there_is_no_other(tmp_path: Path) -> None:
     assert _replicas(tmp_path) == [replica]
 
 
+def test_what_is_being_removed_is_no_replica(tmp_path: Path) -> None:
+    replica = _replica(tmp_path, 0, LOG)
+    (tmp_path / "lock").touch()
+    for directory in (tmp_path / "removed" / f"{UUID(int=3)}-1", tmp_path / "topics" / "removed" / "topics" / "lock"):
+        directory.mkdir(parents=True)
+        (directory / LOG).touch()
+    assert _replicas(tmp_path) == [replica, str(tmp_path / "topics" / "removed" / "topics" / "lock")]
+
+
 @pytest.mark.parametrize("mark", ["topics", "high-watermarks", "clean-shutdown"])
 def test_a_data_directory_is_known_by_any_of_its_marks(tmp_path: Path, mark: str) -> None:
     data = tmp_path / "spus" / "1"
