@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
-from simulation.files import SimulatedFiles
+from simulation.files import SimulatedFile, SimulatedFiles
 
-from tailrace.runtime.files import RealFiles
+from tailrace.runtime.files import RealFiles, UnreadableError
 from tailrace.storage.index_entries import IndexEntries
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.segment_index import BUFFERED_ENTRIES_MAX, SegmentIndex
@@ -117,6 +117,28 @@ def test_an_index_that_cannot_be_written_is_whole_in_memory_and_written_later(fi
     index.write()
     _check(index)
     assert _reopened(files, index).ensure_sound(_rebuild)
+
+
+def test_a_file_that_the_disk_cannot_read_is_not_looked_at_where_it_is_mapped(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That would end the process, and the next one when it comes to this index, and so on."""
+    index = _index(files)
+    _fill(index)
+    index.write()
+    again = _reopened(files, index)
+    with monkeypatch.context() as damaged:
+
+        def end_process(_: SimulatedFile) -> memoryview:
+            raise AssertionError("SIGBUS")
+
+        def read(path: str) -> bytes:
+            raise UnreadableError(path)
+
+        damaged.setattr(SimulatedFile, "map", end_process)
+        damaged.setattr(files, "read", read)
+        assert not again.ensure_sound(_rebuild)
+    _check(again)
 
 
 def test_an_empty_index_needs_no_files(files: SimulatedFiles) -> None:
