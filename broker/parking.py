@@ -50,7 +50,14 @@ class Parking:
     async def unpark(self, storage: Storage) -> None:
         if storage in self._removals:
             await self._removals[storage].wait()
-        self._files.remove(self._marker(storage))
+        await self._remove_marker(storage)
+
+    async def _remove_marker(self, storage: Storage) -> None:
+        """For good: if a power failure brought it back, what is in use by then would soon be removed."""
+        marker = self._marker(storage)
+        if self._files.exists(marker):
+            self._files.remove(marker)
+            await self._files.sync_directory(marker.rpartition("/")[0])
 
     async def park_orphans(self, held: Mapping[TopicId, Collection[int]]) -> None:
         """Parks what belongs to none of these partitions and is not parked yet."""
@@ -79,7 +86,7 @@ class Parking:
         removal = self._removals[storage] = trio.Event()
         try:
             removed = await self._take_away(storage)
-            self._files.remove(self._marker(storage))
+            await self._remove_marker(storage)
             self.on_removed(storage)
         finally:
             del self._removals[storage]

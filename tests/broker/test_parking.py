@@ -65,6 +65,28 @@ async def test_a_topic_that_came_back_is_kept(world: _World) -> None:
     assert world.has("t", FIRST)
 
 
+@pytest.mark.parametrize("partition", [None, 0])
+async def test_a_power_failure_does_not_park_again_what_came_back(world: _World, partition: int | None) -> None:
+    await make_directories_durably(world.files, layout.replica_directory("/data", "t", FIRST, 0))
+    world.store("t", FIRST)
+    storage = Storage("t", FIRST, partition)
+    await world.parking.park(storage)
+    await world.parking.unpark(storage)
+    world.clock.time_ms += HOUR_MS
+    files = world.files.crash("synced")
+    assert await Parking("/data", files, world.clock).remove_expired(HOUR_MS) == []
+
+
+async def test_a_power_failure_does_not_park_what_was_made_anew(world: _World) -> None:
+    await make_directories_durably(world.files, layout.replica_directory("/data", "t", FIRST, 0))
+    world.store("t", FIRST)
+    await world.parking.park(Storage("t", FIRST, 0))
+    assert await world.parking.remove_expired(0)
+    world.store("t", FIRST)
+    files = world.files.crash("synced")
+    assert await Parking("/data", files, world.clock).remove_expired(0) == []
+
+
 async def test_storage_of_no_topic_is_parked_at_the_start(world: _World) -> None:
     """The process ended between a deletion and the parking."""
     world.store("known", FIRST)
