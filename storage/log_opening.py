@@ -234,7 +234,9 @@ class Opening:
     def _remove_orphans(self) -> None:
         """Step 9: indexes and producers' states of segments that are no more."""
         bases = {segment.base for segment in self.sealed} | {self.open_segment.base}
-        ends = {segment.end for segment in self.sealed} | {self.open_segment.end, min(bases)}
+        ends = {segment.end for segment in self.sealed} | {min(bases)}
+        if self._report.was_clean:
+            ends.add(self.open_segment.end)
         for name in self._maker.files.list(self._directory):
             file = parse_file_name(name)
             if file is None:

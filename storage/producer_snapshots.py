@@ -83,7 +83,10 @@ class ProducerSnapshots:
             data = self._files.read(self._path(log_end))
         except FileNotFoundError:
             return None
-        return ProducerStates.restore(data) if checksum in (None, checksum_of(data)) else None
+        states = ProducerStates.restore(data)
+        if states is None:
+            self.remove(log_end)  # torn, as a crash leaves it: whoever verifies the log later is not to wonder
+        return states if checksum in (None, checksum_of(data)) else None
 
     def _replay(self, states: ProducerStates, segments: Sequence[SealedSegment | OpenSegment]) -> ProducerStates:
         for segment in segments:

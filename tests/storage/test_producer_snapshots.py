@@ -10,6 +10,7 @@ from simulation.files import SimulatedFiles
 from tailrace.protocol.record_batch import crc_of
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.replica_verification import ReplicaVerification
 
 pytestmark = pytest.mark.trio
 
@@ -65,6 +66,16 @@ async def test_they_come_back_whichever_snapshots_are_left(clean: bool, damage: 
     assert _last_sequences(log) == {7: 4, 8: 19}
     _append(log, 8, 20)
     assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 20}
+
+
+@pytest.mark.parametrize("end", [20, 25])
+async def test_a_torn_snapshot_does_not_stay_to_be_taken_for_damage(end: int) -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    await log.close()
+    files.open(f"{DIRECTORY}/{end:020}.producers").truncate(40)
+    assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
+    assert not [finding for finding in ReplicaVerification(files, DIRECTORY).findings() if finding.is_damage]
 
 
 async def test_a_process_that_was_killed_wrote_no_last_snapshot() -> None:
