@@ -133,3 +133,12 @@ def test_no_more_than_so_many_are_remembered() -> None:
     refused = after_refusing(*(sent(5, producer=each) for each in range(REMEMBERED_MAX + 1)))
     assert not is_refused(refused, sent(6, producer=0), known())
     assert is_refused(refused, sent(6, producer=1), known())
+
+
+def test_nothing_is_remembered_of_a_topic_that_cannot_be_there_one_day() -> None:
+    """Names may have as many characters as a request has room for, and the sentences repeat them."""
+    refused = RefusedBatches()
+    for name in ("t" * 250, "t" * 249):
+        assert not refused
+        refused.on_refused(name, 0, sent(5), KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name), 0.0)
+    assert refused
