@@ -1,6 +1,6 @@
 """Leads one replica set for one epoch: the shell of the core's `Leader`, between its followers, its log and the SC."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import trio
@@ -57,8 +57,10 @@ class LeaderController:
         self._context = context
         self._logger = logger.bind(epoch=spec.epoch)
         self._fetched: dict[int, Buffer] = {}
-        """What other stores hold and this one lacks, by base offset, until recovery has it all. There may be more: of a
-        store that did not hand over the rest, and counts no more."""
+        """What other stores hold and this one lacks, by base offset, until what recovery appends next is there. There
+        may be more: of a store that did not hand over the rest, and counts no more."""
+        self._kept: dict[int, Buffer] = {}
+        """What recovery keeps of the own log behind what it cuts off, by base offset."""
         self._fetched_more = trio.Event()
         self._fetches_no_more = False
         self._changed = trio.Event()
@@ -208,9 +210,21 @@ class LeaderController:
             return  # nobody asked for it: whoever asks this replica next is told that it is offline, or gone
         self._logger.info("deletion_taken_over", log_start=end)
 
+    def keep(self, entries: Sequence[Entry]) -> None:
+        """Those of them that the own log has, for it is about to be cut before them."""
+        self._kept.clear()
+        wanted = {entry.base: entry for entry in entries if entry.kind not in MADE_UP}
+        if not wanted:
+            return
+        for own in self._entries.entries(min(wanted), self._entries.log_end):
+            entry = wanted.get(own.base)
+            if entry is not None and entry.same_as(own):
+                (found,) = self._replica.log.read_batches(own.base, own.end)
+                self._kept[own.base] = found.file.read_at(found.position, found.count)
+
     async def batches_of(self, entries: Sequence[Entry]) -> list[bytearray]:
-        """The bytes of what recovery appends, stamped: made up, from the own log, or from whoever holds them."""
-        missing = [entry for entry in entries if entry.kind not in MADE_UP and not self._has(entry)]
+        """The bytes of what recovery appends next, stamped: made up, kept, or from whoever holds them."""
+        missing = [entry for entry in entries if entry.kind not in MADE_UP and entry.base not in self._kept]
         if missing:
             await self._fetch(missing)
         batches = [stamped_copy(self._batch_of(entry), entry) for entry in entries]
@@ -218,13 +232,9 @@ class LeaderController:
         return batches
 
     def _batch_of(self, entry: Entry) -> Buffer:
-        if self._has(entry):
-            (found,) = self._replica.log.read_batches(entry.base, entry.end)
-            return found.file.read_at(found.position, found.count)
-        return made_batch(entry) if entry.kind in MADE_UP else self._fetched[entry.base]
-
-    def _has(self, entry: Entry) -> bool:
-        return any(entry.same_as(own) for own in self._entries.entries(entry.base, entry.end))
+        if entry.kind in MADE_UP:
+            return made_batch(entry)
+        return self._kept.pop(entry.base, None) or self._fetched[entry.base]
 
     def stop_fetching(self) -> None:
         """Another leader is known: nobody is to wait for what this one lacks."""
@@ -233,22 +243,35 @@ class LeaderController:
 
     async def _fetch(self, missing: Sequence[Entry]) -> None:
         """Raises MissingEntriesError."""
-        for entry in missing:
-            (holder, *_) = self.core.holders_of(entry)
-            self._context.peers.to_follower(holder, self._replica.key, FetchEntries(self.epoch, entry.base, entry.end))
+        holders = [self.core.holders_of(entry)[0] for entry in missing]
+        for holder, start, end in _stretches(missing, holders):
+            self._context.peers.to_follower(holder, self._replica.key, FetchEntries(self.epoch, start, end))
         self._context.peers.flush()
         with trio.move_on_after(FETCH_SECONDS_MAX):
             while not (self._fetches_no_more or all(map(self._has_fetched, missing))):
                 self._fetched_more = trio.Event()
                 await self._fetched_more.wait()
-        for entry in missing:  # the last may have come when the time was over
+        for entry, holder in zip(missing, holders, strict=True):  # the last may have come when the time was over
             if not self._has_fetched(entry):
-                (holder, *_) = self.core.holders_of(entry)
                 raise MissingEntriesError(holder)
 
     def _has_fetched(self, entry: Entry) -> bool:
         batch = self._fetched.get(entry.base)
         return batch is not None and read_header(batch).crc == entry.content
+
+
+def _stretches(entries: Sequence[Entry], holders: Sequence[SpuId]) -> Iterator[tuple[SpuId, int, int]]:
+    """Who is to be asked, from where and how far: for what lies side by side in one store, once."""
+    asked: tuple[SpuId, int, int] | None = None
+    for entry, holder in zip(entries, holders, strict=True):
+        if asked is not None and asked[0] == holder and asked[2] == entry.base:
+            asked = holder, asked[1], entry.end
+            continue
+        if asked is not None:
+            yield asked
+        asked = holder, entry.base, entry.end
+    if asked is not None:
+        yield asked
 
 
 def _lag_limits_of(replica: Replica) -> LagLimits:

@@ -8,6 +8,7 @@ comes meanwhile is kept; so is the newest spec, for a new role begins on a log t
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -349,13 +350,14 @@ class ReplicaController:
 
     async def _persist(self, role: Role, effects: Sequence[Persist], received: ReceivedBatches | None) -> None:
         log, replica = self._replica.log, self._replica
-        # What recovery keeps of the own log must be read before it is cut.
-        made: dict[int, list[bytearray]] = {}
+        to_append = [effect.entries for effect in effects if isinstance(effect, AppendEntries)]
+        made: list[bytearray] | None = None
         if isinstance(role, LeaderController):
-            for index, effect in enumerate(effects):
-                if isinstance(effect, AppendEntries):
-                    made[index] = await role.batches_of(effect.entries)
-        for index, effect in enumerate(effects):
+            # What recovery keeps of the own log must be read before it is cut.
+            role.keep(list(chain.from_iterable(to_append)))
+        for effect in effects:
+            if isinstance(role, LeaderController) and made is None and to_append:
+                made = await role.batches_of(to_append.pop(0))  # or nothing more is done to the log
             match effect:
                 case StorePromise(epoch):
                     await self._context.promises.promise(replica.key, epoch, in_doubt=self._in_doubt)
@@ -382,8 +384,9 @@ class ReplicaController:
                     await self._advance_log_start(offset)
                     self.entries.on_changed()
                 case AppendEntries():
-                    if index in made:
-                        self._append_made(made[index])
+                    if made is not None:
+                        self._append_made(made)
+                        made = None
                     else:
                         assert received is not None
                         self._append_received(effect, received)

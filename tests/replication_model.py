@@ -44,7 +44,9 @@ from tailrace.controller.objects import PartitionSpec
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 LAG = LagLimits(records_max=12, seconds_max=3.0)
-LIMITS = LeaderLimits(append_bytes_max=2, appends_in_flight_max=2, quiet_seconds_max=0.5)
+LIMITS = LeaderLimits(
+    append_bytes_max=2, appends_in_flight_max=2, quiet_seconds_max=0.5, recovered_bytes_max=2, recovered_entries_max=2
+)
 CONTROLLER = SpuId(0)
 
 Link = tuple[SpuId, SpuId]
@@ -451,20 +453,26 @@ class Cluster:
             store.waiting.clear()
 
     def gives_up_recovery(self, store: Store, effects: list[Persist]) -> bool:
-        """The store that has what the leader lacks is gone before it could send it."""
-        role = store.role
+        """The store that has what the leader lacks is gone before it could send it, or the rest of it."""
+        role, held = store.role, set(map(content_of, store.log.all))
         if not isinstance(role, Leader) or StorePromise(role.epoch) in effects:
             return False
-        for effect in effects:
-            for entry in effect.entries if isinstance(effect, AppendEntries) else ():
-                if entry.kind not in (EntryKind.HOLE, EntryKind.BRIDGE) and content_of(entry) not in map(
-                    content_of, store.log.all
-                ):
-                    holders = role.holders_of(entry)
-                    check(bool(holders), "nobody has what the leader recovers")
-                    role.on_recovery_failed(self.random.choice(holders), self.now)
-                    return True
-        return False
+        lacking: list[tuple[int, Entry]] = []
+        done = 0
+        for count, effect in enumerate(effects, 1):
+            if isinstance(effect, AppendEntries):
+                produced = (each for each in effect.entries if each.kind not in (EntryKind.HOLE, EntryKind.BRIDGE))
+                lacking += [(done, each) for each in produced if content_of(each) not in held][:1]
+                done = count
+        if not lacking:
+            return False
+        done, entry = self.random.choice(lacking)
+        holders = role.holders_of(entry)
+        check(bool(holders), "nobody has what the leader recovers")
+        for effect in effects[:done]:
+            self.persist(store, effect)
+        role.on_recovery_failed(self.random.choice(holders), self.now)
+        return True
 
     def persist(self, store: Store, effect: Persist) -> None:
         log = store.log

@@ -7,14 +7,18 @@ Entries follow each other without gaps, and each is as it was produced, until co
 below the high watermark only: so a gap, or an entry that has lost something, tells that all before was committed.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.protocol.ids import Epoch
+
+_by_base = attrgetter("base")
 
 
 class EntryKind(Enum):
@@ -94,6 +98,24 @@ class ReplicaLog(Protocol):
 
 def end_of(entries: Sequence[Entry], otherwise: int) -> int:
     return entries[-1].end if entries else otherwise
+
+
+def entry_at(entries: Sequence[Entry], base: int) -> Entry | None:
+    """Of entries in order the one that begins there."""
+    at = bisect_left(entries, base, key=_by_base)
+    return entries[at] if at < len(entries) and entries[at].base == base else None
+
+
+def portions(entries: Sequence[Entry], bytes_max: int, count_max: int) -> Iterator[tuple[Entry, ...]]:
+    """As many entries in each as fit into it, and at least one."""
+    first = size = 0
+    for at, entry in enumerate(entries):
+        size += entry.size
+        if at > first and (size > bytes_max or at - first == count_max):
+            yield tuple(entries[first:at])
+            first, size = at, entry.size
+    if first < len(entries):
+        yield tuple(entries[first:])
 
 
 def compacted_end(entries: Sequence[Entry], start: int) -> int:

@@ -8,20 +8,20 @@ nothing. Whether it is still there is the connection's business.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 from .appends import Appends
-from .entries import Entry, ReplicaLog
+from .entries import Entry, ReplicaLog, end_of, entry_at, portions
 from .follower_link import FollowerLink
 from .high_watermark import HighWatermark, high_watermark_at_start
 from .live_replicas import LagLimits, LiveReplicas
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
-from .ready import AdvanceLogStart, AppendEntries, EndDoubt, ExpectStamped, Ready, StorePromise, Sync
+from .ready import AdvanceLogStart, AppendEntries, EndDoubt, ExpectStamped, Persist, Ready, StorePromise, Sync
 from .recovery import recover
 from .rewriting import rewritten
 from .sealing import Promise, Sealing
@@ -35,6 +35,9 @@ class LeaderLimits(Struct, frozen=True):
     """A follower that lacks something and has not answered for so long is sent something again."""
     high_watermark_delay_seconds: float = 0.01
     """So long a new high watermark waits for entries that take it along."""
+    recovered_bytes_max: int = 4 << 20
+    recovered_entries_max: int = 1000
+    """So much of what recovery appends is at hand at once."""
 
 
 class Leader:
@@ -55,14 +58,15 @@ class Leader:
         was_unclean: bool = False,
         now: float,
     ) -> None:
-        high_watermark.advance(high_watermark_at_start(log, high_watermark.value), promise.epoch)
-        if was_unclean:
-            high_watermark.epoch = NO_EPOCH  # its leader, and later ones, may lack what was committed then
         self._spu = spu
         self._copy_set = frozenset(copy_set)
         self._log = log
         self._promise = promise
         self._high_watermark = high_watermark
+        self._recovers_from = 0
+        self._begin_with_own_store(promise.epoch)
+        if was_unclean:
+            high_watermark.epoch = NO_EPOCH  # its leader, and later ones, may lack what was committed then
         self._policy = policy
         self._limits = limits
         self._links: dict[SpuId, FollowerLink] = {}
@@ -70,7 +74,6 @@ class Leader:
         """Matched ends, the own one among them."""
         self._offline: set[SpuId] = set()
         self._sealing = Sealing(policy)
-        self._recovers_from = high_watermark.value
         self._known_high_watermark = HighWatermark(high_watermark.value, high_watermark.epoch)
         """The largest that any store knows."""
         self._owed_log_start = 0
@@ -152,11 +155,8 @@ class Leader:
 
     def holders_of(self, entry: Entry) -> list[SpuId]:
         """The followers that have this entry, as they said when they were sealed."""
-        return [
-            spu
-            for spu, reply in self._sealing.replies.items()
-            if spu != self._spu and any(entry.same_as(held) for held in reply.entries)
-        ]
+        held = {spu: entry_at(reply.entries, entry.base) for spu, reply in self._sealing.replies.items()}
+        return [spu for spu, each in held.items() if spu != self._spu and each is not None and entry.same_as(each)]
 
     # what happened
 
@@ -301,11 +301,14 @@ class Leader:
     def on_recovery_failed(self, spu: SpuId, now: float) -> None:
         """That store has entries that this one lacks, and is gone: its answer does not count any more.
 
-        For whoever has carried out nothing of what was to be persisted.
+        What was to be persisted before them may have been. Then it is this store's, and whatever is recovered next goes
+        on behind it, for nobody else has anything of this epoch.
         """
         self.is_serving = False
         self._sealing.forget(spu)
         self._matched.clear()
+        self._begin_with_own_store(self._known_high_watermark.epoch)
+        self._seal_own_store(self._sealing.replies[self._spu].in_doubt)
         for link in self._links.values():
             link.begin_again(now)
         self._recover_if_sealed(now)
@@ -329,6 +332,10 @@ class Leader:
         return ready
 
     # sealing and recovering
+
+    def _begin_with_own_store(self, committed_in: Epoch) -> None:
+        self._high_watermark.advance(high_watermark_at_start(self._log, self.high_watermark), committed_in)
+        self._recovers_from = self.high_watermark
 
     def _seal_own_store(self, in_doubt: bool) -> None:
         high_watermark, log = self.high_watermark, self._log
@@ -361,9 +368,10 @@ class Leader:
         begin_at = recovered.start if recovered.start > start else None
         persist = self._ready.persist
         for change in rewritten(own_entries, own.log_end, recovered.entries, epoch=self.epoch, begin_at=begin_at):
-            if isinstance(change, AppendEntries) and len(change.entries) > 1:  # more than the bridge
-                persist.append(ExpectStamped(recovered.end))
-            persist.append(change)
+            if isinstance(change, AppendEntries):
+                persist.extend(self._append_recovered(change.entries, own_entries))
+            else:
+                persist.append(change)
         if recovered.log_start > log.log_start:
             persist.append(AdvanceLogStart(recovered.log_start))
         if self.syncs_before_acknowledging:
@@ -376,6 +384,20 @@ class Leader:
         for spu, link in self._links.items():
             if spu in replies:
                 self._begin(spu, link, now)
+
+    def _append_recovered(self, entries: Sequence[Entry], own: Sequence[Entry]) -> Iterator[Persist]:
+        """In portions, for it may be a lot, and others have the bytes: whatever comes between, those that are in the
+        log need not be had again. But all at once where the own log has, or may have, some of it behind the cut: that
+        may be acknowledged, and must not wait for others to be in the log again."""
+        limits, held = self._limits, ((each, entry_at(entries, each.base)) for each in own)
+        if any(other is not None and (each.same_as(other) or each.may_be(other)) for each, other in held):
+            parts = iter([tuple(entries)])
+        else:
+            parts = portions(entries, limits.recovered_bytes_max, limits.recovered_entries_max)
+        for part in parts:
+            if part != entries[-1:]:  # more than the bridge
+                yield ExpectStamped(end_of(part, 0))
+            yield AppendEntries(part)
 
     # replicating
 

@@ -6,9 +6,11 @@ import trio
 from replicating import Store, Wire, code_of, logs, produce, wire_of
 from structlog.testing import capture_logs
 
+from tailrace.broker import leader_controller
 from tailrace.broker.leader_controller import FETCH_SECONDS_MAX
 from tailrace.broker.peer_codec import read_batches
 from tailrace.broker.peer_messages import FetchedEntries
+from tailrace.broker.replication.leader import LeaderLimits
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -243,10 +245,43 @@ async def test_what_is_handed_over_when_the_time_for_it_ends_was_handed_over(aut
         assert leader.values() == holder.values() == [b"a"]
 
 
+def in_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each batch that recovery appends is one for itself."""
+    monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(recovered_bytes_max=1))
+
+
+async def test_what_was_handed_over_need_not_be_handed_over_again(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However much it is, and however often it is broken off: it comes to an end."""
+    in_portions(monkeypatch)
+    async with wire_of(3, replication_policy="majority") as wire:
+        wire.part(3)
+        values = [b"%d" % number for number in range(5)]
+        for value in values:
+            produce(wire.stores[1], value)
+        await wire.settle()
+        wire.kill(1)
+        wire.join(3)
+        wire.hands_over = 0
+        leader = await wire.elect(3)
+        for count in range(1, len(values)):
+            wire.hands_over = 1
+            await trio.sleep(FETCH_SECONDS_MAX + 0.1)
+            assert leader.values() == values[:count]
+            assert leader.replica.is_merging
+        wire.hands_over = 1
+        leader = await wire.elect(3)
+        await trio.sleep(1)
+        assert leader.values() == wire.stores[2].values() == values
+        assert not leader.replica.is_recovering
+
+
 async def test_what_was_handed_over_before_its_store_was_lost_takes_the_place_of_nothing(
-    autojump_clock: object,
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody who answers has it any more: the bridge stands where it would have been."""
+    in_portions(monkeypatch)
     async with wire_of(3, replication_policy="majority") as wire:
         produce(wire.stores[1], b"a")
         await wire.settle()
@@ -263,7 +298,7 @@ async def test_what_was_handed_over_before_its_store_was_lost_takes_the_place_of
         await trio.sleep(10)
         produce(leader, b"d")
         await trio.sleep(1)
-        assert leader.values() == wire.stores[3].values() == [b"a", b"d"]
+        assert leader.values() == wire.stores[3].values() == [b"a", b"b", b"b", b"d"]
 
 
 async def delete(store: Store, end: int) -> trio.Event:

@@ -1,6 +1,6 @@
 from msgspec.structs import replace
 
-from tailrace.broker.replication.entries import Entry, EntryKind, compacted_end, end_of
+from tailrace.broker.replication.entries import Entry, EntryKind, compacted_end, end_of, entry_at, portions
 from tailrace.protocol.ids import Epoch
 
 ENTRY = Entry(3, 5, Epoch(1), content=7)
@@ -37,3 +37,15 @@ def test_compacted_end_where_the_last_one_does() -> None:
 def test_entries_end_with_the_last_one() -> None:
     assert end_of([ENTRY], 0) == 5
     assert end_of([], 2) == 2
+
+
+def test_an_entry_is_found_by_its_base_alone() -> None:
+    entries = [ENTRY, replace(ENTRY, base=7, end=8)]
+    assert [entry_at(entries, base) for base in (3, 4, 7, 8)] == [entries[0], None, entries[1], None]
+
+
+def test_a_portion_is_as_large_as_it_may_be_and_never_empty() -> None:
+    entries = [replace(ENTRY, base=base, end=base + 1, size=size) for base, size in enumerate((2, 1, 1, 9, 1))]
+    assert [len(portion) for portion in portions(entries, 3, 9)] == [2, 1, 1, 1]
+    assert [len(portion) for portion in portions(entries, 99, 2)] == [2, 2, 1]
+    assert list(portions([], 3, 9)) == []

@@ -1,6 +1,8 @@
 import math
+from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 from replication_store import ListLog
 
 from tailrace.broker.replication.entries import Entry, EntryKind, EpochStart
@@ -14,6 +16,7 @@ from tailrace.broker.replication.ready import (
     Cut,
     EndDoubt,
     ExpectStamped,
+    Persist,
     Ready,
     Restamp,
     StorePromise,
@@ -50,6 +53,7 @@ class World:
         live: tuple[SpuId, ...] = (A, B, C),
         syncs: bool = False,
         was_unclean: bool = False,
+        recovered_entries_max: int = 1000,
     ) -> None:
         self.log = ListLog()
         for entry in entries:
@@ -67,7 +71,7 @@ class World:
             live_replicas=LiveReplicas(
                 A, "1.1", EPOCH, {spu: f"{spu}.1" for spu in live}, 1, limits=limits, retry_seconds=1.0, now=0.0
             ),
-            limits=LIMITS,
+            limits=replace(LIMITS, recovered_entries_max=recovered_entries_max),
             syncs_before_acknowledging=syncs,
             was_unclean=was_unclean,
             now=0.0,
@@ -75,7 +79,11 @@ class World:
 
     def ready(self) -> Ready:
         ready = self.leader.take_ready()
-        for effect in ready.persist:
+        self.carry_out(ready.persist)
+        return ready
+
+    def carry_out(self, effects: Sequence[Persist]) -> None:
+        for effect in effects:
             match effect:
                 case AppendEntries(entries):
                     for entry in entries:
@@ -88,7 +96,6 @@ class World:
                     self.log.all = [
                         entry.stamped(epoch) if base <= entry.base < end else entry for entry in self.log.all
                     ]
-        return ready
 
     def produce(self, *entries: Entry, now: float = 0.0) -> Ready:
         for entry in entries:
@@ -527,6 +534,40 @@ def test_a_store_that_is_gone_before_it_sent_what_is_lacking_does_not_count() ->
     assert world.leader.holders_of(e(0)) == [C]
     assert world.leader.holders_of(e(1)) == []
     assert world.ready().persist == [ExpectStamped(2), AppendEntries((e(0, 2), _bridge(1)))]
+
+
+def test_what_is_lacking_is_appended_in_portions_and_what_is_there_stays() -> None:
+    world = World([e(0, content=90)], high_watermark=0, policy=Quorum(3, 2, 2), recovered_entries_max=2)
+    world.ready()
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    newer = tuple(e(base, 2).stamped(Epoch(2)) for base in range(5))
+    world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 0, 5, False, newer), 0.0)
+    effects = world.leader.take_ready().persist
+    stamped = [entry.stamped(EPOCH) for entry in newer]
+    assert effects == [
+        Cut(0),
+        *(ExpectStamped(2), AppendEntries(tuple(stamped[:2]))),
+        *(ExpectStamped(4), AppendEntries(tuple(stamped[2:4]))),
+        *(ExpectStamped(6), AppendEntries((stamped[4], _bridge(5)))),
+    ]
+    world.carry_out(effects[:3])
+    world.leader.on_recovery_failed(B, 0.0)
+    assert not world.leader.is_serving
+    world.leader.on_hello(Hello(EPOCH, C, "3.1"), 0.0)
+    other = (e(0), e(1, content=91), e(2, content=92))
+    world.leader.on_seal_reply(SealReply(EPOCH, C, "3.1", 0, 3, False, other), 0.0)
+    assert world.ready().persist == [AppendEntries((_bridge(2),))]
+    assert [entry.content for entry in world.log.all] == [0, 1, EPOCH]
+
+
+def test_what_may_be_the_same_as_the_own_is_appended_at_once() -> None:
+    """Else what this store has of it would be gone for as long as the others are asked."""
+    world = World([e(0), e(1)], high_watermark=0, policy=Quorum(3, 2, 2), recovered_entries_max=1)
+    world.ready()
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    compacted = Entry(0, 1, Epoch(0), 90, EntryKind.COMPACTED)
+    world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 2, 2, False, (compacted, e(1, 0))), 0.0)
+    assert [type(effect) for effect in world.ready().persist] == [Cut, ExpectStamped, AppendEntries]
 
 
 def test_after_an_unclean_election_followers_compare_epochs() -> None:
