@@ -74,6 +74,8 @@ class ReplicaController:
         """While something is being carried out: for who waits for its end."""
         self._takes_spec = False
         """A spec came while something was being carried out."""
+        self._takes_long = False
+        """To begin to lead: the log has to be looked through."""
         self._is_over = False
         self._timer: _Timer | None = None
 
@@ -125,6 +127,8 @@ class ReplicaController:
             if len(self._kept) < KEPT_EVENTS_MAX:
                 kept = None if received is None else received.kept()
                 self._kept.append((partial(_on_message, spu, from_leader, message), kept))
+        elif role is not None and type(message) is Seal and self._looks_through(message.entries_from):
+            self._kept.append((partial(_on_message, spu, from_leader, message), None))
         elif role is not None:
             # As `_hear` does, without a callable for each message: there is hardly anything that comes more often.
             try:
@@ -207,6 +211,12 @@ class ReplicaController:
             return role
         return None
 
+    async def has_begun(self) -> None:
+        """Until what takes long is done before it leads: the Streaming Controller waits for who carries out a spec."""
+        while self._takes_long and self._carried_out is not None:
+            await self._carried_out.wait()
+        self._takes_long = False
+
     async def end(self) -> None:
         """The log belongs to somebody else when this returns."""
         self._is_over = True
@@ -234,6 +244,9 @@ class ReplicaController:
         else:
             self._end_role()
             if not self._may_begin(leads):
+                return
+            if leads and self._looks_through(self._high_watermark.value):
+                self._takes_spec = self._takes_long = True
                 return
             self._in_doubt = self._is_in_doubt()
             kind = LeaderController if leads else FollowerController
@@ -274,6 +287,34 @@ class ReplicaController:
             self._role = None
             self._kept.clear()
             self.entries.at_hand.forget()
+
+    # looking through the log
+
+    def _looks_through(self, start: int | None) -> bool:
+        """Whether there is so much from there on that a task does it first. What is not known to be committed may be a
+        hundred thousand batches: whoever went through them at once would lose its lease, and would have to begin anew.
+        """
+        if start is None or not self.entries.takes_turns_from(min(start, self._high_watermark.value)):
+            return False
+        self._carried_out = trio.Event()
+        self._context.nursery.start_soon(self._look_through, min(start, self._high_watermark.value))
+        return True
+
+    async def _look_through(self, start: int) -> None:
+        try:
+            await self.entries.look_through(start)
+        except UNREADABLE as error:
+            self._end_carrying_out()
+            self._fail(error)
+        except trio.Cancelled:
+            self._is_over = True
+            self._end_carrying_out()
+            self._end_role()
+            raise
+        self._end_carrying_out()
+        if self._replica.offline_reason is not None:
+            self._fail_role()
+        self._go_on()
 
     # carrying out
 
@@ -340,13 +381,21 @@ class ReplicaController:
             self.tell_leader(lambda leader, now: leader.core.on_recovery_failed(holder, now))
         elif self._role is role:
             self._finish(role, ready)
-        while self._kept and not self._is_busy and self._role is not None:
-            event, batches = self._kept.pop(0)
-            self._hear(event, batches)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """With what came meanwhile."""
+        self._hear_kept()
         if self._takes_spec and not self._is_busy and not self._is_over:
             self._takes_spec = False
             self.on_spec()
+            self._hear_kept()
         self._context.peers.flush()
+
+    def _hear_kept(self) -> None:
+        while self._kept and not self._is_busy and self._role is not None:
+            event, batches = self._kept.pop(0)
+            self._hear(event, batches)
 
     async def _persist(self, role: Role, effects: Sequence[Persist], received: ReceivedBatches | None) -> None:
         log, replica = self._replica.log, self._replica
@@ -407,6 +456,7 @@ class ReplicaController:
     def _append_made(self, batches: Sequence[bytearray]) -> None:
         for batch in batches:
             self._replica.log.append(batch, read_header(batch))
+        self.entries.on_changed()
         self._context.on_appended(self._replica)
 
     def _finish(self, role: Role, ready: Ready) -> None:

@@ -34,10 +34,12 @@ class ReplicaInfoDispatcher:
             if controller is not None:
                 await self.leave(replica)
                 replica.lead_alone()
-        elif controller is None:
+            return
+        if controller is None:
             controller = self._controllers[replica.key] = ReplicaController(replica, self._context)
             replica.replication = controller
             controller.on_spec()
+        await controller.has_begun()
 
     async def leave(self, replica: Replica) -> None:
         """Its log is in nobody's hands when this returns."""

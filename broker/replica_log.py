@@ -5,7 +5,10 @@ What was appended last is what a leader sends next, to each follower, so the new
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from operator import attrgetter
+
+import trio
 
 from tailrace.protocol.control_batches import ControlKind, bridge, bridge_epoch, hole
 from tailrace.protocol.ids import Epoch
@@ -17,19 +20,21 @@ from .batches_at_hand import BatchesAtHand
 from .replication.entries import Entry, EntryKind, EpochStart
 
 NEWEST_KEPT_MAX = 256
+LOOKED_THROUGH_IN_A_TURN = 500
 
 _by_base = attrgetter("base")
 _by_end = attrgetter("end")
 
 
 class LogOfEntries:
-    __slots__ = ("_log", "_newest", "_newest_end", "at_hand")
+    __slots__ = ("_log", "_newest", "_newest_end", "_newest_start", "at_hand")
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._newest: list[Entry] = []
         """Of what was appended since, the last ones."""
-        self._newest_end = log.log_end
+        self._newest_start = self._newest_end = log.log_end
+        """Between these nothing is in the log but them."""
         self.at_hand = BatchesAtHand()
 
     @property
@@ -54,7 +59,7 @@ class LogOfEntries:
         if self._newest_end < self._log.log_end:
             self.on_appended(list(self._read(self._newest_end, self._log.log_end)))
         newest = self._newest
-        if newest and start >= newest[0].base:
+        if start >= self._newest_start:
             return iter(newest[bisect_right(newest, start, key=_by_end) : bisect_left(newest, end, key=_by_base)])
         return self._read(start, end)
 
@@ -70,17 +75,36 @@ class LogOfEntries:
         self._newest_end = self._log.log_end
         if len(newest) > NEWEST_KEPT_MAX:
             del newest[: len(newest) - NEWEST_KEPT_MAX // 2]
+            self._newest_start = newest[0].base
+
+    def takes_turns_from(self, start: int) -> bool:
+        """Whether to ask for all that there is from this offset on would keep everybody else waiting."""
+        return min(self._newest_start, self._log.log_end) - start > LOOKED_THROUGH_IN_A_TURN
+
+    async def look_through(self, start: int) -> None:
+        """All from that offset on is kept then, until something happens to the log: nothing, if that was meanwhile."""
+        found: list[Entry] = []
+        end, log, newest = start, self._log, self._newest
+        while end < log.log_end and (some := list(islice(self._read(end, log.log_end), LOOKED_THROUGH_IN_A_TURN))):
+            found += some
+            end = some[-1].end
+            await trio.lowlevel.checkpoint()
+        if self._newest is newest:
+            self._newest, self._newest_start, self._newest_end = found, start, log.log_end
 
     def on_rest(self) -> None:
         """Nobody is about to ask for them: thousands of replicas that are at rest are to take no room."""
         if self._newest and self._newest_end == self._log.log_end:
-            self._newest.clear()
+            self._forget_newest()
 
     def on_changed(self) -> None:
         """Something else has happened to the log than that it was appended to."""
         self.at_hand.forget()
-        self._newest.clear()
-        self._newest_end = self._log.log_end
+        self._forget_newest()
+
+    def _forget_newest(self) -> None:
+        self._newest = []
+        self._newest_start = self._newest_end = self._log.log_end
 
     def _read(self, start: int, end: int) -> Iterator[Entry]:
         return (self._entry(header, kind) for header, kind in self._log.headers(start, end))

@@ -7,6 +7,7 @@ segment follows from the headers of these batches and those behind them, since c
 import struct
 
 import crc32c
+import trio
 from msgspec import Struct
 
 from tailrace.protocol.record_batch import CRC_START
@@ -15,6 +16,8 @@ from tailrace.runtime.files import File
 from .batch_walk import walk
 from .segment_reader import SegmentReader
 
+STAMPED_IN_A_TURN = 500
+"""Then others go on: there may be a hundred thousand."""
 _EPOCH = struct.Struct(">i")
 _EPOCH_START, _EPOCH_END = 12, 16
 
@@ -34,7 +37,9 @@ async def restamp(reader: SegmentReader, size: int, base: int, end: int, epoch: 
     changes: list[tuple[int, bytes]] = []
     before = after = 0
     last_epoch = None
-    for position, header, start in walk(file, reader.position_of(base, size), size):
+    for number, (position, header, start) in enumerate(walk(file, reader.position_of(base, size), size), 1):
+        if number % STAMPED_IN_A_TURN == 0:
+            await trio.lowlevel.checkpoint()
         old_start, new_start = start[:CRC_START], start[:CRC_START]
         last_epoch = header.leader_epoch
         if base <= header.base_offset < end and last_epoch != epoch:
@@ -61,9 +66,14 @@ async def _overwrite(file: File, changes: list[tuple[int, bytes]], new: bytes) -
         steps = (others, decisive) if new > old else (decisive, others)
         first += [(position + index, new[index : index + 1]) for index in steps[0]]
         then += [(position + index, new[index : index + 1]) for index in steps[1]]
-    for position, byte in first:
-        file.write_at(position, byte)
+    await _write(file, first)
     if first and then:
         await file.sync()
-    for position, byte in then:
+    await _write(file, then)
+
+
+async def _write(file: File, changes: list[tuple[int, bytes]]) -> None:
+    for number, (position, byte) in enumerate(changes, 1):
         file.write_at(position, byte)
+        if number % STAMPED_IN_A_TURN == 0:
+            await trio.lowlevel.checkpoint()

@@ -8,7 +8,7 @@ below the high watermark only: so a gap, or an entry that has lost something, te
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -118,7 +118,7 @@ def portions(entries: Sequence[Entry], bytes_max: int, count_max: int) -> Iterat
         yield tuple(entries[first:])
 
 
-def compacted_end(entries: Sequence[Entry], start: int) -> int:
+def compacted_end(entries: Iterable[Entry], start: int) -> int:
     """Up to where compaction has been here for sure: where the last gap or compacted entry from `start` on ends.
 
     0 if there is none.

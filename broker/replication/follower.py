@@ -51,6 +51,9 @@ class Follower:
         self._log_start = log.log_start
         """As it will be when all is carried out."""
         self._expects_stamped = False
+        self._had_by_later_leaders: tuple[Epoch, int] | None = None
+        """Of which epoch on, and up to where: what is behind the matched end stays as it is until it is cut, and may be
+        a lot."""
         self._ready = Ready()
         self.leader = leader
         self.epoch = epoch
@@ -185,8 +188,11 @@ class Follower:
         committed_in, log = append.high_watermark_epoch, self._log
         if committed_in == NO_EPOCH or committed_in == append.epoch:
             return 0
-        own = log.entries(self.matched_end, log.log_end)
-        return max((entry.end for entry in own if entry.epoch >= committed_in), default=0)
+        if self._had_by_later_leaders is None or self._had_by_later_leaders[0] != committed_in:
+            own = log.entries(self.matched_end, log.log_end)
+            end = max((entry.end for entry in own if entry.epoch >= committed_in), default=0)
+            self._had_by_later_leaders = committed_in, end
+        return self._had_by_later_leaders[1]
 
     def _match(self, append: Append, begins_anew: bool) -> int:
         """Makes the log the leader's from the matched end on, as far as this goes. Returns its new end.
@@ -277,6 +283,7 @@ class Follower:
             self.epoch = epoch
             self.matched_end = self._high_watermark.value
             self.is_compared = self._expects_stamped = False
+            self._had_by_later_leaders = None
             self._synced_end = 0
 
     def _say_failed(self) -> None:

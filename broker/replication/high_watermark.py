@@ -4,6 +4,8 @@ With it goes an epoch: of the one in which that was committed, or of a later one
 that a leader of that epoch or a later one had, has the same before it.
 """
 
+from itertools import chain
+
 from tailrace.protocol.ids import NO_EPOCH, Epoch
 
 from .entries import ReplicaLog, compacted_end
@@ -44,7 +46,10 @@ def high_watermark_at_start(log: ReplicaLog, checkpoint: int) -> int:
     the end of an entry in any case: a log may start in the midst of one.
     """
     value = min(max(checkpoint, log.log_start), log.log_end)
-    entries = list(log.entries(value, log.log_end))
-    if entries and entries[0].base < value:
-        value = entries[0].end
-    return max(value, compacted_end(entries, value))
+    entries = log.entries(value, log.log_end)
+    first = next(entries, None)
+    if first is None:
+        return value
+    if first.base < value:
+        value = first.end
+    return max(value, compacted_end(chain([first], entries), value))

@@ -21,8 +21,18 @@ from .high_watermark import HighWatermark, high_watermark_at_start
 from .live_replicas import LagLimits, LiveReplicas
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
 from .policy import ReplicationPolicy
-from .ready import AdvanceLogStart, AppendEntries, EndDoubt, ExpectStamped, Persist, Ready, StorePromise, Sync
-from .recovery import recover
+from .ready import (
+    AdvanceLogStart,
+    AppendEntries,
+    EndDoubt,
+    ExpectStamped,
+    Persist,
+    Ready,
+    Restamp,
+    StorePromise,
+    Sync,
+)
+from .recovery import bridge, recover
 from .rewriting import rewritten
 from .sealing import Promise, Sealing
 
@@ -339,7 +349,7 @@ class Leader:
 
     def _seal_own_store(self, in_doubt: bool) -> None:
         high_watermark, log = self.high_watermark, self._log
-        entries = tuple(log.entries(high_watermark, log.log_end))
+        entries = tuple(log.entries(high_watermark, log.log_end)) if self._policy.reads_others else ()
         log_end, log_start, committed_in = log.log_end, log.log_start, self._high_watermark.epoch
         self._sealing.add(
             SealReply(self.epoch, self._spu, "", high_watermark, log_end, in_doubt, entries, log_start, committed_in)
@@ -358,7 +368,33 @@ class Leader:
         """From here on all is known that may have been acknowledged: makes the own log hold it."""
         if not self._sealing.is_complete:
             return
-        log, replies = self._log, self._sealing.replies
+        replies, persist = self._sealing.replies, self._ready.persist
+        if self._policy.reads_others:
+            self.recovered_end = self._make_one_log()
+        else:
+            self.recovered_end = self._keep_own_log()
+        if self.syncs_before_acknowledging:
+            persist.append(Sync())
+        if replies[self._spu].in_doubt:
+            persist.append(EndDoubt())
+        self._synced_end = self.recovered_end
+        self.is_serving = True
+        for spu, link in self._links.items():
+            if spu in replies:
+                self._begin(spu, link, now)
+
+    def _keep_own_log(self) -> int:
+        """Which has all that may have been acknowledged, and no gap behind its high watermark: so nobody need know what
+        is in it."""
+        start, end = self._recovers_from, self._log.log_end
+        if start >= end:
+            return start
+        self._ready.persist += [Restamp(start, end, self.epoch), AppendEntries((bridge(end, self.epoch),))]
+        return end + 1
+
+    def _make_one_log(self) -> int:
+        """Of what the stores hold that have answered. Returns its end."""
+        log, replies, persist = self._log, self._sealing.replies, self._ready.persist
         start = self._recovers_from
         lowest = min((reply.entries[0].base for reply in replies.values() if reply.entries), default=start)
         own = replies[self._spu]
@@ -366,7 +402,6 @@ class Leader:
         recovered = recover(list(log.entries(lowest, start)), start, [own, *others], self.epoch)
         own_entries = [entry for entry in own.entries if entry.end > recovered.start]
         begin_at = recovered.start if recovered.start > start else None
-        persist = self._ready.persist
         for change in rewritten(own_entries, own.log_end, recovered.entries, epoch=self.epoch, begin_at=begin_at):
             if isinstance(change, AppendEntries):
                 persist.extend(self._append_recovered(change.entries, own_entries))
@@ -374,16 +409,8 @@ class Leader:
                 persist.append(change)
         if recovered.log_start > log.log_start:
             persist.append(AdvanceLogStart(recovered.log_start))
-        if self.syncs_before_acknowledging:
-            persist.append(Sync())
-        if own.in_doubt:
-            persist.append(EndDoubt())
-        self.recovered_end = self._synced_end = recovered.end
         self._learn_high_watermark(recovered.high_watermark, recovered.high_watermark_epoch)
-        self.is_serving = True
-        for spu, link in self._links.items():
-            if spu in replies:
-                self._begin(spu, link, now)
+        return recovered.end
 
     def _append_recovered(self, entries: Sequence[Entry], own: Sequence[Entry]) -> Iterator[Persist]:
         """In portions, for it may be a lot, and others have the bytes: whatever comes between, those that are in the

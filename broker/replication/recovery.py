@@ -49,7 +49,7 @@ def recover(own_before: Sequence[Entry], start: int, replies: Collection[SealRep
     ]
     entries += merge(max(start, high_watermark), fitting, epoch)
     if entries:
-        entries.append(bridge(entries, epoch))
+        entries.append(bridge(entries[-1].end, epoch))
     log_start = max(reply.log_start for reply in replies)
     return Recovered(start, tuple(entries), high_watermark, authority.high_watermark_epoch, log_start)
 
@@ -120,7 +120,6 @@ class _Reader:
         return self.entry.base >= taken.end
 
 
-def bridge(after: Sequence[Entry], epoch: Epoch) -> Entry:
+def bridge(end: int, epoch: Epoch) -> Entry:
     """Ends what was recovered. Its content names the epoch: the bridge of another recovery is another one."""
-    end = end_of(after, 0)
     return Entry(end, end + 1, epoch, content=epoch, kind=EntryKind.BRIDGE)

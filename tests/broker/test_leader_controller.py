@@ -3,10 +3,11 @@ from contextlib import suppress
 
 import pytest
 import trio
+from msgspec.structs import replace
 from replicating import Store, Wire, code_of, logs, produce, wire_of
 from structlog.testing import capture_logs
 
-from tailrace.broker import leader_controller
+from tailrace.broker import leader_controller, replica_log
 from tailrace.broker.leader_controller import FETCH_SECONDS_MAX
 from tailrace.broker.peer_codec import read_batches
 from tailrace.broker.peer_messages import FetchedEntries
@@ -14,6 +15,8 @@ from tailrace.broker.replication.leader import LeaderLimits
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import Epoch
+from tailrace.storage.checkpoints import SavedHighWatermark
 
 
 async def test_a_leader_that_is_lost_is_followed_by_one_that_has_all(autojump_clock: object) -> None:
@@ -87,7 +90,12 @@ async def test_a_follower_that_lags_leaves_the_live_replicas_and_enters_again_an
 
 
 @pytest.mark.parametrize("policy", ["majority", "nrw:3,2,2"])
-async def test_a_quorum_recovers_what_its_leader_lacks(autojump_clock: object, policy: str) -> None:
+@pytest.mark.parametrize("is_long", [False, True])
+async def test_a_quorum_recovers_what_its_leader_lacks(
+    autojump_clock: object, policy: str, is_long: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_long:
+        monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 1)
     async with wire_of(3, replication_policy=policy) as wire:
         produce(wire.stores[1], b"a")
         await trio.sleep(1)
@@ -125,6 +133,32 @@ async def test_what_the_next_leader_has_beyond_the_high_watermark_is_stamped_and
         await wire.settle()
         assert waiter.answer is True
         assert logs(wire) == [[b"a", b"b"]] * 2
+
+
+async def test_who_has_much_to_look_through_before_it_leads_lets_others_go_on(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the Streaming Controller waits until it is done."""
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    async with wire_of(2) as wire:
+        produce(wire.stores[1], b"a")
+        await trio.sleep(1)
+        old = wire.kill(2)
+        values = [b"%d" % number for number in range(9)]
+        for value in values:
+            produce(wire.stores[1], value)
+        leader = await wire.restart(wire.kill(1), saved=SavedHighWatermark(1, Epoch(0)))
+        wire.spec = replace(wire.spec, leader_incarnation=leader.process, epoch=Epoch(1))
+        leader.replica.use_spec(wire.spec)
+        assert not leader.replica.is_leader
+        leader.replica.use_spec(replace(wire.spec, version=wire.spec.version + 1))
+        await leader.dispatcher.attend(leader.replica)
+        assert leader.replica.is_leader and not leader.replica.is_merging
+        assert [header.leader_epoch for header, _ in leader.log.headers(1, leader.log.log_end)] == [1] * 10
+        await wire.restart(old)
+        await trio.sleep(5)
+        assert leader.values() == wire.stores[2].values() == [b"a", *values]
+        assert not leader.replica.is_recovering
 
 
 async def test_with_flush_messages_1_what_is_acknowledged_is_on_all_disks(autojump_clock: object) -> None:

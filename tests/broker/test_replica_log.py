@@ -1,6 +1,10 @@
+from typing import Any
+
+import pytest
 from simulation.files import SimulatedFiles
 from spus import batch
 
+from tailrace.broker import replica_log
 from tailrace.broker.replica_log import NEWEST_KEPT_MAX, LogOfEntries, made_batch
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.protocol.control_batches import bridge, hole
@@ -111,3 +115,42 @@ def test_at_rest_nothing_is_kept_and_all_is_found() -> None:
     entries.on_rest()
     assert list(entries.entries(0, 2)) == [first, second]
     assert list(entries.entries(1, 2)) == [second]
+
+
+async def test_what_was_looked_through_in_turns_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    log = new_log()
+    appended = [append(log, batch(b"%d" % number)) for number in range(9)]
+    entries = LogOfEntries(log)
+    assert entries.takes_turns_from(6) and not entries.takes_turns_from(7)
+    await entries.look_through(3)
+    assert entries.takes_turns_from(0) and not entries.takes_turns_from(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "headers", None)
+        assert list(entries.entries(3, 9)) == appended[3:]
+        assert list(entries.entries(4, 6)) == appended[4:6]
+    entries.on_changed()
+    assert entries.takes_turns_from(3)
+    assert list(entries.entries(2, 9)) == appended[2:]
+
+
+async def test_what_changes_while_it_is_looked_through_is_looked_through_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    log = new_log()
+    for number in range(9):
+        append(log, batch(b"%d" % number))
+    entries = LogOfEntries(log)
+    headers = Log.headers
+
+    def changing(self: Log, start: int, end: int) -> Any:
+        if start == 4:
+            entries.on_changed()
+        return headers(self, start, end)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "headers", changing)
+        await entries.look_through(0)
+    assert entries.takes_turns_from(0)
+    await log.truncate_fully(100)
+    await entries.look_through(0)
+    assert not entries.takes_turns_from(0), "there is nothing"

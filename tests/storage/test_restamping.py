@@ -3,10 +3,12 @@
 from random import Random
 
 import pytest
+import trio
 from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.record_batch import iterate
+from tailrace.storage import restamping
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.open_segment import OpenSegment
@@ -123,3 +125,22 @@ async def test_the_newest_header_is_read_again(files: SimulatedFiles) -> None:
     await segment.restamp(54, 56, 8)
     assert [header.leader_epoch for header, _ in segment.headers(52, 56)] == [1, 8]
     assert [header.leader_epoch for header, _ in segment.headers(54, 56)] == [8]
+
+
+async def test_others_go_on_while_much_is_stamped(files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restamping, "STAMPED_IN_A_TURN", 2)
+    segment = _segment(files, 10)
+    turns: list[list[int]] = []
+
+    async def look() -> None:
+        while True:
+            turns.append(_epochs(files))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        await segment.restamp(50, 70, 7)
+        nursery.cancel_scope.cancel()
+    assert any(0 < epochs.count(7) < 10 for epochs in turns)
+    recovered = recover(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200)
+    assert recovered.summary.checksum == segment.summary.checksum

@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+
 import pytest
 from msgspec.structs import replace
 from replication_store import ListLog
@@ -315,6 +317,24 @@ def test_it_has_what_was_committed_up_to_where_a_leader_of_that_epoch_or_a_later
     follower = _follower([e(0), e(1), e(2, 3), e(3)], promised=3, epoch=5, policy=Quorum(3, 2, 2))
     append = replace(_append(0, e(3, 5), epoch=5, high_watermark=4), high_watermark_epoch=Epoch(committed_in))
     assert _after(follower, append).persist == persist
+
+
+def test_what_is_behind_the_matched_end_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a lot, and so may the Appends be that go through it."""
+    asked: list[tuple[int, int]] = []
+    entries = ListLog.entries
+
+    def listening(self: ListLog, start: int, end: int) -> Iterator[Entry]:
+        asked.append((start, end))
+        return entries(self, start, end)
+
+    own = [e(base) for base in range(9)]
+    follower = _follower(own, promised=3, epoch=5, policy=Quorum(3, 2, 2))
+    monkeypatch.setattr(ListLog, "entries", listening)
+    for base in range(9):
+        append = replace(_append(base, e(base, 5), epoch=5, high_watermark=9), high_watermark_epoch=Epoch(3))
+        assert _after(follower, append).persist == [Restamp(base, base + 1, Epoch(5))]
+    assert asked.count((0, 9)) == 1 and all(end - start == 1 for start, end in asked[1:])
 
 
 def test_when_its_disk_fails_it_says_so_and_nothing_else() -> None:

@@ -87,7 +87,7 @@ def test_below_the_largest_high_watermark_gaps_are_no_holes() -> None:
         _reply(3, e(1), e(4), e(5), high_watermark=5, epoch=2),
     )
     assert recover([e(0)], 1, [mine, its], Epoch(9)) == Recovered(
-        1, (e(1), e(4), e(5, 9), bridge([e(5)], Epoch(9))), 5, Epoch(2), 0
+        1, (e(1), e(4), e(5, 9), bridge(6, Epoch(9))), 5, Epoch(2), 0
     )
 
 
@@ -104,6 +104,6 @@ def test_all_may_be_deleted() -> None:
 
 
 def test_bridges_of_two_recoveries_are_two() -> None:
-    one, other = bridge([e(0)], Epoch(2)), bridge([e(0)], Epoch(3))
+    one, other = bridge(1, Epoch(2)), bridge(1, Epoch(3))
     assert (one.base, one.end, one.kind) == (1, 2, EntryKind.BRIDGE)
     assert not one.same_as(other)
