@@ -19,7 +19,7 @@ from .replication.entries import Entry, EntryKind
 from .replication.high_watermark import HighWatermark
 from .replication.leader import Leader, LeaderLimits
 from .replication.live_replicas import LagLimits, LiveReplicas
-from .replication.messages import Append, AppendReply, Fenced, Hello, Message, SealReply
+from .replication.messages import Append, AppendReply, Fenced, Hello, Message, ProposeLiveReplicas, SealReply
 from .replication.ready import Ready
 from .replication.sealing import Promise
 from .replication_context import ReplicationContext
@@ -176,6 +176,11 @@ class LeaderController:
             at_hand = self._entries.at_hand.between(base, end) if self._context.peers.keeps_up(to) else None
             records = at_hand or partial(self._replica.log.read_batches, base, end)
         self._context.peers.to_follower(to, self._replica.key, message, records)
+
+    def say_that_it_will_lead(self) -> None:
+        """Enough stores have promised: nobody else would be done earlier, and whoever is elected now begins anew."""
+        spec = self._replica.spec
+        self._context.live_replicas.propose(self._replica.key, ProposeLiveReplicas(self.epoch, spec.version, ()))
 
     def finish(self, ready: Ready) -> bool:
         """Whether this leader goes on."""

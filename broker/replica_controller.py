@@ -338,6 +338,8 @@ class ReplicaController:
         if done:
             self._finish(role, ready)
         else:
+            if ready.takes_long and isinstance(role, LeaderController):
+                role.say_that_it_will_lead()
             self._carried_out = trio.Event()
             kept = None if received is None else received.kept()
             self._context.nursery.start_soon(self._carry_out_waiting, role, ready, kept)

@@ -410,6 +410,7 @@ class Leader:
         if recovered.log_start > log.log_start:
             persist.append(AdvanceLogStart(recovered.log_start))
         self._learn_high_watermark(recovered.high_watermark, recovered.high_watermark_epoch)
+        self._ready.takes_long = recovered.end - recovered.start > self._limits.recovered_entries_max
         return recovered.end
 
     def _append_recovered(self, entries: Sequence[Entry], own: Sequence[Entry]) -> Iterator[Persist]:

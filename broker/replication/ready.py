@@ -73,5 +73,7 @@ class Ready(Struct):
     nothing waits for it."""
     doubted_from: int | None = None
     """What follows in a leader's log is perhaps damaged: it cannot be read, or sent again and again does not arrive."""
+    takes_long: bool = False
+    """To persist that: whoever waits until this replica leads should hear first that it is about to."""
     fenced_by: Epoch | None = None
     """This replica's role is over: there is a newer epoch. Whoever waits is refused."""

@@ -245,6 +245,28 @@ async def test_who_waits_for_what_it_lacks_makes_nobody_else_wait(autojump_clock
         assert trio.current_time() < begun + 2
 
 
+async def test_who_has_much_to_fetch_before_it_leads_says_that_it_will(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else another would be elected meanwhile, and begin anew."""
+    monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(recovered_entries_max=2))
+    async with wire_of(3, replication_policy="majority") as wire:
+        wire.part(3)
+        for value in (b"a", b"b", b"c"):
+            produce(wire.stores[1], value)
+        await wire.settle()
+        wire.kill(1)
+        wire.join(3)
+        wire.hands_over = 0
+        before = wire.spec.version
+        leader = await wire.elect(3)
+        assert leader.replica.is_merging and wire.spec.version == before + 1
+        assert set(wire.spec.live_replicas) == {1, 2, 3}
+        wire.hands_over = 9
+        await trio.sleep(FETCH_SECONDS_MAX + 1)
+        assert leader.values() == [b"a", b"b", b"c"]
+
+
 class _BeforeStepOf(trio.abc.Instrument):
     """Calls something before the first step of a task by this name from a moment on."""
 
