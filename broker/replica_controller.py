@@ -45,6 +45,8 @@ KEPT_EVENTS_MAX = 1000
 """Many times the window of a leader. Messages that come beyond are dropped, as if the network had lost them. All else
 is kept: nobody says it again, and it is seldom said, for it is of links, settings and deadlines."""
 
+BEGINNING_SECONDS_MAX = 20.0
+
 UNREADABLE = (OSError, KafkaError)
 """What a log raises that its disk fails, or that has batches which are none any more."""
 
@@ -212,9 +214,11 @@ class ReplicaController:
         return None
 
     async def has_begun(self) -> None:
-        """Until what takes long is done before it leads: the Streaming Controller waits for who carries out a spec."""
-        while self._takes_long and self._carried_out is not None:
-            await self._carried_out.wait()
+        """Until what takes long is done before it leads: the Streaming Controller waits for who carries out a spec. Not
+        for ever, for all other specs wait as well."""
+        with trio.move_on_after(BEGINNING_SECONDS_MAX):
+            while self._takes_long and self._carried_out is not None:
+                await self._carried_out.wait()
         self._takes_long = False
 
     async def end(self) -> None:
