@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 LEARNED_MAX = 64
 """For one connection; a client that varies its requests more than this gains nothing and costs us nothing."""
+LEARNED_BYTES_MAX = 1024
+"""Of one request up to its records. There may be anything in it: long names, tags of megabytes that mean nothing."""
 
 _API = API_TABLE[ApiKey.PRODUCE]
 _AFTER_CORRELATION_ID = 8
@@ -102,7 +104,7 @@ class ProduceShortcut:
         size = len(data.records)
         size_bytes = len(uvarint(size + 1)) + len(_NO_TAGS) if self._is_flexible else _SIZE.size
         end = len(frame) - size - size_bytes
-        if self._records(frame, end) != data.records:
+        if end > LEARNED_BYTES_MAX or self._records(frame, end) != data.records:
             return  # there is more in it: tags that are not known here, or bytes behind it
         usual = _UsualRequest(
             self._spu,

@@ -10,7 +10,7 @@ import trio
 from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, running_spu
 
-from tailrace.broker.produce_shortcut import LEARNED_MAX, ProduceShortcut
+from tailrace.broker.produce_shortcut import LEARNED_BYTES_MAX, LEARNED_MAX, ProduceShortcut
 from tailrace.broker.replicas import Replica
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
@@ -283,4 +283,15 @@ async def test_what_it_remembers_is_bounded(autojump_clock: object) -> None:
         assert all(ask(number) is None for number in range(LEARNED_MAX + 10))
         answered = [ask(number) is not None for number in range(LEARNED_MAX + 10)]
         assert answered == [True] * LEARNED_MAX + [False] * 10
+        running.spu.end_turn()
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME])
+async def test_long_requests_are_not_remembered(autojump_clock: object, version: int) -> None:
+    async with _served() as running:
+        shortcut = ProduceShortcut(running.spu, version)
+        for client_id, is_known in (("c" * (LEARNED_BYTES_MAX - 100), True), ("c" * LEARNED_BYTES_MAX, False)):
+            frame = _frame(_request(running, batch(b"x")), version, client_id=client_id)
+            assert shortcut(frame, 1, _expect_nobody) is None
+            assert (shortcut(frame, 1, _expect_nobody) is not None) == is_known
         running.spu.end_turn()
