@@ -8,8 +8,10 @@ session: to take one from a consumer that is there would cost more than it saves
 
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from typing import NoReturn
 from uuid import UUID
 
+from tailrace.cluster.topic_names import CHARACTERS_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.chance import Chance
 
@@ -22,6 +24,12 @@ _ID_LIMIT = 2**31 - 1
 
 PartitionKey = tuple[str | UUID, int]
 """A topic's name, or its id from Fetch v13 on, and the partition's number."""
+
+
+def _is_nowhere(key: PartitionKey) -> bool:
+    """No topic has such a name, and sessions are not to keep it: a client could give them gigabytes of those."""
+    name, _ = key
+    return isinstance(name, str) and len(name) > CHARACTERS_MAX
 
 
 class FetchedPartition:
@@ -121,6 +129,8 @@ class FetchSessions:
         """A new session; None where a session does not pay or has no room, and the fetch goes on without."""
         if not wanted or self._sessions_max == 0 or len(wanted) > self._partitions_max:
             return None
+        if any(_is_nowhere(partition.key) for partition in wanted):
+            return None
         while len(self._sessions) >= self._sessions_max or self.held_partitions + len(wanted) > self._partitions_max:
             if not self._close_unused(now):
                 return None
@@ -160,14 +170,20 @@ class FetchSessions:
         self, session: FetchSession, wanted: Iterable[FetchedPartition], forgotten: Iterable[PartitionKey]
     ) -> None:
         """What a request of the session, which is the one used last, changes in it."""
+        wanted = list(wanted)
+        if any(_is_nowhere(partition.key) for partition in wanted):
+            self._end(session)
         before = len(session.partitions)
         session.update(wanted, forgotten)
         self.held_partitions += len(session.partitions) - before
         while self.held_partitions > self._partitions_max:
             if not self._close_unused(session.used_at):
-                # The consumer starts again, and is served without a session.
-                self.close(session.id)
-                raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {session.id} has no room")
+                self._end(session)
+
+    def _end(self, session: FetchSession) -> NoReturn:
+        """The consumer starts again, and is served without a session."""
+        self.close(session.id)
+        raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND, f"fetch session {session.id} has no room")
 
     def close(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)

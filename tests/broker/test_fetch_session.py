@@ -9,6 +9,7 @@ from tailrace.broker.fetch_session import (
     FetchSessions,
     PartitionKey,
 )
+from tailrace.cluster.topic_names import CHARACTERS_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.chance import RandomChance
 
@@ -164,3 +165,15 @@ def test_no_two_sessions_have_one_id() -> None:
 
     sessions = FetchSessions(Repeating(1), 3, 100)
     assert {_create(sessions).id for _ in range(3)} == {1, 2, 3}
+
+
+def test_names_that_no_topic_can_have_are_not_kept() -> None:
+    sessions = _sessions()
+    longest, longer = _partition(0, topic="t" * CHARACTERS_MAX), _partition(0, topic="t" * (CHARACTERS_MAX + 1))
+    assert sessions.create([longest, longer], uses_topic_ids=False, now=0.0) is None
+    session = _create(sessions)
+    sessions.update(session, [longest], [])
+    with pytest.raises(KafkaError) as refused:
+        sessions.update(session, [longer], [])
+    assert refused.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (len(sessions), sessions.held_partitions) == (0, 0)
