@@ -129,6 +129,7 @@ class Fetch:
     __slots__ = (
         "_bytes_max",
         "_context",
+        "_deadline",
         "_find",
         "_incremental",
         "_parked_on",
@@ -164,6 +165,7 @@ class Fetch:
         self._rack = request.rack_id if near else ""
         self._bytes_max = min(request.max_bytes, spu.broker_configs.settings.fetch_bytes_max)
         self._parked_on: list[Replica] = []
+        self._deadline: _Deadline | None = None
         self.done = False
 
     def is_enough(self, reading: Reading) -> bool:
@@ -304,7 +306,8 @@ class Fetch:
                 self._parked_on.append(replica)
         self._context.abandon = self._leave
         self._context.hurry = self.on_deadline
-        self._spu.deadlines.add(deadline, self)
+        self._deadline = _Deadline(self)
+        self._spu.deadlines.add(deadline, self._deadline)
 
     def on_advanced(self) -> None:
         """One of the partitions has new records to read, or is gone."""
@@ -327,3 +330,22 @@ class Fetch:
         for replica in self._parked_on:
             replica.waiting_fetches.pop(self, None)
         self._parked_on.clear()
+        if self._deadline is not None:
+            self._deadline.fetch = None
+
+
+class _Deadline:
+    """All that is left of a fetch that was answered before: its partitions and its answer may be many thousands."""
+
+    __slots__ = ("fetch",)
+
+    def __init__(self, fetch: Fetch) -> None:
+        self.fetch: Fetch | None = fetch
+
+    @property
+    def done(self) -> bool:
+        return self.fetch is None
+
+    def on_deadline(self) -> None:
+        if self.fetch is not None:
+            self.fetch.on_deadline()

@@ -1,5 +1,6 @@
 """Fetch against a whole SPU: what is returned, what waits, and what sessions leave out."""
 
+import gc
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 
+from tailrace.broker.fetch_session import FetchedPartition
+from tailrace.broker.handlers.fetch import Fetch
 from tailrace.cluster.broker_config_table import LEADER_SELECTOR
 from tailrace.cluster.specs import NO_LEADER, SpuSpec
 from tailrace.protocol.apis import ApiKey
@@ -144,6 +147,19 @@ async def test_a_fetch_that_waited_in_vain_comes_back_empty_at_its_deadline(auto
         started = trio.current_time()
         assert offsets(await ask(client, fetch(wanted(), wait_ms=500))) == []
         assert trio.current_time() - started == pytest.approx(0.5)
+
+
+async def test_what_was_answered_is_not_kept_until_its_deadline(autojump_clock: object) -> None:
+    """Neither its partitions nor the open files of its answer."""
+    async with running_spu() as running:
+        consumer, producer = await running.client(), await running.client()
+        await running.create("t")
+        for offset in range(3):
+            await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(offset), wait_ms=600_000)))
+            await produce(producer, batch(b"a"))
+            assert offsets(await consumer.response()) == [offset]
+        gc.collect()
+        assert [kept for kept in gc.get_objects() if isinstance(kept, Fetch | FetchedPartition)] == []
 
 
 async def opened_session(client: WireClient) -> int:
