@@ -57,19 +57,18 @@ _NO_ERROR = int(ErrorCode.NONE)
 
 def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> ProduceResponse | None:
     acks = request.acks
-    refused = None if acks in _KNOWN_ACKS else KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
     by_id = context.api_version >= TOPIC_IDS_FROM
     topics: list[TopicProduceResponse] = []
     response = ProduceResponse(topics)
     pending: PendingProduce | None = None
-    error: KafkaError | None = None
+    error: str | None = None
     for topic in request.topic_data:
         name: str | UUID = topic.topic_id if by_id else topic.name
         partitions: list[PartitionProduceResponse] = []
         for data in topic.partition_data:
             try:
-                if refused is not None:
-                    raise refused
+                if acks not in _KNOWN_ACKS:
+                    raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}")
                 replica = writable(spu, name, data.index, acks)
                 base_offset, append_time_ms, awaited = append(
                     spu, replica, name, data.records, context.api_version, acks
@@ -78,7 +77,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                     data.index, _NO_ERROR, base_offset, append_time_ms, replica.log.log_start
                 )
             except KafkaError as reason:
-                error = reason
+                error = str(reason)  # with itself it would keep the request until garbage is collected
                 answer = PartitionProduceResponse(
                     index=data.index,
                     error_code=reason.code,

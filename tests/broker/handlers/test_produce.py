@@ -1,5 +1,7 @@
 """Produce against a whole SPU: what is stored, what is refused, and when a producer hears of it."""
 
+import gc
+
 import pytest
 import trio
 from msgspec.structs import replace
@@ -62,6 +64,20 @@ async def test_a_batch_is_stored_as_it_came_with_its_offset_and_epoch(autojump_c
         first = stored(running)[: len(records)]
         assert first[16:] == records[16:]
         assert (read_header(first).base_offset, read_header(first).leader_epoch) == (0, 0)
+
+
+@pytest.mark.parametrize("acks", [-1, 2])
+async def test_a_refused_request_is_gone_when_it_is_answered(autojump_clock: object, acks: int) -> None:
+    """Not only when garbage is collected: that may be after thousands, of megabytes each."""
+    async with running_spu() as running:
+        client = await running.client()
+        gc.collect()
+        gc.disable()
+        try:
+            await ask(client, request(batch(b"a"), acks=acks))
+            assert [kept for kept in gc.get_objects() if isinstance(kept, ProduceRequest)] == []
+        finally:
+            gc.enable()
 
 
 async def test_one_refused_partition_leaves_the_others_alone(autojump_clock: object) -> None:
