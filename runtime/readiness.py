@@ -52,8 +52,12 @@ class Readiness:
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
-        if waiting.error is not None:
-            raise waiting.error
+        error, waiting.error = waiting.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # its traceback holds this call: with it, all that was there would wait for the collector
 
     def _register(self, descriptor: int, epoll: select.epoll) -> None:
         """With all or with none. OSError: the system watches no more."""

@@ -1,6 +1,8 @@
 """One epoll over pairs of real sockets: who is called, when, and what else goes on meanwhile."""
 
+import gc
 import socket
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -184,6 +186,28 @@ async def test_what_a_call_raises_is_raised_to_its_task_alone() -> None:
                 await readiness.call_when_readable(incoming.fileno(), fail)
             other_outgoing.send(b"x.")
         assert other.received == [b"x."]
+
+
+async def test_what_a_call_had_at_hand_when_it_raised_goes_with_the_error() -> None:
+    """It may be a request of a hundred megabytes, and the collector comes seldom."""
+    readiness = Readiness()
+    at_hand: list[weakref.ref[_Reader]] = []
+
+    def fail() -> bool:
+        reader = _Reader(readiness, incoming)
+        at_hand.append(weakref.ref(reader))
+        raise ValueError("no such thing")
+
+    gc.disable()
+    try:
+        with _pairs(1) as ((outgoing, incoming),):
+            outgoing.send(b"x")
+            with pytest.raises(ValueError, match="no such thing") as raised:
+                await readiness.call_when_readable(incoming.fileno(), fail)
+            del raised
+        assert [each() for each in at_hand] == [None]
+    finally:
+        gc.enable()
 
 
 async def test_nobody_is_called_any_more_who_was_cancelled_in_the_same_turn() -> None:
