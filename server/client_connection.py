@@ -170,6 +170,9 @@ class ClientConnection:
             for answer in self._outbox.unanswered:
                 if isinstance(answer, RequestContext) and answer.abandon is not None:
                     answer.abandon()
+            # Whoever has one of those that wait for an answer has this as well: nothing large may stay with it.
+            self._outbox.clear()
+            self._inbox.close()
 
     @property
     def is_closing(self) -> bool:

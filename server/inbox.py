@@ -127,6 +127,11 @@ class Inbox:
             self._owned = True
         self._position = 0
 
+    def close(self) -> None:
+        """Nothing more is read: what was not taken is given up."""
+        self._position = self._end
+        self.end_turn()
+
     def _move_to(self, buffer: memoryview) -> None:
         """What has not been read, to the front of it."""
         held = self._end - self._position

@@ -98,6 +98,13 @@ class Outbox:
         else:
             self._small.append(response)
 
+    def clear(self) -> None:
+        """Nothing more leaves."""
+        self._line.clear()
+        self._urgent.clear()
+        self._small.clear()
+        self._parts.clear()
+
     def collect(self) -> bool:
         """Moves answers whose turn has come to the send queue; says whether anything is there to send."""
         line, small = self._line, self._small

@@ -497,6 +497,7 @@ async def test_waiting_requests_of_a_client_that_has_gone_are_abandoned() -> Non
         await served.ended.wait()
         assert abandoned == ["a", "c"]
         assert served.server_side.closed
+        assert list(served.connection._outbox.unanswered) == []
         script.waiting[0].respond(FindCoordinatorResponse())  # too late, and no harm
 
 
@@ -542,6 +543,19 @@ async def test_a_client_may_go_in_the_middle_of_a_request(end: str) -> None:
         getattr(served.client.connection, end)()
         await served.ended.wait()
         assert served.memory.reserved_bytes == 0
+
+
+async def test_what_has_arrived_of_a_request_goes_with_its_client() -> None:
+    """Though an answer that will come too late knows the connection."""
+    script = _Script()
+    script.handle = script.wait
+    async with _served(script) as served:
+        await served.client.send(served.ask("waits") + served.ask("k" * 500)[:-3])
+        await trio.testing.wait_all_tasks_blocked()
+        assert served.connection._inbox.incomplete_bytes > 500
+        served.client.connection.close()
+        await served.ended.wait()
+        assert served.connection._inbox.incomplete_bytes == 0
 
 
 async def test_a_client_that_goes_while_it_is_being_sent_to() -> None:

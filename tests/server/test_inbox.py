@@ -185,3 +185,17 @@ def test_one_that_is_larger_still_has_memory_of_its_own() -> None:
     spare = _large_request(buffers, 1_000_000)
     assert _large_request(buffers, SPARE_BYTES + 1) != spare
     assert _large_request(buffers, 1_000_000) == spare, "it was given back on the way"
+
+
+def test_an_inbox_that_closes_gives_back_what_it_was_lent() -> None:
+    buffers = ReceiveBuffers(SHARED_BYTES, spare_bytes=150, spare_from_bytes=40)
+    spare = buffers.take_spare(40, 100)
+    assert spare is not None
+    buffers.give_back(spare)
+    inbox = Inbox(buffers, REQUEST_BYTES_MAX)
+    _Sender(inbox, _frame(b"x" * 100)).deliver(SHARED_BYTES)
+    assert _take(inbox, 1) == []
+    assert inbox.incomplete_bytes > 0
+    inbox.close()
+    assert inbox.incomplete_bytes == 0
+    assert buffers.take_spare(40, 100) is spare
