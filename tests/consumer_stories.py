@@ -108,6 +108,7 @@ class ClassicConsumer:
     """It keeps what it has while it joins again."""
     caller: Caller = CALLER
     join_version: int = 9
+    rebalance_timeout_ms: int = REBALANCE_TIMEOUT_MS
     generation: int = -1
     owned: frozenset[TopicPartition] = frozenset()
     waiting: Asked | None = None
@@ -118,7 +119,7 @@ class ClassicConsumer:
 
     def ask_join(self, **said: Any) -> Asked:
         request = JoinGroupRequest(
-            GROUP, 10_000, REBALANCE_TIMEOUT_MS, self.member_id, self.instance_id, "consumer", **said
+            GROUP, 10_000, self.rebalance_timeout_ms, self.member_id, self.instance_id, "consumer", **said
         )
         if not said:
             request.protocols = [JoinGroupRequestProtocol(name, self.metadata()) for name in self.protocols]

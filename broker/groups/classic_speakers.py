@@ -151,6 +151,7 @@ class ClassicSpeakers:
         """However often it is told to, it has to come in the time since it was told first."""
         if not group.joins.awaits(member.member_id):
             group.joins.begin(member.member_id, moment.now + member.profile.rebalance_timeout_ms / 1000)
+            self._coordinator.touched(group)
 
 
 def _read(metadata: bytes) -> Subscription:

@@ -150,6 +150,19 @@ def test_one_that_is_told_to_join_has_to_come_in_time(world: GroupWorld, new: Co
     assert old.member_id not in group_in(world).members
 
 
+def test_one_that_is_told_to_join_when_it_asks_for_its_assignment_has_no_more_time(
+    world: GroupWorld, new: Consumer
+) -> None:
+    old = ClassicConsumer(world, "chosen", rebalance_timeout_ms=2_000)
+    old.generation = old.ask_join().reply.generation_id
+    assert old.ask_sync().error is None
+    world.pass_time(3.0)
+    Consumer(world, "third").join()
+    assert error_of(old.ask_sync()) == ErrorCode.REBALANCE_IN_PROGRESS
+    world.pass_time(2.1)
+    assert "chosen" not in group_in(world).members
+
+
 def test_one_that_joined_has_to_ask_for_its_assignment(world: GroupWorld, new: Consumer) -> None:
     old = ClassicConsumer(world, "chosen")
     old.generation = old.ask_join().reply.generation_id
