@@ -220,7 +220,8 @@ class ClientConnection:
                 (context, answer), self._rare = self._rare, None
                 with trio.CancelScope(shield=True):  # a change that has begun is carried out, client or no client
                     message = await answer
-                context.respond(message)
+                if message is not None:
+                    context.respond(message)
 
     def _has_room(self) -> bool:
         """For the answers of more requests."""

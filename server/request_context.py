@@ -11,7 +11,7 @@ from tailrace.protocol.primitives import Part
 
 Reply = object | Coroutine[object, object, object] | None
 """What a handler returns: the response; None when it will respond through the context; for rare work a coroutine that
-gives the response."""
+gives either."""
 
 
 class ClientIdentity(Struct):

@@ -1,6 +1,6 @@
 """Handlers of group APIs on a coordinator without a shell; what they answer goes through the encoder of its version."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from grouping import GroupWorld
@@ -26,6 +26,7 @@ class GroupHost:
         self.world.use(initial_rebalance_delay_ms=0)
         self.refusal: KafkaError | None = None
         """As if the group were coordinated elsewhere."""
+        self.turns_ended = 0
         self.groups = self
         self.broker_configs = BrokerConfigs({})
 
@@ -37,9 +38,28 @@ class GroupHost:
         if asked.error is not None:
             waiter.refuse(asked.error)
 
+    def end_turn(self) -> None:
+        self.turns_ended += 1
+
 
 def responses_of(host: GroupHost, handle: Callable[..., None], request: Any, version: int) -> list[Any]:
     """Has the request handled in this version. The list has the response as the client reads it, when it is there."""
+    context, answered = _asked(request, version)
+    handle(cast(Spu, host), context, decode(type(request), version, encode_whole(request, version)))
+    return answered
+
+
+async def response_in_turns_of(
+    host: GroupHost, handle: Callable[..., Awaitable[None]], request: Any, version: int
+) -> Any:
+    context, answered = _asked(request, version)
+    await handle(cast(Spu, host), context, decode(type(request), version, encode_whole(request, version)))
+    (response,) = answered
+    return response
+
+
+def _asked(request: Any, version: int) -> tuple[RequestContext, list[Any]]:
+    """What a handler gets for it, and the response as the client reads it, when it is there."""
     answered: list[Any] = []
 
     def encode(correlation_id: int, response: Any) -> tuple[bytes]:
@@ -57,8 +77,7 @@ def responses_of(host: GroupHost, handle: Callable[..., None], request: Any, ver
         lambda context: None,
         encode,
     )
-    handle(cast(Spu, host), context, decode(type(request), version, encode_whole(request, version)))
-    return answered
+    return context, answered
 
 
 def response_of(host: GroupHost, handle: Callable[..., None], request: Any, version: int) -> Any:

@@ -333,6 +333,23 @@ async def test_rare_work_is_waited_for_before_the_next_request() -> None:
         assert [(await served.client.response()).host for _ in range(2)] == ["first", "second"]
 
 
+async def test_rare_work_may_respond_later() -> None:
+    waiting: list[RequestContext] = []
+
+    async def rarely(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse | None:
+        await trio.lowlevel.checkpoint()
+        if request.key == "first":
+            waiting.append(context)
+            return None
+        return FindCoordinatorResponse(host=request.key)
+
+    async with _served(_Script(rarely)) as served:
+        await served.client.send(served.ask("first", "second"))
+        await trio.testing.wait_all_tasks_blocked()
+        waiting[0].respond(FindCoordinatorResponse(host="late"))
+        assert [(await served.client.response()).host for _ in range(2)] == ["late", "second"]
+
+
 async def test_rare_work_that_has_begun_is_finished_without_the_client() -> None:
     may_go_on, finished = trio.Event(), trio.Event()
 

@@ -1,20 +1,24 @@
 """DeleteGroups: each group has an answer of its own, and only those go that nobody is in."""
 
 import pytest
-from group_handlers import GroupHost, response_of
+import trio
+from committing import ask_commit
+from group_handlers import GroupHost, response_in_turns_of
 from grouping import Sleeper
 
-from tailrace.broker.handlers.delete_groups import handle
+from tailrace.broker.handlers.delete_groups import RECORDS_PER_TURN, handle
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_each_group_has_its_answer(version: int) -> None:
+async def test_each_group_has_its_answer(version: int) -> None:
     host = GroupHost()
     host.world.coordinator.on_group_replaced(Sleeper("idle"))
     host.world.coordinator.on_group_replaced(Sleeper("busy", is_empty=False))
-    response = response_of(host, handle, DeleteGroupsRequest(["busy", "missing", "idle", "busy"]), version)
+    response = await response_in_turns_of(
+        host, handle, DeleteGroupsRequest(["busy", "missing", "idle", "busy"]), version
+    )
     assert response.results == [
         DeletableGroupResult("busy", ErrorCode.NON_EMPTY_GROUP),
         DeletableGroupResult("missing", ErrorCode.GROUP_ID_NOT_FOUND),
@@ -23,12 +27,33 @@ def test_each_group_has_its_answer(version: int) -> None:
     assert list(host.world.coordinator.groups) == ["busy"]
 
 
-def test_groups_of_another_coordinator_are_refused() -> None:
+async def test_groups_of_another_coordinator_are_refused() -> None:
     host = GroupHost()
     host.refusal = KafkaError(ErrorCode.NOT_COORDINATOR)
-    response = response_of(host, handle, DeleteGroupsRequest(["a", "b"]), 2)
+    response = await response_in_turns_of(host, handle, DeleteGroupsRequest(["a", "b"]), 2)
     assert [each.error_code for each in response.results] == [ErrorCode.NOT_COORDINATOR] * 2
 
 
-def test_nothing_is_asked_and_answered() -> None:
-    assert response_of(GroupHost(), handle, DeleteGroupsRequest([]), 2).results == []
+async def test_nothing_is_asked_and_answered() -> None:
+    response = await response_in_turns_of(GroupHost(), handle, DeleteGroupsRequest([]), 2)
+    assert response.results == []
+
+
+async def test_others_have_their_turn_between_groups_with_many_offsets() -> None:
+    host = GroupHost()
+    host.world.put_topic("orders", RECORDS_PER_TURN)
+    for group in ("a", "b", "c"):
+        ask_commit(host.world, group, {("orders", partition): 1 for partition in range(RECORDS_PER_TURN)})
+    left: list[int] = []
+
+    async def look() -> None:
+        while True:
+            left.append(len(host.world.coordinator.groups))
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        await response_in_turns_of(host, handle, DeleteGroupsRequest(["a", "b", "c"]), 2)
+        nursery.cancel_scope.cancel()
+    assert any(0 < count < 3 for count in left)
+    assert (len(host.world.coordinator.groups), host.turns_ended) == (0, 4)
