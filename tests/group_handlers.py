@@ -1,8 +1,10 @@
 """Handlers of group APIs on a coordinator without a shell; what they answer goes through the encoder of its version."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import trio
 from grouping import GroupWorld
 
 from tailrace.broker.groups.coordinator import Coordinator
@@ -50,12 +52,30 @@ def responses_of(host: GroupHost, handle: Callable[..., None], request: Any, ver
 
 
 async def response_in_turns_of(
-    host: GroupHost, handle: Callable[..., Awaitable[None]], request: Any, version: int
+    host: GroupHost, handle: Callable[..., Awaitable[None] | None], request: Any, version: int
 ) -> Any:
+    """Of a handler that may let others go on before it is done."""
     context, answered = _asked(request, version)
-    await handle(cast(Spu, host), context, decode(type(request), version, encode_whole(request, version)))
+    rest = handle(cast(Spu, host), context, decode(type(request), version, encode_whole(request, version)))
+    if rest is not None:
+        await rest
     (response,) = answered
     return response
+
+
+@asynccontextmanager
+async def looking(look: Callable[[], None]) -> AsyncIterator[None]:
+    """Looks whenever others have their turn."""
+
+    async def look_again_and_again() -> None:
+        while True:
+            look()
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look_again_and_again)
+        yield
+        nursery.cancel_scope.cancel()
 
 
 def _asked(request: Any, version: int) -> tuple[RequestContext, list[Any]]:

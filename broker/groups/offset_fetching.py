@@ -22,11 +22,11 @@ class ReplyRoom:
     again."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._left = bytes_max
+        self.left = bytes_max
 
     def take(self, size: int) -> None:
-        self._left -= size
-        if self._left < 0:
+        self.left -= size
+        if self.left < 0:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the answer would be too large")
 
 

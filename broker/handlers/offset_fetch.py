@@ -8,15 +8,17 @@
   there are no transactions.
 - What was committed for a topic that was deleted is not told of another one that has its name.
 - An answer of more than 32 MiB is refused with INVALID_REQUEST; Kafka has no bound.
+- Who asks for several groups is a tool, and may ask for thousands: others get their turn in between.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING
 
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.offset_fetching import ReplyRoom
 from tailrace.broker.groups.ready import Waiter
+from tailrace.broker.turns import Turns
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -38,18 +40,44 @@ SEVERAL_GROUPS_FROM = 8
 ONE_ERROR_FOR_ALL_FROM = 2
 REPLY_BYTES_MAX = 32 << 20
 """In memory: half a million partitions, and what clients noted with them."""
+BYTES_PER_TURN = 128 * 1024
+"""Some two thousand partitions, which take a few milliseconds."""
+GROUP_BYTES = 64
+"""A group takes as long as a partition, whatever it has committed."""
 
 _NO_OFFSET = -1
 
 
-def handle(spu: "Spu", context: RequestContext, request: OffsetFetchRequest) -> None:
+def handle(spu: "Spu", context: RequestContext, request: OffsetFetchRequest) -> Coroutine[object, object, None] | None:
     room = ReplyRoom(REPLY_BYTES_MAX)
     if context.api_version < SEVERAL_GROUPS_FROM:
         _fetch(spu, context, _group_of(request), room, _one(context, request))
-        return
+        return None
     gathering = Gathering(context, lambda groups: OffsetFetchResponse(groups=groups))
+    if len(request.groups) > 1:
+        return _fetch_several(spu, context, request.groups, room, gathering)
     for group in request.groups:
         _fetch(spu, context, group, room, gathering.part(_refused(group)))
+    gathering.start()
+    return None
+
+
+async def _fetch_several(
+    spu: "Spu",
+    context: RequestContext,
+    groups: list[OffsetFetchRequestGroup],
+    room: ReplyRoom,
+    gathering: Gathering,
+) -> None:
+    turns = Turns(BYTES_PER_TURN)
+    for group in groups:
+        before = room.left
+        _fetch(spu, context, group, room, gathering.part(_refused(group)))
+        turns.count += GROUP_BYTES + before - room.left
+        if turns.count >= BYTES_PER_TURN:
+            spu.end_turn()
+        await turns.take()
+    spu.end_turn()
     gathering.start()
 
 

@@ -1,9 +1,8 @@
 """DeleteGroups: each group has an answer of its own, and only those go that nobody is in."""
 
 import pytest
-import trio
 from committing import ask_commit
-from group_handlers import GroupHost, response_in_turns_of
+from group_handlers import GroupHost, looking, response_in_turns_of
 from grouping import Sleeper
 
 from tailrace.broker.handlers.delete_groups import RECORDS_PER_TURN, handle
@@ -45,15 +44,7 @@ async def test_others_have_their_turn_between_groups_with_many_offsets() -> None
     for group in ("a", "b", "c"):
         ask_commit(host.world, group, {("orders", partition): 1 for partition in range(RECORDS_PER_TURN)})
     left: list[int] = []
-
-    async def look() -> None:
-        while True:
-            left.append(len(host.world.coordinator.groups))
-            await trio.lowlevel.checkpoint()
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(look)
+    async with looking(lambda: left.append(len(host.world.coordinator.groups))):
         await response_in_turns_of(host, handle, DeleteGroupsRequest(["a", "b", "c"]), 2)
-        nursery.cancel_scope.cancel()
     assert any(0 < count < 3 for count in left)
     assert (len(host.world.coordinator.groups), host.turns_ended) == (0, 4)

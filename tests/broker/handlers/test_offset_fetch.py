@@ -2,7 +2,7 @@ from random import Random
 
 import pytest
 from committing import commit
-from group_handlers import GroupHost, response_of
+from group_handlers import GroupHost, looking, response_in_turns_of, response_of
 from message_samples import sample
 
 from tailrace.broker.handlers import offset_fetch
@@ -69,43 +69,56 @@ def test_all_offsets_of_one_group(host: GroupHost, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", SEVERAL_GROUPS)
-def test_the_offsets_of_several_groups(host: GroupHost, version: int) -> None:
-    response = response_of(host, handle, of_groups(host, version, "g", "nobody", "g"), version)
+async def test_the_offsets_of_several_groups(host: GroupHost, version: int) -> None:
+    response = await response_in_turns_of(host, handle, of_groups(host, version, "g", "nobody", "g"), version)
     assert [(group.group_id, group.error_code) for group in response.groups] == [("g", 0), ("nobody", 0), ("g", 0)]
     found = [[each.committed_offset for each in group.topics[0].partitions] for group in response.groups]
     assert found == [[5, -1], [-1, -1], [5, -1]]
-    assert response_of(host, handle, OffsetFetchRequest(groups=[]), version).groups == []
+    assert (await response_in_turns_of(host, handle, OffsetFetchRequest(groups=[]), version)).groups == []
 
 
 @pytest.mark.parametrize("version", SEVERAL_GROUPS)
-def test_a_refusal_of_several_groups(host: GroupHost, version: int) -> None:
+async def test_a_refusal_of_several_groups(host: GroupHost, version: int) -> None:
     host.refusal = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    response = response_of(host, handle, of_groups(host, version, "g", "h"), version)
+    response = await response_in_turns_of(host, handle, of_groups(host, version, "g", "h"), version)
     found = [(group.group_id, group.error_code, group.topics) for group in response.groups]
     assert found == [(each, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, []) for each in ("g", "h")]
 
 
 @pytest.mark.parametrize("version", SEVERAL_GROUPS)
-def test_all_offsets_of_several_groups(host: GroupHost, version: int) -> None:
+async def test_all_offsets_of_several_groups(host: GroupHost, version: int) -> None:
     groups = [OffsetFetchRequestGroup(each, topics=None) for each in ("g", "nobody")]
-    response = response_of(host, handle, OffsetFetchRequest(groups=groups), version)
+    response = await response_in_turns_of(host, handle, OffsetFetchRequest(groups=groups), version)
     assert [len(group.topics) for group in response.groups] == [1, 0]
     (topic,) = response.groups[0].topics
     orders = host.world.cluster.topics["orders"].id
     assert topic.name == "orders" if version < 10 else topic.topic_id == orders
 
 
-def test_what_one_request_may_ask_for_is_bounded(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_one_request_may_ask_for_is_bounded(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(offset_fetch, "REPLY_BYTES_MAX", 1000)
     groups = [OffsetFetchRequestGroup("g", topics=None)] * 30
-    response = response_of(host, offset_fetch.handle, OffsetFetchRequest(groups=groups), 9)
+    response = await response_in_turns_of(host, offset_fetch.handle, OffsetFetchRequest(groups=groups), 9)
     errors = [group.error_code for group in response.groups]
     assert errors[0] == 0 and errors[-1] == ErrorCode.INVALID_REQUEST
 
 
+async def test_others_have_their_turn_between_groups_with_many_offsets(
+    host: GroupHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_fetch, "BYTES_PER_TURN", 1000)
+    groups = [OffsetFetchRequestGroup("g", topics=None)] * 30
+    looks: list[int] = []
+    async with looking(lambda: looks.append(host.turns_ended)):
+        response = await response_in_turns_of(host, handle, OffsetFetchRequest(groups=groups), 9)
+    assert [len(group.topics) for group in response.groups] == [1] * 30
+    assert any(0 < count < 4 for count in looks)
+    assert host.turns_ended == 4
+
+
 @pytest.mark.parametrize("version", range(1, 11))
-def test_anything_that_can_be_said_is_answered(host: GroupHost, version: int) -> None:
+async def test_anything_that_can_be_said_is_answered(host: GroupHost, version: int) -> None:
     random = Random(version)
     for _ in range(50):
-        response_of(host, offset_fetch.handle, sample(OffsetFetchRequest, version, random), version)
+        await response_in_turns_of(host, offset_fetch.handle, sample(OffsetFetchRequest, version, random), version)
     host.world.restart()
