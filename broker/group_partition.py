@@ -65,6 +65,7 @@ class GroupPartition:
             try:
                 count = await self._replay()
                 self.coordinator.on_loaded(self._moment())
+                self._carry_out()
             except AssertionError:
                 raise
             except (OSError, KafkaError) as error:
@@ -84,7 +85,6 @@ class GroupPartition:
                 self._logger.info("groups_loaded", groups=groups, records=count, seconds=round(seconds, 3))
             self._context.counts.group_loads += 1
             self._context.counts.group_load_seconds += seconds
-            self._carry_out()
             self._context.end_turn()
 
     def end(self) -> None:

@@ -127,16 +127,19 @@ async def test_a_log_that_cannot_be_walked_is_left_to_the_other_replicas(
         assert replica.offline_reason is not None
 
 
+@pytest.mark.parametrize("fails_at", ["replay", "on_loaded", "append"])
 async def test_records_that_nobody_here_can_bear_stop_their_groups_alone(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, fails_at: str
 ) -> None:
-    def fail(coordinator: Coordinator, record: GroupRecord) -> None:
-        raise ZeroDivisionError
+    def fail(coordinator: Coordinator, *what: object) -> None:
+        if fails_at != "append":
+            raise ZeroDivisionError
+        coordinator.ready.append(GroupRecord(OffsetCommitKey("g" * 40_000, "topic", 0), OffsetCommitValue(1)))
 
     async with running_spu(broker=ONE) as running:
         partition = await partition_of(running)
         commit(partition, "topic", 1)
-        monkeypatch.setattr(Coordinator, "replay", fail)
+        monkeypatch.setattr(Coordinator, "replay" if fails_at == "replay" else "on_loaded", fail)
         running.spu.groups.restart(partition)
         await wait_all_tasks_blocked()
         asked = Asked()
