@@ -28,12 +28,25 @@ def check_topic_name(name: str) -> None:
     )
 
 
-def collision(name: str, others: Iterable[str]) -> str | None:
-    """The topic whose name cannot be told from this one where '.' turns into '_', as in the names of metrics."""
-    if "." not in name and "_" not in name:
-        return None
-    folded = _folded(name)
-    return next((other for other in others if other != name and _folded(other) == folded), None)
+class TakenNames:
+    """The names of all topics. No two of them are the same where '.' turns into '_', as in the names of metrics."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._by_folded = {_folded(name): name for name in names}
+
+    def add(self, name: str) -> None:
+        self._by_folded[_folded(name)] = name
+
+    def check_free(self, name: str) -> None:
+        """Raises KafkaError when a new topic cannot have the name beside the others."""
+        other = self._by_folded.get(_folded(name))
+        if other == name:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
+        if other is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"{name} cannot be told from the topic {other} where '.' and '_' count as the same",
+            )
 
 
 def _folded(name: str) -> str:

@@ -1,6 +1,6 @@
 """What a topic that somebody wants would look like, or why it cannot be: no change is made here."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from .replica_assignment import InsufficientResources, SpuOnRack, assign
 from .specs import PartitionSpec, TopicSpec
 from .topic_configs import check_for_replicas, check_topic_configs
-from .topic_names import INTERNAL_TOPICS, check_topic_name, collision
+from .topic_names import INTERNAL_TOPICS, TakenNames, check_topic_name
 
 PARTITIONS_ADDED_MAX = 10_000
 """By one request: what adds more would hold up everyone else."""
@@ -38,17 +38,10 @@ class MorePartitions(Struct, frozen=True):
     """Of those that are added."""
 
 
-def plan_topic(new: NewTopic, topic_id: TopicId, topics: Collection[str], spus: Sequence[SpuId]) -> TopicSpec:
-    """Raises KafkaError when the topic cannot be created beside these `topics` on these `spus`."""
+def plan_topic(new: NewTopic, topic_id: TopicId, taken: TakenNames, spus: Sequence[SpuId]) -> TopicSpec:
+    """Raises KafkaError when the topic cannot be created beside those that there are, on these `spus`."""
     check_topic_name(new.name)
-    if new.name in topics:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {new.name} already")
-    other = collision(new.name, topics)
-    if other is not None:
-        raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"{new.name} cannot be told from the topic {other} where '.' and '_' count as the same",
-        )
+    taken.check_free(new.name)
     configs = check_topic_configs(new.configs or {})
     if new.replica_map is None:
         replica_map = _assigned(range(new.partitions), new.replication_factor, spus)

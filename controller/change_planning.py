@@ -14,7 +14,7 @@ from tailrace.cluster.group_config_table import GROUP_CONFIGS
 from tailrace.cluster.group_configs import check_group_configs
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.cluster.topic_configs import check_topic_configs, check_unchanged, effective_value
-from tailrace.cluster.topic_names import INTERNAL_TOPICS, collision
+from tailrace.cluster.topic_names import INTERNAL_TOPICS, TakenNames
 from tailrace.cluster.topic_planning import (
     FIRST_EPOCH,
     MorePartitions,
@@ -51,7 +51,7 @@ _ROW_BYTES_MAX = len('"100000":[],')
 def plan_topics(
     topics: Sequence[NewTopic], local: LocalStore, new_topic_id: Callable[[], TopicId]
 ) -> Plans[specs.TopicSpec]:
-    taken = set(local.topics)
+    taken = TakenNames(local.topics)
     plans: Plans[specs.TopicSpec] = []
     added = 0
     for new in topics:
@@ -102,14 +102,7 @@ def plan_undeletion(name_or_id: str, local: LocalStore, now_ms: int, retention_m
     topic = deleted.topic
     if topic.id in local.topics_by_id:
         return Planned(topic, (Delete(deleted),))  # an SC died between two writes: it was not deleted yet, or is back
-    if topic.name in local.topics:
-        raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is another topic {topic.name} now")
-    other = collision(topic.name, local.topics)
-    if other is not None:
-        raise KafkaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"{topic.name} cannot be told from the topic {other} where '.' and '_' count as the same",
-        )
+    TakenNames(local.topics).check_free(topic.name)
     return Planned(topic, (Put(replace(topic, version=NO_VERSION)), Delete(deleted)))
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from tailrace.cluster.topic_names import collision
+from tailrace.cluster.topic_names import TakenNames
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 
@@ -132,14 +132,7 @@ def plan_creation(wanted: Object, local: LocalStore, topic_id: TopicId) -> Plann
                 raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"there is an SPU group {name} already")
             made = SpuGroup(name, group, SpuGroupStatus())
         case Topic(name, _, topic):
-            if name in local.topics:
-                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"there is a topic {name} already")
-            other = collision(name, local.topics)
-            if other is not None:
-                raise KafkaError(
-                    ErrorCode.INVALID_TOPIC_EXCEPTION,
-                    f"{name} cannot be told from the topic {other} where '.' and '_' count as the same",
-                )
+            TakenNames(local.topics).check_free(name)
             check_size(name, topic.partitions, topic.replication_factor)
             made = Topic(name, topic_id, topic, TopicStatus())
         case _:

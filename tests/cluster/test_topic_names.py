@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.cluster.topic_names import check_topic_name, collision
+from tailrace.cluster.topic_names import TakenNames, check_topic_name
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 
@@ -20,7 +20,17 @@ def test_a_name_that_may_not(name: str) -> None:
 
 
 def test_dots_and_underscores_are_the_same_to_metrics() -> None:
-    assert collision("a.b", ["x", "a_b"]) == "a_b"
-    assert collision("a_b", ["a.b"]) == "a.b"
-    assert collision("a.b", ["a.b", "a-b", "ab"]) is None
-    assert collision("ab", ["a.b"]) is None
+    taken = TakenNames(["x", "a_b"])
+    taken.add("c.d")
+    for name in ("a.b", "c_d"):
+        with pytest.raises(KafkaError, match="cannot be told from") as refused:
+            taken.check_free(name)
+        assert refused.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    for name in ("a-b", "ab", "a", "d.c"):
+        taken.check_free(name)
+
+
+def test_a_name_is_taken_once() -> None:
+    with pytest.raises(KafkaError) as refused:
+        TakenNames(["a_b"]).check_free("a_b")
+    assert refused.value.code == ErrorCode.TOPIC_ALREADY_EXISTS

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from tailrace.cluster.specs import TopicSpec
+from tailrace.cluster.topic_names import TakenNames
 from tailrace.cluster.topic_planning import (
     PARTITIONS_ADDED_MAX,
     MorePartitions,
@@ -22,7 +23,7 @@ ONE, TWO, THREE = SPUS = [SpuId(1), SpuId(2), SpuId(3)]
 
 
 def plan(new: NewTopic, spus: list[SpuId] = SPUS, **others: TopicSpec) -> TopicSpec:
-    return plan_topic(new, ID, others, spus)
+    return plan_topic(new, ID, TakenNames(others), spus)
 
 
 def by_hand(*replicas: tuple[int, ...], numbers: list[int] | None = None) -> NewTopic:
