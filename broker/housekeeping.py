@@ -16,6 +16,7 @@ from tailrace.storage.log_compaction import CannotCompactError
 
 from .parking import Parking
 from .replicas import Replica, Replicas
+from .resting import rest
 
 CHECKPOINT_SECONDS = 5
 COMPACTION_REST_SECONDS = 600
@@ -56,7 +57,7 @@ class Housekeeping:
     async def apply_retention(self) -> None:
         """Runs until cancelled: forgets silent producers, removes segments and parked storage that had their time."""
         while True:
-            await trio.sleep(self._configs.settings.retention_check_interval_ms / 1000)
+            await rest(lambda: self._configs.settings.retention_check_interval_ms / 1000)
             silent_since_ms = self._wall_clock.now_ms() - self._configs.settings.producer_expiration_ms
             for replica in list(self._replicas):
                 replica.log.producers.expire(silent_since_ms)
@@ -79,7 +80,7 @@ class Housekeeping:
     async def compact(self) -> None:
         """Runs until cancelled: drops records that later ones with the same key supersede."""
         while True:
-            await trio.sleep(self._configs.settings.compaction_backoff_ms / 1000)
+            await rest(lambda: self._configs.settings.compaction_backoff_ms / 1000)
             if not self._configs.settings.compacts:
                 continue
             now = trio.current_time()

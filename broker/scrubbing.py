@@ -18,9 +18,8 @@ from tailrace.storage.segment_scrub import DamagedBatch, SegmentScrub
 from .copies import Copies
 from .metrics import BrokerMetrics
 from .replicas import Replica, Replicas
+from .resting import LOOK_AGAIN_SECONDS, rest
 
-LOOK_AGAIN_SECONDS = 10.0
-"""So often the configs are looked at, while they say that there is nothing to be done; they may change."""
 DOUBTED_AGAIN_SECONDS = 60.0
 """So long a doubt about the same replica waits: what could not be mended takes as long to read the next time."""
 
@@ -95,7 +94,7 @@ class Scrubbing:
         while True:
             begun = trio.current_time()
             await self.scrub_all()
-            await self._rest_until_next(begun)
+            await rest(lambda: self._configs.settings.scrub_interval_ms / 1000, begun)
 
     async def scrub_all(self) -> None:
         """One pass."""
@@ -181,15 +180,7 @@ class Scrubbing:
         return self._configs.settings.scrub_bytes_per_second == 0
 
     async def _rest_after(self, count: int) -> None:
-        if not self._is_off:
-            await trio.sleep(count / self._configs.settings.scrub_bytes_per_second)
-
-    async def _rest_until_next(self, begun: float) -> None:
-        while True:
-            seconds = begun + self._configs.settings.scrub_interval_ms / 1000 - trio.current_time()
-            await trio.sleep(min(max(seconds, 0), LOOK_AGAIN_SECONDS))
-            if seconds <= LOOK_AGAIN_SECONDS:
-                return
+        await rest(lambda: 0 if self._is_off else count / self._configs.settings.scrub_bytes_per_second)
 
     def _log(self, replica: Replica) -> FilteringBoundLogger:
         return self._logger.bind(topic=replica.topic, partition=replica.partition)

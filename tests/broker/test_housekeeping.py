@@ -82,6 +82,18 @@ async def test_other_topics_are_left_as_they_are(autojump_clock: object) -> None
         assert [offset for offset, _ in await consume(client, "t")] == [0, 1]
 
 
+async def test_a_backoff_that_was_far_too_long_can_be_set_back(autojump_clock: object) -> None:
+    async with running_spu(broker={"log.cleaner.backoff.ms": str(2**63 - 1)}) as running:
+        client = await running.client()
+        await running.create("t", configs=COMPACTED)
+        await produce(running, client, "t", (b"a", b"1"), (b"a", b"2"))
+        await later(running)
+        assert [offset for offset, _ in await consume(client, "t")] == [0, 1]
+        running.spu.broker_configs.use_dynamic(own={"log.cleaner.backoff.ms": "1000"}, default={})
+        await later(running)
+        assert await consume(client, "t") == [(1, b"2")]
+
+
 async def test_compaction_can_be_switched_off(autojump_clock: object) -> None:
     async with running_spu(broker={"log.cleaner.enable": "false"}) as running:
         client = await running.client()
