@@ -10,7 +10,8 @@ from msgspec import Struct
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .actions import KvAction
-from .own_writes import OwnWrites
+from .key_value.interface import Change
+from .own_writes import OwnWrites, change_of
 
 TIMEOUT_MS_MAX = 120_000
 WRITE_SECONDS_MIN = 5
@@ -92,18 +93,19 @@ class Changes:
         results: list[R | KafkaError],
     ) -> list[int]:
         """Those that have to be planned again."""
-        planned: list[tuple[int, Planned[R]]] = []
+        planned: list[tuple[int, R, list[Change]]] = []
         for place, each in zip(todo, plan([items[place] for place in todo]), strict=True):
-            if isinstance(each, KafkaError):
-                results[place] = each
-            else:
-                planned.append((place, each))
-        written = iter(await self._writes.write([write for _, each in planned for write in each.writes]))
+            try:
+                possible = raised(each)
+                planned.append((place, possible.result, [change_of(write) for write in possible.writes]))
+            except KafkaError as error:
+                results[place] = error
+        written = iter(await self._writes.write_changes([change for _, _, changes in planned for change in changes]))
         again = []
-        for place, each in planned:
-            its_writes = list(islice(written, len(each.writes)))
+        for place, result, changes in planned:
+            its_writes = list(islice(written, len(changes)))
             if all(its_writes):
-                results[place] = each.result
+                results[place] = result
             else:
                 again.append(place)
         return again

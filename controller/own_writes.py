@@ -63,14 +63,16 @@ class OwnWrites:
             self._check_open()
 
     async def write(self, actions: Sequence[KvAction]) -> list[bool]:
+        return await self.write_changes([change_of(action) for action in actions])
+
+    async def write_changes(self, changes: Sequence[key_value.Change]) -> list[bool]:
         """Whether each was written, once the Local Store knows it; for one that was not, it knows why by then.
 
         Waits for as long as the store does not answer. Raises KafkaError when there is no use in waiting.
         """
         self._check_open()
-        if not actions:
+        if not changes:
             return []
-        changes = [_change(action) for action in actions]
         versions = await self._write(changes)
         self._logger.debug("update_written", updater="administration", changes=len(changes))
         for change, version in zip(changes, versions, strict=True):
@@ -123,7 +125,8 @@ def _seen(writes: OwnWrites, change: key_value.Change, version: int | None) -> C
     return lambda: writes.has_seen(change, version)
 
 
-def _change(action: KvAction) -> key_value.Change:
+def change_of(action: KvAction) -> key_value.Change:
+    """Raises KafkaError where the store would not take it."""
     key = key_of(action.object)
     if isinstance(action, Delete):
         return key_value.Delete(key, action.object.version)

@@ -44,6 +44,23 @@ async def test_each_item_has_its_outcome_whatever_becomes_of_the_others() -> Non
         ]
 
 
+async def test_one_that_the_store_would_not_take_stops_no_other() -> None:
+    async with running_workflow() as running:
+
+        def plan(size: int) -> Planned[int]:
+            overrides = ConfigOverrides(str(size), {"a": "x" * size})
+            return Planned(size, (Put(ProducerIdBlock(size)), Put(overrides)) if size > 1 else (Put(overrides),))
+
+        outcomes = await Changes(running.workflow.writes).write([0, 1024 * 1024, 1], caught(plan), Ends(1000))
+        assert [each.code if isinstance(each, KafkaError) else each for each in outcomes] == [
+            0,
+            ErrorCode.POLICY_VIOLATION,
+            1,
+        ]
+        assert running.workflow.local.config_overrides.keys() == {"0", "1"}
+        assert running.workflow.local.producer_ids is None
+
+
 async def test_changes_are_planned_one_after_the_other(nursery: trio.Nursery) -> None:
     async with running_workflow() as running:
         changes = Changes(running.workflow.writes)
