@@ -21,6 +21,7 @@ from .sc_commands import (
     show_documents,
     wait_seconds,
 )
+from .server_connection import RefusedError
 from .tables import fields, table
 
 
@@ -204,7 +205,11 @@ async def _alter(client: ScClient, arguments: argparse.Namespace) -> None:
     if changes:
         await client.alter_topic_configs(name, changes)
     if arguments.partitions is not None:
-        await client.add_partitions(name, arguments.partitions, rows)
+        try:
+            await client.add_partitions(name, arguments.partitions, rows)
+        except RefusedError as error:
+            done = "the configs are altered, but no partitions are added: " if changes else ""
+            raise RefusedError(f"{done}{error}", error.code) from error
     documents = await client.list_objects("topic", [name])
     topics = _topics(objects_in("topic", documents))
     show_documents(arguments, documents, lambda: "\n\n".join(map(description, topics)))

@@ -82,6 +82,10 @@ async def test_a_topic_is_altered(tmp_path: Path, capsys: pytest.CaptureFixture[
 
         assert await tailrace(sc.network, "topic", "alter", "orders", "--partitions", "1") == 1
         assert "1 would not be more" in capsys.readouterr().err
+        both = ("--partitions", "1", "--config", "retention.ms=7")
+        assert await tailrace(sc.network, "topic", "alter", "orders", *both) == 1
+        said = capsys.readouterr().err
+        assert said.startswith("tailrace topic alter: the configs are altered, but no partitions are added: orders has")
         assert await tailrace(sc.network, "topic", "alter", "orders", "--config", "no.such=1") == 1
         assert "no.such" in capsys.readouterr().err
         assert await tailrace(sc.network, "topic", "alter", "other", "--partitions", "3") == 1
