@@ -10,6 +10,8 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .config_definitions import ConfigDefinition, ConfigType, Value, parse, split_list, text_of
 
+_QUOTED_CHARACTERS_MAX = 200
+
 
 class ResourceKind(IntEnum):
     """What a config belongs to, by Kafka's numbers."""
@@ -67,10 +69,10 @@ def altered(
             result.pop(change.name, None)
             continue
         if change.text is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{change.name}: a value is missing")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{change.name[:_QUOTED_CHARACTERS_MAX]}: a value is missing")
         definition = definitions.get(change.name)
         if definition is None:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no config {change.name[:200]!r}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no config {change.name[:_QUOTED_CHARACTERS_MAX]!r}")
         if change.operation == Operation.SET:
             value = parse(definition, change.text)
         elif change.operation in (Operation.APPEND, Operation.SUBTRACT):

@@ -496,6 +496,14 @@ class ConnectionManager:
             return await self._forward(message)
         except KafkaError as error:
             return ForwardResponse(error.code, error.message)
+        except AssertionError:
+            raise  # what must not be is: nothing here can be trusted any more
+        except Exception as mistake:
+            # Ours, but in one client's request: it must not cost the SPU its connection, and all that it leads.
+            self._logger.error("forwarded_request_failed", api_key=message.api_key, exc_info=mistake)
+            return ForwardResponse(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "the Streaming Controller could not answer; see its log"
+            )
         finally:
             peer.forwards -= 1
             peer.forwarded_bytes -= size_bytes

@@ -70,3 +70,10 @@ def test_a_change_that_cannot_be_made(changes: list[tuple[str, int, str | None]]
 
 def test_resources_that_are_named_twice() -> None:
     assert named_twice([(2, "a"), (4, "a"), (2, "a"), (2, "b")]) == {(2, "a")}
+
+
+@pytest.mark.parametrize("value", ["1", None])
+def test_a_name_of_any_length_makes_a_short_message(value: str | None) -> None:
+    with pytest.raises(KafkaError) as refused:
+        change({}, ("a" * 32_767, SET, value))
+    assert len(refused.value.message) < 300

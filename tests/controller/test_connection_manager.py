@@ -145,6 +145,8 @@ class _World:
         await self.may_answer_forwarded.wait()
         if not message.body:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "nothing")
+        if message.body == b"mistake":
+            raise ValueError("nobody has thought of this")
         return ForwardResponse(metadata_version=self.cluster.version, body=message.body[::-1])
 
     def store_objects(self, *objects: Object) -> None:
@@ -815,6 +817,15 @@ async def test_producer_ids_and_forwarded_requests(autojump_clock: trio.testing.
         assert (world.forwarded[0].api_key, world.forwarded[0].api_version) == (19, 7)
         refused = await one.link.ask(ForwardRequest(19, 7, b""))
         assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, "nothing")
+
+
+async def test_a_request_that_cannot_be_answered_costs_its_spu_nothing(autojump_clock: trio.testing.MockClock) -> None:
+    async with _world(spu(1)) as world:
+        one = await world.registered(1)
+        answer = await one.link.ask(ForwardRequest(19, 7, b"mistake"))
+        assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (await one.link.ask(ForwardRequest(19, 7, b"abc"))).body == b"cba"
+        assert one.link.closed_because is None
 
 
 @pytest.mark.parametrize(("count", "size"), [(FORWARDS_MAX, 1), (8, FORWARDED_BYTES_MAX // 8)])
