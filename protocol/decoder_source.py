@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from .error_codes import RemoteProtocolError
+from .internal_apis import INTERNAL_KEY_MIN
 from .layout import FieldLayout, StructLayout
 from .primitives import FIXED, TOO_SHORT, rest_of_uvarint, run_unpacker, skip_tagged, uuid_of
 from .source import Source
@@ -20,6 +21,10 @@ ELEMENTS_MAX = 500_000
 An element can be as short as a byte or two on the wire and still become an object of a hundred. Without a bound of its
 own a frame of the largest size would turn into gigabytes, and hold up every other client while it does.
 """
+
+STRING_BYTES_MAX = 32_767
+"""What the versions with classic lengths can say is all that Kafka takes in any version. What came in a newer one goes
+out again in older ones, to other clients."""
 
 MALFORMED = (struct.error, IndexError, UnicodeDecodeError)
 """What reading past the end, or text that is not UTF-8, raises inside a decoder."""
@@ -35,7 +40,7 @@ def decoder_source(layout: StructLayout) -> Source:
         skip_tagged=skip_tagged,
         uuid_of=uuid_of,
     )
-    reader = _Reader(source, layout.flexible)
+    reader = _Reader(source, layout.flexible, bounds_strings=_is_from_client(layout.cls))
     with source.function(f"def decode(view, p, elements_max={ELEMENTS_MAX}):"):
         source.line("end = len(view)")
         source.line("left = end - p if end - p < elements_max else elements_max")
@@ -48,9 +53,10 @@ def decoder_source(layout: StructLayout) -> Source:
 
 
 class _Reader:
-    def __init__(self, source: Source, flexible: bool) -> None:
+    def __init__(self, source: Source, flexible: bool, *, bounds_strings: bool) -> None:
         self._source = source
         self._flexible = flexible
+        self._bounds_strings = bounds_strings
         self._codes: list[str] = []
         self._targets: list[str] = []
 
@@ -79,6 +85,9 @@ class _Reader:
         if self._flexible:
             with self._source.block(f"if {length} > 127:"):
                 self._source.line(f"{length}, p = rest_of_uvarint(view, p, {length})")
+                if code == "h" and self._bounds_strings:
+                    with self._source.block(f"if {length} > {STRING_BYTES_MAX + 1}:"):
+                        self._fail(f"a string of more than {STRING_BYTES_MAX} bytes")
         return length
 
     # Structs
@@ -220,6 +229,11 @@ class _Reader:
 
     def _fail(self, reason: str) -> None:
         self._source.line(f"raise RemoteProtocolError({reason!r})")
+
+
+def _is_from_client(cls: type[Any]) -> bool:
+    """Our own programs may say more to each other."""
+    return cls.__name__.endswith("Request") and getattr(cls, "API_KEY", INTERNAL_KEY_MIN) < INTERNAL_KEY_MIN
 
 
 def _finished(field: FieldLayout, value: str) -> str:

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from message_samples import all_messages, sample, versions_of
 
 from tailrace.protocol.compile import decode, decoder, encode, encoder
+from tailrace.protocol.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
+from tailrace.protocol.internal.create_object import CreateObjectRequest
 from tailrace.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, LeaderIdAndEpoch, PartitionData
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tailrace.protocol.messages.produce import (
@@ -136,6 +138,20 @@ def test_a_tagged_field_of_another_size_than_announced_is_refused() -> None:
     place = data.index(b"\x01\x01\x09\x00\x00\x00\x01")
     with pytest.raises(RemoteProtocolError, match="another size"):
         decode(FetchResponse, 12, data[: place + 2] + b"\x0a" + data[place + 3 :] + b"\0")
+
+
+def test_clients_say_nothing_longer_than_every_version_can_say() -> None:
+    longest = "g" * STRING_BYTES_MAX
+    request = MetadataRequest(topics=[MetadataRequestTopic(name=longest)])
+    assert decode(MetadataRequest, 12, joined(encode(request, 12))) == request
+    request.topics = [MetadataRequestTopic(name=longest + "g")]
+    with pytest.raises(RemoteProtocolError, match="a string of more than 32767 bytes"):
+        decode(MetadataRequest, 12, joined(encode(request, 12)))
+
+
+def test_our_own_programs_may_say_more() -> None:
+    request = CreateObjectRequest("topic", "x" * (STRING_BYTES_MAX + 1), 0)
+    assert decode(CreateObjectRequest, 0, joined(encode(request, 0))) == request
 
 
 def test_text_that_is_not_utf_8_is_read_as_far_as_it_can_be() -> None:
