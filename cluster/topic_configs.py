@@ -10,6 +10,10 @@ from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue,
 from .replication_policy import quorum_sizes
 from .topic_config_table import TOPIC_CONFIGS
 
+TEXT_CHARACTERS_MAX = 32_767
+"""No more can be described to clients that speak older versions. And the topic with all its configs and rows is one
+object of the store."""
+
 
 def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     """The configs in their canonical form. Raises KafkaError for the first that cannot be."""
@@ -21,6 +25,11 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"there is no topic config {name[:_QUOTED_CHARACTERS_MAX]!r}")
         values[name] = parse(definition, text)
         checked[name] = text_of(values[name]) or ""
+        if len(checked[name]) > TEXT_CHARACTERS_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{name}: {len(checked[name])} characters are not allowed; it takes {TEXT_CHARACTERS_MAX}",
+            )
     _check_together(values)
     return checked
 

@@ -46,6 +46,8 @@ DELETED_TOPICS_MAX = 1000
 """Remembered at a time; what is forgotten can no longer be brought back."""
 _REPLICA_BYTES_MAX = len("2147483647,")
 _ROW_BYTES_MAX = len('"100000":[],')
+_WITHOUT_ROWS_BYTES_MAX = 128 * 1024
+"""Of a topic: two of its configs may have any text, however long that may be."""
 
 
 def plan_topics(
@@ -282,9 +284,10 @@ def _first_of(name: str, own: Mapping[str, str], default: ConfigOverrides | None
 
 
 def check_size(topic: str, partitions: int, replication_factor: int) -> None:
-    """The map of replicas is one object of the store, and what is drawn up there must fit into it."""
+    """The map of replicas is one object of the store, and what is drawn up there must fit into it, and into what is
+    remembered of the topic when it is deleted."""
     size_bytes = 2 * partitions * (_ROW_BYTES_MAX + replication_factor * _REPLICA_BYTES_MAX)
-    if size_bytes > VALUE_BYTES_MAX:
+    if size_bytes > VALUE_BYTES_MAX - _WITHOUT_ROWS_BYTES_MAX:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
             f"{topic} would have {partitions * replication_factor} replicas; the list of so many cannot be stored",

@@ -15,6 +15,7 @@ from tailrace.cluster.topic_configs import (
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 RETENTION = TOPIC_CONFIGS["retention.ms"]
+THROTTLED = "leader.replication.throttled.replicas"
 
 
 def retention(own: dict[str, str], broker: BrokerConfigs) -> tuple[Value, ConfigSource]:
@@ -67,6 +68,7 @@ def test_places_are_listed_by_the_names_they_have_there() -> None:
         ({"no.such.config": "1"}, "no.such.config"),
         ({"retention.ms": None}, "retention.ms"),
         ({"retention.ms": "-2"}, "retention.ms"),
+        ({THROTTLED: ",".join(f"{number}:1" for number in range(8000))}, THROTTLED),
         ({"segment.bytes": "1048575"}, "segment.bytes"),
         ({"cleanup.policy": "Compact"}, "cleanup.policy"),
         ({"compression.type": "none"}, "compression.type"),

@@ -5,10 +5,12 @@ from msgspec.structs import replace
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation, ResourceKind
+from tailrace.cluster.topic_configs import TEXT_CHARACTERS_MAX
 from tailrace.cluster.topic_planning import MorePartitions, NewTopic
 from tailrace.controller.actions import Delete, Put
 from tailrace.controller.change_planning import (
     DELETED_TOPICS_MAX,
+    check_size,
     plan_configs,
     plan_deletions,
     plan_end_of_leaders,
@@ -20,7 +22,9 @@ from tailrace.controller.change_planning import (
 )
 from tailrace.controller.changes import Planned
 from tailrace.controller.events import Stored
+from tailrace.controller.key_value.interface import VALUE_BYTES_MAX
 from tailrace.controller.local_store import LocalStore
+from tailrace.controller.object_codec import encode
 from tailrace.controller.objects import (
     ConfigOverrides,
     DeletedTopic,
@@ -45,6 +49,7 @@ from tailrace.controller.objects import (
     TopicSpec,
     TopicStatus,
 )
+from tailrace.controller.topic_documents import PARTITIONS_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -115,6 +120,27 @@ def test_a_list_of_replicas_that_cannot_be_stored_is_refused_before() -> None:
     local = local_with(*map(spu, range(20)))
     (plan,) = plan_topics([NewTopic("vast", 10_000, 20)], local, lambda: ID)
     assert refusal(plan) is ErrorCode.POLICY_VIOLATION
+
+
+@pytest.mark.parametrize("factor", [1, 3, 100])
+def test_whatever_topic_is_not_refused_can_be_stored_and_deleted(factor: int) -> None:
+    def is_taken(partitions: int) -> bool:
+        try:
+            check_size("t", partitions, factor)
+        except KafkaError:
+            return False
+        return True
+
+    partitions = next(count for count in range(PARTITIONS_MAX, 0, -1) if is_taken(count))
+    row = tuple(SpuId(2**31 - 1 - place) for place in range(factor))
+    rows = dict.fromkeys(range(PARTITIONS_MAX - partitions, PARTITIONS_MAX), row)
+    longest = ("1:1," * TEXT_CHARACTERS_MAX)[: TEXT_CHARACTERS_MAX - 3] + "1:1"
+    throttled = dict.fromkeys(
+        ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"), longest
+    )
+    spec = TopicSpec(PARTITIONS_MAX, factor, rows, ignores_racks=True, configs=throttled)
+    largest = Topic("t" * 249, ID, spec, TopicStatus(TopicResolution.INSUFFICIENT_RESOURCES, rows, "why" * 100))
+    assert len(encode(DeletedTopic(largest, 2**63 - 1))) <= VALUE_BYTES_MAX
 
 
 def test_a_deletion_is_remembered_before_the_topic_goes() -> None:
