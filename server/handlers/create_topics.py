@@ -50,11 +50,17 @@ async def handle(
         )
     except KafkaError as error:
         created = [error] * len(wanted)
+    alike: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
     for new, outcome in zip(wanted, created, strict=True):
         if isinstance(outcome, KafkaError):
             results[new.name] = _refused(new.name, outcome)
-        else:
-            results[new.name] = _created(outcome, host.broker_configs, context.api_version)
+            continue
+        results[new.name] = _created(outcome)
+        if context.api_version >= CONFIGS_FROM:
+            key = frozenset(outcome.configs.items())  # of thousands of topics, most set the same
+            if key not in alike:
+                alike[key] = _configs(outcome, host.broker_configs)
+            results[new.name].configs = alike[key]
     return CreateTopicsResponse(topics=[results[name] for name in times_named])
 
 
@@ -79,23 +85,23 @@ def _new_topic(topic: CreatableTopic, broker_configs: BrokerConfigs) -> NewTopic
     return NewTopic(topic.name, partitions, replicas, None, configs)
 
 
-def _created(topic: TopicSpec, broker_configs: BrokerConfigs, api_version: int) -> CreatableTopicResult:
-    result = CreatableTopicResult(
+def _created(topic: TopicSpec) -> CreatableTopicResult:
+    return CreatableTopicResult(
         name=topic.name,
         topic_id=topic.id,
         error_message=None,
         num_partitions=len(topic.partitions),
         replication_factor=len(topic.partitions[0].replicas),
     )
-    if api_version >= CONFIGS_FROM:
-        result.configs = []
-        for definition in TOPIC_CONFIGS.values():
-            if not definition.hidden:
-                value, source = effective_value(definition, topic.configs, broker_configs)
-                result.configs.append(
-                    CreatableTopicConfigs(name=definition.name, value=text_of(value), config_source=source)
-                )
-    return result
+
+
+def _configs(topic: TopicSpec, broker_configs: BrokerConfigs) -> list[CreatableTopicConfigs]:
+    configs = []
+    for definition in TOPIC_CONFIGS.values():
+        if not definition.hidden:
+            value, source = effective_value(definition, topic.configs, broker_configs)
+            configs.append(CreatableTopicConfigs(name=definition.name, value=text_of(value), config_source=source))
+    return configs
 
 
 def _refused(name: str, error: KafkaError) -> CreatableTopicResult:

@@ -9,7 +9,7 @@
 - Without keys all configs are listed; unknown keys are passed over.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS
@@ -41,16 +41,23 @@ class Entry(NamedTuple):
     places: list[ConfiguredValue]
 
 
+Alike = dict[frozenset[tuple[str, str]], list[Entry]]
+"""By what topics set themselves: tools ask for thousands at once, and most of them set the same."""
+
+
 def handle(host: Host, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_answer(host, request, resource) for resource in request.resources])
+    alike: Alike = {}
+    return DescribeConfigsResponse(results=[_answer(host, request, resource, alike) for resource in request.resources])
 
 
-def _answer(host: Host, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _answer(
+    host: Host, request: DescribeConfigsRequest, resource: DescribeConfigsResource, alike: Alike
+) -> DescribeConfigsResult:
     result = DescribeConfigsResult(
         error_message=None, resource_type=resource.resource_type, resource_name=resource.resource_name
     )
     try:
-        entries = _entries(host, resource)
+        entries = _entries(host, resource, alike)
     except KafkaError as error:
         result.error_code = error.code
         result.error_message = error.message or None
@@ -64,14 +71,17 @@ def _answer(host: Host, request: DescribeConfigsRequest, resource: DescribeConfi
     return result
 
 
-def _entries(host: Host, resource: DescribeConfigsResource) -> Iterator[Entry]:
+def _entries(host: Host, resource: DescribeConfigsResource, alike: Alike) -> Iterable[Entry]:
     kind, name = resource.resource_type, resource.resource_name
     if kind == ResourceKind.TOPIC:
         topic = host.cluster.topics.get(name)
         if topic is None:
             check_topic_name(name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return _of_topic(host, topic.configs)
+        key = frozenset(topic.configs.items())
+        if key not in alike:
+            alike[key] = list(_of_topic(host, topic.configs))
+        return alike[key]
     if kind == ResourceKind.BROKER and not name:
         return _of_all_spus(host)
     if kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):

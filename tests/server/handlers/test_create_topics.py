@@ -1,9 +1,13 @@
 """CreateTopics: topics that are created, refused and only tried."""
 
+from typing import Any
+
 import pytest
 from simulation.client import WireClient
 from spus import running_spu
 
+from tailrace.cluster.config_definitions import ConfigDefinition, ConfigSource, Value
+from tailrace.cluster.topic_configs import effective_value
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.create_topics import (
@@ -13,6 +17,7 @@ from tailrace.protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
 )
+from tailrace.server.handlers import create_topics
 
 
 def wanted(name: str = "t", partitions: int = 1, replicas: int = 1, **configs: str | None) -> CreatableTopic:
@@ -59,6 +64,24 @@ async def test_the_answer_lists_the_configs_that_apply(autojump_clock: object) -
         assert configs["max.message.bytes"] == ("1048588", 5)
         assert configs["replication.policy"] == ("live", 5)
         assert "internal.segment.bytes" not in configs
+
+
+async def test_each_topic_of_a_request_has_its_own_configs(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[str] = []
+
+    def effective(definition: ConfigDefinition, *more: Any) -> tuple[Value, ConfigSource]:
+        looked_up.append(definition.name)
+        return effective_value(definition, *more)
+
+    monkeypatch.setattr(create_topics, "effective_value", effective)
+    async with running_spu() as running:
+        topics = [wanted("a", segment_ms="5"), wanted("b"), wanted("c", segment_ms="5"), wanted("d", segment_ms="6")]
+        results = await create(await running.client(), *topics)
+        values = [config.value for topic in results for config in topic.configs or [] if config.name == "segment.ms"]
+        assert values == ["5", "604800000", "5", "6"]
+    assert looked_up.count("segment.ms") == 3, "what the same configs come to is found out once"
 
 
 async def test_minus_one_is_the_default(autojump_clock: object) -> None:

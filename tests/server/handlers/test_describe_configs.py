@@ -9,9 +9,10 @@ from spus import RunningSpu, running_spu
 
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.config_changes import Operation
-from tailrace.cluster.config_definitions import ConfigSource, ConfigType
+from tailrace.cluster.config_definitions import ConfigDefinition, ConfigSource, ConfigType, Value
 from tailrace.cluster.group_config_table import GROUP_CONFIGS
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
+from tailrace.cluster.topic_configs import effective_value
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_configs import (
@@ -60,6 +61,28 @@ async def test_every_version_lists_every_config_of_a_topic(autojump_clock: objec
         assert set(configs) == {name for name, definition in TOPIC_CONFIGS.items() if not definition.hidden}
         assert (configs["retention.ms"].value, configs["retention.ms"].config_source) == ("5", ConfigSource.TOPIC)
         assert (configs["segment.ms"].value, configs["segment.ms"].config_source) == ("604800000", ConfigSource.DEFAULT)
+
+
+async def test_topics_that_set_the_same_are_looked_up_once(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[str] = []
+
+    def effective(definition: ConfigDefinition, *more: Any) -> tuple[Value, ConfigSource]:
+        looked_up.append(definition.name)
+        return effective_value(definition, *more)
+
+    monkeypatch.setattr(describe_configs, "effective_value", effective)
+    async with running_spu() as running:
+        configs = {"a": {"retention.ms": "5"}, "b": {}, "c": {"retention.ms": "5"}, "d": {"retention.ms": "6"}}
+        for name, own in configs.items():
+            await running.create(name, configs=own)
+        resources = [DescribeConfigsResource(TOPIC, name, ["retention.ms"]) for name in configs]
+        client = await running.client()
+        response = await client.request(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources))
+        values = [config.value for result in response.results for config in result.configs]
+        assert values == ["5", "604800000", "5", "6"]
+    assert looked_up.count("retention.ms") == 3
 
 
 async def test_every_config_has_a_type_and_when_asked_for_an_explanation(autojump_clock: object) -> None:
