@@ -14,6 +14,8 @@ UNBOUNDED = 2**31 - 1
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR = "org.apache.kafka.common.replica.LeaderSelector"
 """No classes here: the names by which Kafka's tools know the choice."""
+AT_LEAST_ONE_CLIENT = at_least(1)
+"""Kafka takes 0. Set for all SPUs and so for the Streaming Controller, it would keep out whoever is to set it back."""
 
 
 def _defaults_of(kind: str, definitions: Iterable[ConfigDefinition]) -> list[ConfigDefinition]:
@@ -154,14 +156,14 @@ BROKER_CONFIGS = by_name(
             INT,
             10_000,
             "How many clients may be connected to this SPU at a time. Kafka's default has no bound.",
-            at_least(0),
+            AT_LEAST_ONE_CLIENT,
         ),
         ConfigDefinition(
             "max.connections.per.ip",
             INT,
             UNBOUNDED,
             "How many clients may be connected from one address at a time.",
-            at_least(0),
+            AT_LEAST_ONE_CLIENT,
         ),
         ConfigDefinition(
             "connections.max.idle.ms",
@@ -174,7 +176,7 @@ BROKER_CONFIGS = by_name(
             INT,
             100 << 20,
             "How large a request may be; a larger one closes its connection.",
-            at_least(1),
+            at_least(16 << 10),  # of which one is needed to set it back
         ),
         ConfigDefinition(
             "queued.max.request.bytes",

@@ -1,6 +1,7 @@
 """IncrementalAlterConfigs: over the wire to the replica, and the errors of each resource by itself."""
 
 import pytest
+import trio.testing
 from simulation.client import WireClient
 from spus import running_spu
 
@@ -45,6 +46,22 @@ async def test_a_change_is_live_in_the_running_replica(autojump_clock: object, v
         await alter(client, resource(TOPIC, "t", *changes), version=version)
         assert (replica.settings.log.deletes, replica.settings.log.compacts) == (False, True)
         assert replica.settings.produce.batch_bytes_max == 1048588
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("max.connections", 1), ("max.connections.per.ip", 1), ("socket.request.max.bytes", 16_384)]
+)
+async def test_who_keeps_nearly_everybody_out_can_take_it_back(autojump_clock: object, name: str, least: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        below, allowed = (resource(BROKER, "", (name, SET, str(value))) for value in (least - 1, least))
+        assert await alter(client, below) == [(BROKER, "", ErrorCode.INVALID_REQUEST, True)]
+        assert await alter(client, allowed) == [(BROKER, "", 0, False)]
+        client.connection.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert await alter(await running.client(), resource(BROKER, "", (name, DELETE, None))) == [
+            (BROKER, "", 0, False)
+        ]
 
 
 async def test_a_change_for_all_spus_is_live_too(autojump_clock: object) -> None:
