@@ -20,6 +20,7 @@ With uneven shares rows may have to change places first; that this ends as well 
 """
 
 import heapq
+from bisect import insort
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -209,13 +210,14 @@ def _choose_leaders(rows: Sequence[list[int]], cluster: _Cluster) -> list[int]:
         leaders.append(leader)
         led[leader].add(number)
         rank[leader] += step
+    held = _held(rows, len(rank))
     waiting = [(-each, place) for place, each in enumerate(rank)]
     heapq.heapify(waiting)
     while waiting:
         negative_rank, place = heapq.heappop(waiting)
         if rank[place] != -negative_rank:
             continue
-        chain = _chain(place, rank[place] - step, rows, led, rank, cluster)
+        chain = _chain(place, rank[place] - step, rows, held, led, rank, cluster)
         if not chain:
             # Nor will there be one later: those after it have less to give than those whom it reaches can take.
             continue
@@ -231,10 +233,20 @@ def _choose_leaders(rows: Sequence[list[int]], cluster: _Cluster) -> list[int]:
     return leaders
 
 
+def _held(rows: Sequence[list[int]], places: int) -> list[list[int]]:
+    """By place, the numbers of the rows that it is in."""
+    held: list[list[int]] = [[] for _ in range(places)]
+    for number, row in enumerate(rows):
+        for place in row:
+            held[place].append(number)
+    return held
+
+
 def _chain(
     giver: int,
     rank_below: int,
     rows: Sequence[list[int]],
+    held: Sequence[list[int]],
     led: Sequence[set[int]],
     rank: Sequence[int],
     cluster: _Cluster,
@@ -254,10 +266,9 @@ def _chain(
                     queue.append(place)
                     if rank[place] < rank_below:
                         return _links(place, giver, reached_by)
-    if min(rank) >= rank_below:
-        return []
-    for leader in reached_by:
-        last = _swap(leader, rank_below, rows, led, rank, cluster)
+    takers = [(taker, held[taker]) for taker, each in enumerate(rank) if each < rank_below and held[taker]]
+    for leader in reached_by if takers else ():
+        last = _swap(leader, takers, rows, held, led, cluster)
         if last is not None:
             return [last, *_links(leader, giver, reached_by)]
     return []
@@ -274,28 +285,29 @@ def _links(place: int, giver: int, reached_by: Mapping[int, tuple[int, int]]) ->
 
 def _swap(
     leader: int,
-    rank_below: int,
+    takers: Sequence[tuple[int, list[int]]],
     rows: Sequence[list[int]],
+    held: Sequence[list[int]],
     led: Sequence[set[int]],
-    rank: Sequence[int],
     cluster: _Cluster,
 ) -> tuple[int, int] | None:
     """Where racks are uneven, no chain may lead to one who leads too little: lets it change places with another SPU, so
-    that it comes into a row that `leader` leads, and can be handed that one."""
-    takers = [place for place, each in enumerate(rank) if each < rank_below]
+    that it comes into a row that `leader` leads, and can be handed that one. `takers`: each with the rows it is in."""
     for number in led[leader]:
         row = rows[number]
-        for taker in takers:
-            others = [other for other in range(len(rows)) if taker in rows[other] and other not in led[taker]]
+        for taker, others in takers:
             for column, place in enumerate(row):
                 for other in others:
-                    if place in rows[other]:
+                    if other in led[taker] or place in rows[other]:
                         continue
                     other_column = rows[other].index(taker)
                     swapped = [*row[:column], taker, *row[column + 1 :]]
                     other_swapped = [*rows[other][:other_column], place, *rows[other][other_column + 1 :]]
                     if cluster.racks_in(swapped) == cluster.racks_in(row) == cluster.racks_in(other_swapped):
                         row[:], rows[other][:] = swapped, other_swapped
+                        for given, taken, who in ((number, other, place), (other, number, taker)):
+                            held[who].remove(given)
+                            insort(held[who], taken)
                         return number, taker
     return None
 

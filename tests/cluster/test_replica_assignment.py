@@ -187,6 +187,17 @@ def test_ten_thousand_partitions_are_placed_at_once() -> None:
     assert _spread(load.leaders, spus) == 0
 
 
+def test_a_topic_that_lies_on_two_of_a_hundred_spus_grows_at_once() -> None:
+    """One of the two leads nothing and is given nothing: there is no use in looking for rows that it could lead."""
+    first, second, *_ = spus = [SpuOnRack(SpuId(number), rack) for number, rack in enumerate("a" * 60 + "b" * 40)]
+    own = [(first.id, second.id)] * 1000
+    rows = assign(range(1000, 10_000), 2, spus, own=own)
+    assert not isinstance(rows, InsufficientResources)
+    leaders = Counter(row[0] for row in rows.values())
+    assert leaders.keys() == {spu.id for spu in spus} - {first.id, second.id}
+    assert max(leaders.values()) - min(leaders.values()) <= 1
+
+
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
