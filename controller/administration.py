@@ -16,7 +16,13 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import TopicId
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.wall_clock import WallClock
-from tailrace.server.administration import TIMEOUT_MS, OngoingReassignment, PartitionName, Reassignment
+from tailrace.server.administration import (
+    TIMEOUT_MS,
+    OngoingReassignment,
+    PartitionName,
+    Reassignment,
+    TopicIdentity,
+)
 
 from .change_planning import (
     plan_configs,
@@ -63,6 +69,10 @@ class Administration:
         self._logger = logger
 
     # what Kafka's admin requests ask for
+
+    def identify(self, topic: str | TopicId) -> TopicIdentity | None:
+        found = self._local.topics.get(topic) if isinstance(topic, str) else self._local.topics_by_id.get(topic)
+        return None if found is None else TopicIdentity(found.name, found.id)
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS

@@ -18,6 +18,11 @@ class PartitionName(NamedTuple):
     partition: int
 
 
+class TopicIdentity(NamedTuple):
+    name: str
+    id: TopicId
+
+
 class Reassignment(NamedTuple):
     topic: str
     partition: int
@@ -40,6 +45,9 @@ class Administration(Protocol):
     What has not taken effect when the client's timeout is over is REQUEST_TIMED_OUT: it may still come. Raises
     KafkaError when nothing could be done at all.
     """
+
+    def identify(self, topic: str | TopicId) -> TopicIdentity | None:
+        """The topic of this name or id; also one that waits for SPUs, of which clients are not told yet."""
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS

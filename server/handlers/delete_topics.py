@@ -3,12 +3,12 @@
 - Storage is kept for `deleted.topic.retention.ms`, so that a topic can be brought back. One that is created again under
   the same name has another id and starts empty.
 - A topic that the request names twice, be it by name and by id, is refused; Kafka does the same.
+- One that waits for SPUs, and that clients are not told of yet, can be deleted as well.
 - `delete.topic.enable=false` refuses all.
 """
 
 from collections import Counter
 
-from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_TOPIC_ID, TopicId
 from tailrace.protocol.messages.delete_topics import (
@@ -17,6 +17,7 @@ from tailrace.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
+from tailrace.server.administration import TopicIdentity
 from tailrace.server.host import AdministeringHost
 from tailrace.server.request_context import RequestContext
 
@@ -32,7 +33,7 @@ async def handle(
         asked = request.topics
     else:
         asked = [DeleteTopicState(name=name) for name in request.topic_names]
-    found: list[TopicSpec | KafkaError] = [_find(host, context.api_version, topic) for topic in asked]
+    found: list[TopicIdentity | KafkaError] = [_find(host, context.api_version, topic) for topic in asked]
     times_named = Counter(_key(topic, outcome) for topic, outcome in zip(asked, found, strict=True))
     answers: dict[object, DeletableTopicResult] = {}
     to_delete: dict[TopicId, DeletableTopicResult] = {}
@@ -62,7 +63,7 @@ async def _delete(host: AdministeringHost, to_delete: dict[TopicId, DeletableTop
             _refuse(answer, result)
 
 
-def _find(host: AdministeringHost, api_version: int, asked: DeleteTopicState) -> TopicSpec | KafkaError:
+def _find(host: AdministeringHost, api_version: int, asked: DeleteTopicState) -> TopicIdentity | KafkaError:
     if not host.broker_configs.settings.delete_topics:
         disabled = api_version >= DELETION_DISABLED_FROM
         code = ErrorCode.TOPIC_DELETION_DISABLED if disabled else ErrorCode.INVALID_REQUEST
@@ -70,14 +71,14 @@ def _find(host: AdministeringHost, api_version: int, asked: DeleteTopicState) ->
     if (asked.name is None) == (asked.topic_id == NO_TOPIC_ID):
         return KafkaError(ErrorCode.INVALID_REQUEST, "a topic is named either by its name or by its id")
     if asked.name is not None:
-        topic = host.cluster.topics.get(asked.name)
+        topic = host.administration.identify(asked.name)
         return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic of this name")
-    topic = host.cluster.topic_by_id(asked.topic_id)
+    topic = host.administration.identify(asked.topic_id)
     return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic with this id")
 
 
-def _key(asked: DeleteTopicState, found: TopicSpec | KafkaError) -> object:
-    return found.id if isinstance(found, TopicSpec) else (asked.name, asked.topic_id)
+def _key(asked: DeleteTopicState, found: TopicIdentity | KafkaError) -> object:
+    return found.id if isinstance(found, TopicIdentity) else (asked.name, asked.topic_id)
 
 
 def _refuse(answer: DeletableTopicResult, error: KafkaError) -> None:

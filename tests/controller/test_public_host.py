@@ -13,6 +13,7 @@ from tailrace.protocol.internal.forward import ForwardRequest
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, SC_PRIVATE_APIS, SPU_PRIVATE_APIS
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from tailrace.server.handlers.api_versions import handle as api_versions
 
 
@@ -51,6 +52,21 @@ async def test_a_forwarded_request_is_answered_in_its_own_version() -> None:
         assert [(topic.name, topic.error_code) for topic in response.topics] == [("orders", ErrorCode.NONE)]
         assert answer.metadata_version == running.workflow.cluster.version
         assert running.spus.published[-1].topics, "the SPUs are told before the answer leaves"
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+async def test_a_topic_that_waits_for_spus_can_be_deleted(by_id: bool) -> None:
+    async with running_workflow(await store_with_one_spu()) as running:
+        await running.connect(1)
+        await running.objects.create("topic", '{"name": "wide", "replicationFactor": 3}', 0)
+        wide = running.workflow.local.topics["wide"]
+        assert "wide" not in running.workflow.cluster.topics
+        named = DeleteTopicState(None, wide.id) if by_id else DeleteTopicState("wide")
+        request = DeleteTopicsRequest([named], timeout_ms=1000)
+        answer = await running.host.forward(ForwardRequest(ApiKey.DELETE_TOPICS, 6, body_of(request, 6)))
+        (deleted,) = decode(DeleteTopicsResponse, 6, answer.body).responses
+        assert (deleted.error_code, deleted.name, deleted.topic_id) == (ErrorCode.NONE, "wide", wide.id)
+        assert "wide" not in running.workflow.local.topics
 
 
 @pytest.mark.parametrize(
