@@ -47,7 +47,7 @@ class Alteration(Struct, frozen=True):
     name: str
     changes: tuple[ConfigChange, ...]
     replaces_all: bool = False
-    """What is not named loses its value."""
+    """What is not named loses its value, unless it cannot be altered."""
 
 
 def altered(
@@ -63,7 +63,7 @@ def altered(
     names = [change.name for change in alteration.changes]
     if len(set(names)) != len(names):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a config is named twice")
-    result = {} if alteration.replaces_all else dict(own)
+    result = {name: text for name, text in own.items() if not alteration.replaces_all or _stays(definitions.get(name))}
     for change in alteration.changes:
         if change.operation == Operation.DELETE:
             result.pop(change.name, None)
@@ -81,6 +81,10 @@ def altered(
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{change.name}: there is no operation {change.operation}")
         result[change.name] = text_of(value) or ""
     return result
+
+
+def _stays(definition: ConfigDefinition | None) -> bool:
+    return definition is not None and definition.read_only
 
 
 def _listed(definition: ConfigDefinition, change: ConfigChange, now: Value) -> Value:

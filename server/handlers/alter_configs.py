@@ -1,5 +1,7 @@
 """AlterConfigs, versions 0–2: replaces all that a topic or an SPU sets itself; what is not named loses its value.
 
+A topic keeps its `replication.policy`, which cannot be altered, whether it is named or not.
+
 Kafka keeps this API for old tools; its successor is IncrementalAlterConfigs, whose rules hold here too.
 """
 

@@ -40,6 +40,14 @@ def test_replacing_all_forgets_the_rest() -> None:
     assert change({"retention.ms": "1"}, ("segment.ms", SET, "5"), replaces_all=True) == {"segment.ms": "5"}
 
 
+def test_replacing_all_leaves_what_cannot_be_altered() -> None:
+    own = {"replication.policy": "majority", "retention.ms": "1"}
+    assert change(own, ("segment.ms", SET, "5"), replaces_all=True) == {
+        "replication.policy": "majority",
+        "segment.ms": "5",
+    }
+
+
 def test_what_is_set_is_never_changed_in_place() -> None:
     own = {"retention.ms": "1"}
     change(own, ("retention.ms", SET, "2"))
