@@ -72,6 +72,8 @@ class Opening:
         self._report.was_clean = self._clean or (loaded is None and not self._bases)
         self._marks += [EpochMark(*start, is_bridge=False) for start in self.manifest.epochs]
         open_segment = self._open_segments()
+        end = self._end if self._end is not None else self.log_start
+        self._require(end, f"it ends at offset {end}")
         # Step 8.
         if open_segment is not None and self._is_of_no_use(open_segment):
             self._drop([open_segment.base], "it ends at the log start, or below")

@@ -150,6 +150,17 @@ async def test_a_torn_batch_that_had_been_synced_is_damage() -> None:
         _open(files, clean=True)
 
 
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("damage", [_remove(20), _cut(20, 0), _cut(20, 400)])
+async def test_the_end_must_be_there_if_it_was_on_the_disk(
+    damage: Callable[[SimulatedFiles], None], clean: bool
+) -> None:
+    files = await _closed_log()
+    damage(files)
+    with pytest.raises(LogDamagedError, match="everything below offset 25 was on the disk"):
+        _open(files, clean=clean)
+
+
 @pytest.mark.parametrize("suffix", ["index", "timeindex"])
 async def test_a_lost_index_is_built_again_when_it_is_used(suffix: str) -> None:
     files = await _closed_log()
