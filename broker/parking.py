@@ -6,7 +6,7 @@ deletion and the parking, gets it at the next start. What is removed is renamed 
 being removed, and nobody must take the rest of a log for a log.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from tailrace.protocol.ids import TopicId
 from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage import layout
+from tailrace.storage.checkpoints import ReplicaKey
 
 
 class Storage(NamedTuple):
@@ -39,6 +40,8 @@ class Parking:
         """Each with its end: nobody is given back what is being removed."""
         self.on_removed: Callable[[Storage], None] = _unheard
         """Is told before anybody can have it anew."""
+        self.write_down: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
+        """That nothing is known of it any more, before it goes: it would be missed. May raise OSError."""
 
     async def park(self, storage: Storage) -> None:
         """From now on it is only kept for its retention, if there is anything to keep."""
@@ -58,6 +61,15 @@ class Parking:
         if self._files.exists(marker):
             self._files.remove(marker)
             await self._files.sync_directory(marker.rpartition("/")[0])
+
+    def missing(self, replicas: Iterable[ReplicaKey]) -> set[ReplicaKey]:
+        """Those of them of which no file is here, parked or not."""
+        here = (each for topic in self._topics() for each in self._partitions(topic))
+        return set(replicas) - {
+            (topic_id, partition)
+            for topic, topic_id, partition in here
+            if partition is not None and self._files.list(self._directory(Storage(topic, topic_id, partition)))
+        }
 
     async def park_orphans(self, held: Mapping[TopicId, Collection[int]]) -> None:
         """Parks what belongs to none of these partitions and is not parked yet."""
@@ -85,9 +97,10 @@ class Parking:
     async def _remove(self, storage: Storage) -> None:
         removal = self._removals[storage] = trio.Event()
         try:
+            self.on_removed(storage)
+            await self.write_down()
             removed = await self._take_away(storage)
             await self._remove_marker(storage)
-            self.on_removed(storage)
         finally:
             del self._removals[storage]
             removal.set()

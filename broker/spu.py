@@ -244,8 +244,22 @@ class Spu:
         self._identity = ClusterIdentity(self.files, self.data_directory)
         self._promises = Promises(self.files, self.data_directory)
         self._store_incarnation = await take_store_incarnation(
-            self.files, self.data_directory, self._promises, clean=self._clean, new=self.chance.uuid()
+            self.files,
+            self.data_directory,
+            self._promises,
+            clean=self._clean,
+            lacks_replicas=self._lacks_replicas(),
+            new=self.chance.uuid(),
         )
+
+    def _lacks_replicas(self) -> bool:
+        """Whether logs have gone in which something was committed. Others must not count on this store for that."""
+        missing = self.parking.missing(key for key, saved in self._high_watermarks.items() if saved.value > 0)
+        for key in missing:
+            topic_id, partition = key
+            committed = self._high_watermarks.pop(key).value
+            self._logger.error("replica_missing", topic_id=str(topic_id), partition=partition, committed=committed)
+        return bool(missing)
 
     async def _serve(self, listening: ExitStack, task_status: trio.TaskStatus[list[Address]]) -> None:
         """Until `stop`. The listeners close with the stack."""

@@ -55,6 +55,8 @@ class Promises:
         self._in_doubt: set[ReplicaKey] = set()
         self.has_disk_failed = False
         """A process before this one could not bring everything to the disk: its store is not to be trusted."""
+        self.was_missing = False
+        """There was no file, or nothing in it: what had been promised, if anything, is not known."""
         self._records = 0
         self._unwritten: list[bytes] = []
         self._told = 0
@@ -134,6 +136,7 @@ class Promises:
             if not PROMISES_MAGIC.startswith(data[: len(PROMISES_MAGIC)].rstrip(b"\0")):
                 # Never synced it would be torn, or a page of zeros; to forget promises is worse than not to start.
                 raise OSError(f"{self._path} holds something else than promises")
+            self.was_missing = not data
             file.truncate(0)
             file.append(PROMISES_MAGIC)
             return file

@@ -19,17 +19,18 @@ _PREFIX = "tailrace store"
 
 
 async def take_store_incarnation(
-    files: Files, data_directory: str, promises: Promises, *, clean: bool, new: UUID
+    files: Files, data_directory: str, promises: Promises, *, clean: bool, lacks_replicas: bool, new: UUID
 ) -> str:
     """The one that this start goes on with: the last one's, or `new`. It is on the disk when this returns, and so is
-    the doubt in what replicas lie here. `clean`: whoever wrote the logs last closed them all."""
+    the doubt in what replicas lie here. `clean`: whoever wrote the logs last closed them all. `lacks_replicas`: some of
+    them have gone since."""
     if not clean:
         await promises.settle()
     path = store_path(data_directory)
     boot = files.boot_id()
     known = read_store(files, data_directory)
     is_whole = clean or (boot and known is not None and known[1] == boot and not promises.has_disk_failed)
-    if known is not None and is_whole:
+    if known is not None and is_whole and not lacks_replicas and not promises.was_missing:
         incarnation = known[0]
     else:
         incarnation = str(new)

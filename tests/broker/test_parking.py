@@ -47,6 +47,32 @@ async def test_parked_storage_goes_when_its_time_is_over(world: _World) -> None:
     assert await world.parking.remove_expired(HOUR_MS) == []
 
 
+async def test_a_replica_without_files_is_missing(world: _World) -> None:
+    world.store("t", FIRST)
+    world.store("t", FIRST, 1)
+    world.store("u", SECOND)
+    world.files.make_directories(layout.replica_directory("/data", "u", SECOND, 1))
+    await world.parking.park(Storage("t", FIRST))
+    asked = [(FIRST, 0), (FIRST, 1), (FIRST, 2), (SECOND, 0), (SECOND, 1)]
+    assert world.parking.missing(asked) == {(FIRST, 2), (SECOND, 1)}
+
+
+async def test_what_is_removed_is_forgotten_on_the_disk_first(world: _World) -> None:
+    """A process that ends in between would miss it at its next start."""
+    world.store("t", FIRST)
+    await world.parking.park(Storage("t", FIRST))
+    happened: list[object] = []
+
+    async def write_down() -> None:
+        happened.append(world.has("t", FIRST))
+
+    world.parking.on_removed = happened.append
+    world.parking.write_down = write_down
+    await world.parking.remove_expired(0)
+    assert happened == [Storage("t", FIRST), True]
+    assert not world.has("t", FIRST)
+
+
 async def test_a_topic_of_the_same_name_is_another_topic(world: _World) -> None:
     world.store("t", FIRST)
     await world.parking.park(Storage("t", FIRST))

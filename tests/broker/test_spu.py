@@ -8,8 +8,9 @@ import structlog
 import trio
 from simulation.client import WireClient
 from spus import ADDRESS, RunningSpu, World, batch, running_spu
+from structlog.testing import capture_logs
 
-from tailrace.broker.housekeeping import KEPT_LONGER_MS_MAX
+from tailrace.broker.housekeeping import CHECKPOINT_SECONDS, KEPT_LONGER_MS_MAX
 from tailrace.broker.spu import Spu, StartError
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -291,6 +292,34 @@ async def test_metrics_are_served_on_a_port_of_their_own(autojump_clock: object)
         assert text.startswith("HTTP/1.1 200 OK\r\n")
         assert 'tailrace_log_end_offset{partition="0",topic="t"} 2\n' in text
         assert 'tailrace_request_seconds_count{api="produce",client="unknown",version="9"} 1.0\n' in text
+
+
+@pytest.mark.parametrize("ends_cleanly", [True, False])
+async def test_who_finds_a_log_gone_is_another_store(autojump_clock: object, ends_cleanly: bool) -> None:
+    """Nobody else is to count on what it had there, and it is said once."""
+    world = World()
+    with trio.CancelScope() as killed:
+        async with running_spu(world) as running:
+            topic = await running.create("t")
+            await produce(await running.client(), batch(b"a"))
+            await trio.sleep(CHECKPOINT_SECONDS + 1)
+            if not ends_cleanly:
+                killed.cancel()
+                await trio.lowlevel.checkpoint()
+    world = world.crashed("all")
+    before = read_store(world.files, DATA)
+    directory = f"{DATA}/topics/t/{topic.id}/0"
+    for name in world.files.list(directory):
+        world.files.remove(f"{directory}/{name}")
+    with capture_logs() as logs:
+        async with running_spu(world):
+            pass
+    (said,) = [each for each in logs if each["event"] == "replica_missing"]
+    assert (said["topic_id"], said["partition"], said["committed"]) == (str(topic.id), 0, 1)
+    after = read_store(world.files, DATA)
+    assert after != before
+    async with running_spu(world):
+        assert read_store(world.files, DATA) == after
 
 
 async def test_it_listens_where_it_was_told(autojump_clock: object) -> None:

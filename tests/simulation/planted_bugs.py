@@ -168,9 +168,10 @@ def elects_whoever_was_live_once(patch: pytest.MonkeyPatch) -> None:
 def takes_every_start_for_the_same_store(patch: pytest.MonkeyPatch) -> None:
     """Although the page cache was lost in between."""
 
-    async def take(files: Any, directory: str, promises: Any, *, clean: bool, new: Any) -> str:
+    async def take(files: Any, directory: str, promises: Any, *, clean: bool, lacks_replicas: bool, new: Any) -> str:
+        is_known = files.exists(store_path(directory))
         return await take_store_incarnation(
-            files, directory, promises, clean=files.exists(store_path(directory)), new=new
+            files, directory, promises, clean=is_known, lacks_replicas=lacks_replicas, new=new
         )
 
     take_store_incarnation = spu_module.take_store_incarnation

@@ -1,5 +1,6 @@
 from uuid import UUID
 
+import pytest
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.ids import Epoch
@@ -11,10 +12,14 @@ KEY = (UUID(int=1), 0)
 FIRST, SECOND = UUID(int=11), UUID(int=12)
 
 
-async def started(disk: SimulatedFiles, new: UUID, *, clean: bool = False) -> tuple[str, bool]:
+async def started(
+    disk: SimulatedFiles, new: UUID, *, clean: bool = False, lacks_replicas: bool = False
+) -> tuple[str, bool]:
     """The incarnation, and whether the replica here is in doubt."""
     promises = Promises(disk, DATA)
-    incarnation = await take_store_incarnation(disk, DATA, promises, clean=clean, new=new)
+    incarnation = await take_store_incarnation(
+        disk, DATA, promises, clean=clean, lacks_replicas=lacks_replicas, new=new
+    )
     return incarnation, promises.is_in_doubt(KEY)
 
 
@@ -55,6 +60,25 @@ async def test_a_file_that_cannot_be_believed_makes_a_new_incarnation() -> None:
     disk = await used()
     disk.open(f"{DATA}/store").write_at(20, b"x")
     assert await started(disk, SECOND, clean=True) == (str(SECOND), True)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_who_lacks_logs_is_another_store(clean: bool) -> None:
+    disk = await used()
+    assert await started(disk, SECOND, clean=clean, lacks_replicas=True) == (str(SECOND), True)
+    assert await started(disk.after_kill(), UUID(int=13), clean=clean) == (str(SECOND), True)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("is_empty", [True, False])
+async def test_who_has_lost_its_promises_is_another_store(clean: bool, is_empty: bool) -> None:
+    disk = await used()
+    if is_empty:
+        disk.open(f"{DATA}/promises").truncate(0)
+    else:
+        disk.remove(f"{DATA}/promises")
+    incarnation, _ = await started(disk, SECOND, clean=clean)
+    assert incarnation == str(SECOND)
 
 
 async def test_what_a_disk_failed_to_write_may_be_gone_although_the_machine_went_on() -> None:

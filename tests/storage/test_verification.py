@@ -87,7 +87,7 @@ async def test_of_promises_the_end_may_be_torn_but_not_the_beginning() -> None:
     files.make_directories("/data")
     promises = Promises(files, "/data")
     await promises.promise((UUID(int=3), 0), Epoch(1))
-    await take_store_incarnation(files, "/data", promises, clean=True, new=UUID(int=1))
+    await take_store_incarnation(files, "/data", promises, clean=True, lacks_replicas=False, new=UUID(int=1))
     assert list(verify_checkpoints(files, "/data")) == []
     files.open("/data/promises").append(b"torn")
     (torn,) = verify_checkpoints(files, "/data")
