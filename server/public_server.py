@@ -47,29 +47,38 @@ class PublicServer:
         self._connections: set[ClientConnection] = set()
         self._per_address: Counter[str] = Counter()
         self._finishing = False
+        self._accepting: list[trio.CancelScope] = []
         self._client_left = trio.Event()
 
     async def serve(self, listener: Listener, settings: ListenerSettings) -> None:
-        """Accepts on one listener until cancelled."""
+        """Accepts on one listener until clients are seen off; then it closes, so that others are tried at once."""
         async with trio.open_nursery() as nursery:
-            while True:
-                connection = await accept(listener, settings.name, self._logger)
-                if self._finishing:
-                    connection.close()
-                    continue
-                reason = self._full(connection.remote.host)
-                if reason is not None:
-                    self._metrics.refused_connections += 1
-                    self._logger.warning("connection_refused", client=str(connection.remote), reason=reason)
-                    connection.close()
-                    continue
-                # Counted before anyone else is accepted: those who come at once must not slip past the limits together.
-                client = self._admit(connection, _seen_by(connection, settings))
-                nursery.start_soon(self._run_client, client, connection.remote.host)
+            with trio.CancelScope() as accepting:
+                self._accepting.append(accepting)
+                await self._accept(listener, settings, nursery)
+            listener.close()
+
+    async def _accept(self, listener: Listener, settings: ListenerSettings, nursery: trio.Nursery) -> None:
+        while True:
+            connection = await accept(listener, settings.name, self._logger)
+            if self._finishing:
+                connection.close()
+                continue
+            reason = self._full(connection.remote.host)
+            if reason is not None:
+                self._metrics.refused_connections += 1
+                self._logger.warning("connection_refused", client=str(connection.remote), reason=reason)
+                connection.close()
+                continue
+            # Counted before anyone else is accepted: those who come at once must not slip past the limits together.
+            client = self._admit(connection, _seen_by(connection, settings))
+            nursery.start_soon(self._run_client, client, connection.remote.host)
 
     async def see_off_clients(self) -> None:
         """Handles no more requests. Returns when every client has read its answers and gone, or soon."""
         self._finishing = True
+        for accepting in self._accepting:
+            accepting.cancel()
         for client in self._connections:
             client.finish()
         with trio.move_on_after(SEE_OFF_SECONDS_MAX):

@@ -261,7 +261,13 @@ async def test_a_client_that_does_not_leave_does_not_hold_up_a_stop(autojump_clo
 
 async def test_nobody_can_connect_once_it_stops(autojump_clock: object) -> None:
     async with running_spu() as running:
-        await running.create("t")
+        await running.client()
+        await trio.testing.wait_all_tasks_blocked()
+        running.spu.stop()
+        await trio.testing.wait_all_tasks_blocked()
+        with pytest.raises(OSError, match=r"."):
+            await running.world.network.connect(ADDRESS)
+        assert running.spu.metrics.server.open_connections == 1, "it waits for who has not left"
     with pytest.raises(OSError, match=r"."):
         await running.world.network.connect(ADDRESS)
 
