@@ -7,8 +7,6 @@ With etcd that is when it leads: until then it stands by for the SC that does.
 import argparse
 import math
 
-import trio
-
 from tailrace.controller.key_value.interface import StoreCorrupt
 from tailrace.controller.key_value.opening import SQLITE, check_store_name
 from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
@@ -23,7 +21,7 @@ from tailrace.runtime.settings import (
 
 from .given_settings import GivenSettings
 from .sc_store import opened_store
-from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server, stop_when_asked
+from .serving import COMMON_NAMES, Announcement, Stops, add_common_flags, run_server
 
 NAMES = COMMON_NAMES | {"private", "store", "reconciliation", "replace-after"}
 DEFAULT_PUBLIC = Address("127.0.0.1", 9003)
@@ -71,16 +69,11 @@ def read_settings(given: GivenSettings) -> ScSettings:
     )
 
 
-async def _serve(settings: ScSettings, seams: Seams) -> None:
+async def _serve(settings: ScSettings, seams: Seams, stops: Stops) -> None:
     logger = logs.get_logger()
-    async with (
-        opened_store(settings.store, settings.data_directory, seams, logger) as store,
-        trio.open_nursery() as nursery,
-    ):
-        controller = StreamingController(settings, seams, store, logger)
-        nursery.start_soon(stop_when_asked, controller, nursery.cancel_scope)
+    async with opened_store(settings.store, settings.data_directory, seams, logger) as store:
+        stops.server = controller = StreamingController(settings, seams, store, logger)
         await controller.run(Announcement(_serving))
-        nursery.cancel_scope.cancel()
 
 
 def _serving(addresses: ScAddresses) -> str:

@@ -16,7 +16,7 @@ from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SettingsError, SpuSettings
 
 from .given_settings import GivenSettings
-from .serving import COMMON_NAMES, Announcement, add_common_flags, run_server, stop_when_asked
+from .serving import COMMON_NAMES, Announcement, Stops, add_common_flags, run_server
 
 NAMES = COMMON_NAMES | {"id", "sc", "private", "rack"}
 ID_MAX = 2**31 - 1
@@ -48,8 +48,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    async def serve(settings: SpuSettings, seams: Seams) -> None:
-        await _serve(settings, seams, until_input_ends=arguments.until_input_ends)
+    async def serve(settings: SpuSettings, seams: Seams, stops: Stops) -> None:
+        await _serve(settings, seams, stops, until_input_ends=arguments.until_input_ends)
 
     return run_server("serve spu", arguments, NAMES, read_settings, serve, (StartError,))
 
@@ -73,10 +73,9 @@ def read_settings(given: GivenSettings) -> SpuSettings:
     )
 
 
-async def _serve(settings: SpuSettings, seams: Seams, *, until_input_ends: bool) -> None:
-    spu = Spu(settings, seams, logs.get_logger(), traces=logs.shows_debug())
+async def _serve(settings: SpuSettings, seams: Seams, stops: Stops, *, until_input_ends: bool) -> None:
+    stops.server = spu = Spu(settings, seams, logs.get_logger(), traces=logs.shows_debug())
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(stop_when_asked, spu, nursery.cancel_scope)
         if until_input_ends:
             nursery.start_soon(_stop_with_parent, spu, nursery.cancel_scope)
         await spu.run(Announcement(partial(_serving, settings)))

@@ -1,13 +1,13 @@
 """What the commands that serve have in common: flags, logs, how they stop, and how they say that they cannot start.
 
-Each prints one line on standard output when it serves, and nothing after it. SIGTERM or SIGINT stop it cleanly, a
-second one at once. What cannot start says why in one sentence on standard error, and exits with status 1.
+Each prints one line on standard output when it serves, and nothing after it. SIGTERM, SIGINT or SIGHUP stop it cleanly,
+a second one at once. What cannot start says why in one sentence on standard error, and exits with status 1.
 """
 
 import argparse
 import gc
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 import trio
@@ -35,6 +35,17 @@ Served = TypeVar("Served")
 
 class CannotServeError(Exception):
     """One sentence for the person who started the command."""
+
+
+class Stoppable(Protocol):
+    def stop(self) -> None: ...
+
+
+class Stops:
+    """Whom a signal asks for a clean stop. While there is nobody yet, it ends the start."""
+
+    def __init__(self) -> None:
+        self.server: Stoppable | None = None
 
 
 class LogSettings(Struct, frozen=True):
@@ -77,7 +88,7 @@ def run_server(
     arguments: argparse.Namespace,
     names: frozenset[str],
     read: Callable[[GivenSettings], Settings],
-    serve: Callable[[Settings, Seams], Awaitable[None]],
+    serve: Callable[[Settings, Seams, Stops], Awaitable[None]],
     refusals: tuple[type[Exception], ...] = (),
 ) -> int:
     """Reads the settings and serves until the end; the exit status.
@@ -96,10 +107,18 @@ def run_server(
     sentences: tuple[type[Exception], ...] = (CannotServeError, CannotListenError, SettingsError, *refusals)
     refused: BaseException | None = None
     try:
-        trio.run(serve, settings, seams)
+        trio.run(_serve, serve, settings, seams)
     except* sentences as errors:
         refused = first_error(errors)
     return 0 if refused is None else _refuse(command, refused)
+
+
+async def _serve(serve: Callable[[Settings, Seams, Stops], Awaitable[None]], settings: Settings, seams: Seams) -> None:
+    stops = Stops()
+    async with stop_signals() as signals, trio.open_nursery() as nursery:
+        nursery.start_soon(stop_when_asked, signals, stops, nursery.cancel_scope)
+        await serve(settings, seams, stops)
+        nursery.cancel_scope.cancel()
 
 
 def _seams_of(given: GivenSettings) -> Seams:
@@ -127,17 +146,13 @@ class Announcement(Struct, Generic[Served], frozen=True):
             announce(self.text(value))
 
 
-class Stoppable(Protocol):
-    def stop(self) -> None: ...
-
-
-async def stop_when_asked(server: Stoppable, scope: trio.CancelScope) -> None:
+async def stop_when_asked(signals: AsyncIterator[int], stops: Stops, scope: trio.CancelScope) -> None:
     """The first signal asks for a clean stop; a second one does not wait for it."""
-    async with stop_signals() as signals:
+    await anext(signals)
+    if stops.server is not None:
+        stops.server.stop()
         await anext(signals)
-        server.stop()
-        await anext(signals)
-        scope.cancel()
+    scope.cancel()
 
 
 def _refuse(command: str, reason: BaseException) -> int:

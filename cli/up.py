@@ -43,11 +43,11 @@ from .serving import (
     COMMON_NAMES,
     CannotServeError,
     LogSettings,
+    Stops,
     add_common_flags,
     announce,
     log_settings,
     run_server,
-    stop_when_asked,
 )
 
 NAMES = COMMON_NAMES | {"spus", "private", "sc", "sc-private"}
@@ -121,7 +121,7 @@ def read_settings(given: GivenSettings) -> UpSettings:
     return UpSettings(sc, given.whole_number("spus", 1, REPLICAS_MAX), managed, log_settings(given))
 
 
-async def _up(settings: UpSettings, seams: Seams) -> None:
+async def _up(settings: UpSettings, seams: Seams, stops: Stops) -> None:
     if seams.files.exists(f"{settings.managed.data_directory}/{OUTDATED_FILE}"):
         raise CannotServeError(
             f"{settings.managed.data_directory} holds data from before there was a Streaming Controller, "
@@ -132,7 +132,8 @@ async def _up(settings: UpSettings, seams: Seams) -> None:
             group = await with_main_group(store, settings.spus, settings.managed)
         except (StoreCorrupt, StoreUnavailable, ObjectError) as error:
             raise CannotServeError(str(error)) from error
-        await _Cluster(settings, group, store, seams).run()
+        stops.server = cluster = _Cluster(settings, group, store, seams)
+        await cluster.run()
 
 
 class _Cluster:
@@ -144,10 +145,12 @@ class _Cluster:
         self._store = store
         self._seams = seams
         self._stopping = trio.Event()
+        self._beginning = trio.CancelScope()
         self._failure: CannotServeError | None = None
 
     def stop(self) -> None:
         self._stopping.set()
+        self._beginning.cancel()
 
     async def run(self) -> None:
         logger = logs.get_logger()
@@ -158,13 +161,13 @@ class _Cluster:
             controller = StreamingController(
                 self._settings.sc, self._seams, self._store, logger, provisioner=provisioner
             )
-            nursery.start_soon(stop_when_asked, self, nursery.cancel_scope)
             await nursery.start(provisioner.run)
             async with trio.open_nursery() as serving:
-                served: ScAddresses = await serving.start(controller.run)
-                launcher.on_controller(served.private)
-                # Not of those that serve: a stop waits for these, and an SPU that is stopped first is never ready.
-                nursery.start_soon(self._announce, launcher)
+                with self._beginning:
+                    served: ScAddresses = await serving.start(controller.run)
+                    launcher.on_controller(served.private)
+                    # Not of those that serve: a stop waits for these, and an SPU that is stopped first is never ready.
+                    nursery.start_soon(self._announce, launcher)
                 await self._stopping.wait()
                 await provisioner.stop()
                 controller.stop()

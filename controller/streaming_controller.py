@@ -72,7 +72,8 @@ class StreamingController:
         self._provisioner = provisioner or NoProvisioner(logger)
         self._counts = WorkflowCounts()
         self._stopping = trio.Event()
-        self._standing_by = trio.CancelScope()
+        self._beginning = trio.CancelScope()
+        self._serves = False
         self._term: _Term | None = None
 
     # life
@@ -80,8 +81,8 @@ class StreamingController:
     def stop(self) -> None:
         """Asks for a clean stop; `run` returns when clients have their answers."""
         self._stopping.set()
-        if self._term is None:
-            self._standing_by.cancel()
+        if not self._serves:
+            self._beginning.cancel()
 
     async def run(self, task_status: trio.TaskStatus[ScAddresses] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until `stop`; reports where it listens when SPUs and clients may come, which for one that stands by is
@@ -93,22 +94,22 @@ class StreamingController:
                 if metrics is not None:
                     self._logger.info("metrics_served", address=str(metrics.address))
                     nursery.start_soon(MetricsServer(self._scrape, self._logger).serve, metrics)
-                if self._settings.store.startswith(ETCD):
-                    await self._serve_in_turn(metrics, status)
-                else:
-                    await self._serve(metrics, status, None)
+                with self._beginning:
+                    if self._settings.store.startswith(ETCD):
+                        await self._serve_in_turn(metrics, status)
+                    else:
+                        await self._serve(metrics, status, None)
                 nursery.cancel_scope.cancel()
         self._logger.info("sc_stopped")
 
     async def _serve_in_turn(self, metrics: Listener | None, status: "_StartedOnce") -> None:
         """Leads whenever it may."""
         name = str(self._settings.private.advertised or self._settings.private.address)
-        with self._standing_by:
-            while not self._stopping.is_set():
-                try:
-                    await lead(self._store, name, partial(self._serve, metrics, status), self._logger)
-                except LeadershipLost:
-                    continue  # the log has it; what this SC knew is worth nothing any more
+        while not self._stopping.is_set():
+            try:
+                await lead(self._store, name, partial(self._serve, metrics, status), self._logger)
+            except LeadershipLost:
+                continue  # the log has it; what this SC knew is worth nothing any more
 
     async def _serve(self, metrics: Listener | None, status: "_StartedOnce", guard: Entry | None) -> None:
         """Until `stop`; the listeners close with it. Raises LeadershipLost."""
@@ -147,6 +148,7 @@ class StreamingController:
                     public=[str(each) for each in addresses.public],
                     private=str(addresses.private),
                 )
+                self._serves = True
                 status.started(addresses)
                 await self._stopping.wait()
                 term.workflow.writes.close()  # nobody is kept waiting: another SC, or this one later, can be asked
@@ -205,6 +207,7 @@ class StreamingController:
 
     def _end_term(self) -> None:
         self._term = None
+        self._serves = False
 
     async def _identify(self, workflow: Workflow) -> None:
         """What the cluster is called, for good: whoever comes first gives the name."""

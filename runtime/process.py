@@ -37,8 +37,12 @@ def allow_many_files() -> int:
 
 @asynccontextmanager
 async def stop_signals() -> AsyncIterator[AsyncIterator[int]]:
-    """The signals that ask for a clean stop, as they come."""
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    """The signals that ask for a clean stop, as they come. The end of a terminal is one, unless whoever started this
+    process had it ignored, as `nohup` does."""
+    asking = {signal.SIGTERM, signal.SIGINT}
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        asking.add(signal.SIGHUP)
+    with trio.open_signal_receiver(*asking) as signals:
         yield signals
 
 

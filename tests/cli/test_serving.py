@@ -14,12 +14,13 @@ from tailrace.cli.serving import (
     COMMON_NAMES,
     CannotServeError,
     LogSettings,
+    Stops,
     add_common_flags,
     announce,
     log_settings,
     run_server,
-    stop_when_asked,
 )
+from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams, real_seams
 from tailrace.runtime.settings import SettingsError
@@ -31,7 +32,7 @@ def _arguments(*words: str) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-async def _serve(settings: str, seams: Seams) -> None:
+async def _serve(settings: str, seams: Seams, stops: Stops) -> None:
     structlog.get_logger().info("server_started", settings=settings)
     announce(f"server={settings}")
     await trio.lowlevel.checkpoint()
@@ -80,7 +81,7 @@ class OddError(Exception):
 
 @pytest.mark.parametrize("kind", [SettingsError, CannotServeError, OddError])
 def test_what_cannot_start_says_so_in_one_sentence(kind: type[Exception], capsys: pytest.CaptureFixture[str]) -> None:
-    async def refuse(settings: str, seams: Seams) -> None:
+    async def refuse(settings: str, seams: Seams, stops: Stops) -> None:
         async with trio.open_nursery():
             raise kind("there is a reason")
 
@@ -88,7 +89,7 @@ def test_what_cannot_start_says_so_in_one_sentence(kind: type[Exception], capsys
     assert capsys.readouterr() == ("", "tailrace serve: there is a reason\n")
 
 
-async def _taken_port(settings: str, seams: Seams) -> None:
+async def _taken_port(settings: str, seams: Seams, stops: Stops) -> None:
     first = await seams.network.listen(Address("127.0.0.1", 0))
     try:
         await seams.network.listen(first.address)
@@ -109,11 +110,12 @@ def test_settings_are_refused_before_anything_starts(capsys: pytest.CaptureFixtu
 
 
 def test_an_error_of_ours_is_no_sentence() -> None:
-    async def fail(settings: str, seams: Seams) -> None:
+    async def fail(settings: str, seams: Seams, stops: Stops) -> None:
         raise OddError("a bug")
 
-    with pytest.raises(OddError):
+    with pytest.raises(ExceptionGroup) as raised:
         run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", fail)
+    assert isinstance(first_error(raised.value), OddError)
 
 
 def test_log_settings() -> None:
@@ -131,14 +133,28 @@ class StoppableServer:
         self.stopped.set()
 
 
-async def test_the_first_signal_asks_and_the_second_does_not_wait() -> None:
+ASKING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+
+
+@pytest.mark.parametrize("asked", ASKING)
+def test_the_first_signal_asks_and_the_second_does_not_wait(asked: signal.Signals) -> None:
     server = StoppableServer()
-    with trio.fail_after(20):
+
+    async def serve(settings: str, seams: Seams, stops: Stops) -> None:
+        stops.server = server
+        os.kill(os.getpid(), asked)
+        await server.stopped.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await trio.sleep_forever()
+
+    assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", serve) == 0
+
+
+@pytest.mark.parametrize("asked", ASKING)
+def test_a_start_is_ended_by_the_first(asked: signal.Signals) -> None:
+    async def serve(settings: str, seams: Seams, stops: Stops) -> None:
+        os.kill(os.getpid(), asked)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(stop_when_asked, server, nursery.cancel_scope)
-            await trio.testing.wait_all_tasks_blocked()
-            os.kill(os.getpid(), signal.SIGTERM)
-            await server.stopped.wait()
-            assert not nursery.cancel_scope.cancel_called
-            os.kill(os.getpid(), signal.SIGINT)
-    assert nursery.cancel_scope.cancel_called
+            nursery.start_soon(trio.sleep_forever)
+
+    assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", serve) == 0

@@ -7,7 +7,7 @@ from running_sc import METRICS, PRIVATE, PUBLIC, ObedientSpu, ScWorld, running_s
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
-from tailrace.controller.key_value.interface import Put
+from tailrace.controller.key_value.interface import Listing, Put, StoreUnavailable
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.streaming_controller import ScAddresses, StartError, StreamingController
 from tailrace.protocol.apis import ApiKey
@@ -306,6 +306,20 @@ async def test_an_sc_that_stands_by_can_be_stopped(autojump_clock: trio.testing.
         nursery.start_soon(standby.run)
         await wait_all_tasks_blocked()
         standby.stop()
+
+
+class _MuteStore(MemoryStore):
+    async def list(self, prefix: str) -> Listing:
+        raise StoreUnavailable("the disk is full")
+
+
+async def test_an_sc_that_waits_for_its_store_can_be_stopped(autojump_clock: trio.testing.MockClock) -> None:
+    sc = StreamingController(sc_settings(), ScWorld().seams(), _MuteStore(), structlog.get_logger())
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sc.run)
+            await trio.sleep(10)
+            sc.stop()
 
 
 async def test_who_lost_the_lead_serves_nobody_until_it_leads_again(autojump_clock: trio.testing.MockClock) -> None:

@@ -36,12 +36,25 @@ def test_a_system_that_does_not_let_us_is_no_reason_to_stop(monkeypatch: pytest.
 
 
 @pytest.mark.trio
-@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_signals_to_stop_arrive_as_values(asked: signal.Signals) -> None:
     async with stop_signals() as signals:
         os.kill(os.getpid(), asked)
         with trio.fail_after(10):
             assert await anext(signals) == asked
+
+
+@pytest.mark.trio
+async def test_who_is_to_outlive_its_terminal_does() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        async with stop_signals() as signals:
+            os.kill(os.getpid(), signal.SIGHUP)
+            os.kill(os.getpid(), signal.SIGTERM)
+            with trio.fail_after(10):
+                assert await anext(signals) == signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.trio
