@@ -32,13 +32,15 @@ class GivenSettings:
     def text(self, name: str, default: str) -> str: ...
     def text(self, name: str, default: str | None = None) -> str | None:
         value = self._merged.get(name)
+        if isinstance(value, list | dict) or "\0" in str(value):
+            raise SettingsError(f"--{name} {value!r}: it is one text")
         return default if value is None else str(value)
 
     def required(self, name: str, example: str) -> str:
-        value = self.text(name)
+        value = self._merged.get(name)
         if value is None:
             raise SettingsError(f"--{name} is missing: it takes {example}")
-        return value
+        return str(value)
 
     def one_of(self, name: str, allowed: Collection[str]) -> str | None:
         """The flag is checked by its parser; a file and the environment may say anything."""
@@ -71,6 +73,8 @@ class GivenSettings:
         """A flag may be repeated, a file may hold a list, and the environment has one line: commas stand between."""
         given = self._merged.get(name, [])
         each = given if isinstance(given, list) else [given]
+        if not each:
+            raise SettingsError(f"--{name}: it names nothing")
         return [text.strip() for entry in each for text in str(entry).split(",")]
 
     def addresses(self, name: str) -> tuple[Address, ...]:

@@ -30,6 +30,17 @@ def test_listeners_come_from_a_repeated_flag_a_list_or_a_line(public: object) ->
     )
 
 
+def test_a_list_of_listeners_names_some() -> None:
+    with pytest.raises(SettingsError, match=r"^--public: it names nothing$"):
+        _given({"public": []}).listeners()
+
+
+@pytest.mark.parametrize("value", [["a"], {"a": 1}, "a\0b"])
+def test_what_is_no_text_is_refused(value: object) -> None:
+    with pytest.raises(SettingsError, match=r"^--data .*: it is one text$"):
+        _given({"data": value}).data_directory()
+
+
 def test_one_listener_is_as_given_or_the_default() -> None:
     default = ListenerSettings("PRIVATE", DEFAULT, may_move=True)
     assert _given({}).listener("private", default) == default
@@ -66,6 +77,7 @@ def test_seconds() -> None:
 
 def test_what_must_be_given_is_named() -> None:
     assert _given({"id": 5}).required("id", "a number") == "5"
+    assert _given({"sc": ["a:1", "b:2"]}).required("sc", "addresses")
     with pytest.raises(SettingsError, match=r"^--id is missing: it takes a number$"):
         _given({}).required("id", "a number")
 
