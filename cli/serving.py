@@ -106,10 +106,15 @@ def run_server(
     allow_many_files()
     sentences: tuple[type[Exception], ...] = (CannotServeError, CannotListenError, SettingsError, *refusals)
     refused: BaseException | None = None
+    interrupted = False
     try:
         trio.run(_serve, serve, settings, seams)
     except* sentences as errors:
         refused = first_error(errors)
+    except* KeyboardInterrupt:
+        interrupted = True  # before signals were listened to: there is nothing to stop yet
+    if interrupted:
+        raise KeyboardInterrupt
     return 0 if refused is None else _refuse(command, refused)
 
 

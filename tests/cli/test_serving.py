@@ -125,6 +125,14 @@ def test_log_settings() -> None:
         log_settings(GivenSettings({"log-format": "yaml"}, []))
 
 
+def test_an_interrupt_before_signals_are_listened_to_is_no_group_of_errors() -> None:
+    async def interrupted(settings: str, seams: Seams, stops: Stops) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", interrupted)
+
+
 class StoppableServer:
     def __init__(self) -> None:
         self.stopped = trio.Event()
