@@ -238,10 +238,12 @@ class Spu:
         if lock is None:
             raise StartError(f"{self.data_directory} is in use by another tailrace process")
         held.callback(lock.release)
+        self._identity = ClusterIdentity(self.files, self.data_directory, self.id)
+        if (owner := self._identity.other_owner) is not None:
+            raise StartError(f"{self.data_directory} holds the data of SPU {owner[:100]}, and this is SPU {self.id}")
         closed = await take_clean_shutdown_mark(self.files, self.data_directory)
         self._clean, self._closed = closed is not None, closed or set()
         self._high_watermarks = load_high_watermarks(self.files, self.data_directory)
-        self._identity = ClusterIdentity(self.files, self.data_directory)
         self._promises = Promises(self.files, self.data_directory)
         self._store_incarnation = await take_store_incarnation(
             self.files,

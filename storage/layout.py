@@ -95,6 +95,10 @@ def lock_path(data_directory: str) -> str:
     return f"{data_directory}/lock"
 
 
+def spu_path(data_directory: str) -> str:
+    return f"{data_directory}/spu"
+
+
 def cluster_path(data_directory: str) -> str:
     return f"{data_directory}/cluster"
 

@@ -80,7 +80,7 @@ async def _running(
     receiver = _Receiver()
     files = files or SimulatedFiles()
     files.make_directories("/data")
-    identity = ClusterIdentity(files, "/data")
+    identity = ClusterIdentity(files, "/data", SpuId(1))
     connection = ScConnection(
         registration, addresses, network, RandomChance(1), receiver, identity, structlog.get_logger()
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 import trio
+from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import ADDRESS, RunningSpu, World, batch, running_spu
 from structlog.testing import capture_logs
@@ -168,6 +169,17 @@ async def test_a_second_process_on_the_same_directory_refuses_to_start(autojump_
         second = Spu(running.spu.settings, running.world.seams(), structlog.get_logger())
         with pytest.raises(StartError, match=f"{DATA} is in use by another tailrace process"):
             await second.run()
+
+
+async def test_another_spu_does_not_take_the_directory(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        await running.create("t")
+        settings = running.spu.settings
+    before = world.files.list(DATA)
+    with pytest.raises(StartError, match=r"^/data/spu-1 holds the data of SPU 1, and this is SPU 2$"):
+        await Spu(replace(settings, id=2), world.seams(), structlog.get_logger()).run()
+    assert world.files.list(DATA) == before
 
 
 async def test_a_directory_that_cannot_be_read_is_named(
