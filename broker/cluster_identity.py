@@ -34,7 +34,10 @@ class ClusterIdentity:
     @property
     def other_owner(self) -> str | None:
         """The SPU to which the directory belongs, if it is not this one."""
-        return None if self._owner in (None, self._spu) else self._owner
+        owner = self._owner
+        if owner is None or owner == self._spu:
+            return None
+        return owner if owner.isdecimal() else repr(owner[:100])
 
     def refusal(self, cluster_id: str) -> str | None:
         """Why this is not the cluster to join."""

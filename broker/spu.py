@@ -240,7 +240,7 @@ class Spu:
         held.callback(lock.release)
         self._identity = ClusterIdentity(self.files, self.data_directory, self.id)
         if (owner := self._identity.other_owner) is not None:
-            raise StartError(f"{self.data_directory} holds the data of SPU {owner[:100]}, and this is SPU {self.id}")
+            raise StartError(f"{self.data_directory} holds the data of SPU {owner}, and this is SPU {self.id}")
         closed = await take_clean_shutdown_mark(self.files, self.data_directory)
         self._clean, self._closed = closed is not None, closed or set()
         self._high_watermarks = load_high_watermarks(self.files, self.data_directory)

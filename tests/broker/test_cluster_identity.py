@@ -39,6 +39,14 @@ async def test_a_directory_belongs_to_the_spu_that_joined_with_it() -> None:
     assert ClusterIdentity(after, "/data", SpuId(2)).other_owner == "1"
 
 
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"tailrace spu", b"something else"])
+async def test_a_file_that_is_not_ours_fits_no_spu(content: bytes) -> None:
+    files = SimulatedFiles()
+    files.make_directories("/data")
+    await files.replace(layout.spu_path("/data"), content)
+    assert ClusterIdentity(files, "/data", SpuId(1)).other_owner is not None
+
+
 async def test_what_an_earlier_version_left_gets_its_owner() -> None:
     files = SimulatedFiles()
     files.make_directories("/data")
