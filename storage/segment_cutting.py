@@ -52,7 +52,7 @@ def beginning_of(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, si
         count += 1
         first_gone = first_gone or header
     assert first_gone is not None
-    near, largest = reader.before_offset(first_gone.base_offset - 1, whole.size)
+    _, near, largest = reader.before_offset(first_gone.base_offset - 1, whole.size)
     last: BatchHeader | None = None
     for _, header, _ in walk(file, near, size):
         largest = max(largest, header.max_timestamp if header.record_count else NO_TIMESTAMP)

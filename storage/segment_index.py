@@ -5,6 +5,7 @@ the log. Writes go through plain calls and not through the map, so that a full d
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import crc32c
 
@@ -18,6 +19,23 @@ from .time_index import NO_TIMESTAMP
 BUFFERED_ENTRIES_MAX = 32
 """A write for each entry would cost more than the entries save; this many belong to some 128 KiB of log at least."""
 _NOTHING = memoryview(b"")
+
+
+class Place(NamedTuple):
+    """Where a batch starts, as an entry says."""
+
+    relative_offset: int
+    position: int
+    largest_before: int
+    """Of the timestamps."""
+
+
+BEGINNING = Place(0, 0, NO_TIMESTAMP)
+"""Of the segment, for which there is no entry."""
+
+
+def _place(entry: int, largest_before: int) -> Place:
+    return Place(offset_index.relative_offset_of(entry), offset_index.position_of(entry), largest_before)
 
 
 class SegmentIndex:
@@ -153,10 +171,14 @@ class SegmentIndex:
         except OSError:
             sound = False
         if not sound:
-            self.replace(rebuild())
-            self._open_files.on_index_rebuilt(self._offsets_path)
+            self.rebuild(rebuild())
         self._is_verified = True
         return sound
+
+    def rebuild(self, entries: IndexEntries) -> None:
+        """It does not agree with the log, of which these are the entries."""
+        self.replace(entries)
+        self._open_files.on_index_rebuilt(self._offsets_path)
 
     def _has(self, path: str, checksum: int) -> bool:
         """Reads the file: were it looked at where it is mapped, a disk that cannot read it would end the process."""
@@ -164,31 +186,31 @@ class SegmentIndex:
         content = memoryview(self._open_files.files.read(path))[:size]
         return len(content) == size and crc32c.crc32c(content) == checksum
 
-    def before_offset(self, relative_offset: int) -> tuple[int, int]:
-        """Where a batch starts that lies at or before the offset, and not far before, and the largest earlier time."""
+    def before_offset(self, relative_offset: int) -> Place:
+        """A batch starts there that lies at or before the offset, and not far before."""
         return self._find(lambda offsets, _: offset_index.last_at_or_before(offsets, relative_offset))
 
-    def position_up_to(self, position: int) -> int:
+    def up_to_position(self, position: int) -> Place:
         """A batch starts there that lies at or before the position, and not far before."""
-        return self._find(lambda offsets, _: offset_index.last_up_to_position(offsets, position))[0]
+        return self._find(lambda offsets, _: offset_index.last_up_to_position(offsets, position))
 
-    def position_before_time(self, timestamp_ms: int) -> int:
+    def before_time(self, timestamp_ms: int) -> Place:
         """A batch starts there that only smaller timestamps precede; the first larger one is not far from it."""
-        return self._find(lambda _, times: time_index.last_before(times, timestamp_ms))[0]
+        return self._find(lambda _, times: time_index.last_before(times, timestamp_ms))
 
-    def _find(self, last: Callable[[Sequence[int], Sequence[int]], int]) -> tuple[int, int]:
+    def _find(self, last: Callable[[Sequence[int], Sequence[int]], int]) -> Place:
         new = self.new
         index = last(new.offsets, new.times)
         if index >= 0:
-            return offset_index.position_of(new.offsets[index]), new.times[index]
+            return _place(new.offsets[index], new.times[index])
         if not self._written:
-            return 0, NO_TIMESTAMP
+            return BEGINNING
         self.used = True
         if self._offsets is None or len(self._offsets) < self._written:
             self._map()
         assert self._offsets is not None
         index = last(self._offsets, self._times)
-        return (offset_index.position_of(self._offsets[index]), self._times[index]) if index >= 0 else (0, NO_TIMESTAMP)
+        return _place(self._offsets[index], self._times[index]) if index >= 0 else BEGINNING
 
     def _map(self) -> None:
         self._times = self._mapped(self._times_path).cast("q")

@@ -1,8 +1,9 @@
 """Finds batches and records in one segment, open or sealed, through its index."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tailrace.protocol.control_batches import ControlKind
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.keyed_records import keyed_records
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
 from tailrace.protocol.records import open_body
@@ -12,7 +13,7 @@ from .batch_walk import FAR_BYTES, kind_at, walk
 from .index_entries import IndexEntries
 from .offset_index import RELATIVE_OFFSET_MAX
 from .open_files import LazyFile
-from .segment_index import SegmentIndex
+from .segment_index import Place, SegmentIndex
 from .time_index import NO_TIMESTAMP
 
 
@@ -44,7 +45,7 @@ class SegmentReader:
 
     def position_of(self, offset: int, size: int) -> int:
         """Where the first batch starts that does not end before the offset; `size` if all do."""
-        near, _ = self.before_offset(offset, size)
+        near = self.before_offset(offset, size).position
         for position, header, _ in walk(self.log.looked_up(), near, size):
             if header.last_offset >= offset:
                 return position
@@ -53,9 +54,10 @@ class SegmentReader:
     def header_at(self, position: int) -> BatchHeader:
         return read_header(self.log.get().read_at(position, HEADER_SIZE))
 
-    def before_offset(self, offset: int, size: int) -> tuple[int, int]:
-        """Where a batch starts that lies at or before the offset, and not far before, and the largest earlier time."""
-        return self._sound_index(size).before_offset(max(0, offset - self._base))
+    def before_offset(self, offset: int, size: int) -> Place:
+        """A batch starts there that lies at or before the offset, and not far before."""
+        relative_offset = max(0, offset - self._base)
+        return self._find(lambda index: index.before_offset(relative_offset), size)
 
     def headers(self, position: int, size: int, up_to: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
         """Of the batches from the position on that begin before the offset, and what recovery wrote among them."""
@@ -67,8 +69,7 @@ class SegmentReader:
 
     def boundary(self, start: int, limit: int, size: int) -> int:
         """The end of the last whole batch from `start` on that ends by `limit`; `start` when not even one does."""
-        indexed = self._sound_index(size).position_up_to(limit)
-        boundary = max(start, indexed)
+        boundary = max(start, self._find(lambda index: index.up_to_position(limit), size).position)
         for position, header, _ in walk(self.log.looked_up(), boundary, size):
             if position + header.size > limit:
                 break
@@ -79,7 +80,8 @@ class SegmentReader:
         """Timestamp, offset and leader epoch of the first record in [from_offset, up_to) at or after the time."""
         file = self.log.get()
         # What is deleted, or asked of another segment, is not walked through, however much it is.
-        near = max(self._sound_index(size).position_before_time(timestamp_ms), self.before_offset(from_offset, size)[0])
+        by_time = self._find(lambda index: index.before_time(timestamp_ms), size)
+        near = max(by_time.position, self.before_offset(from_offset, size).position)
         for position, header, _ in walk(file, near, size, FAR_BYTES):
             if header.base_offset >= up_to:
                 return None
@@ -93,8 +95,8 @@ class SegmentReader:
     def max_timestamp(self, from_offset: int, up_to: int, size: int) -> int:
         """The largest timestamp of the records in [from_offset, up_to); NO_TIMESTAMP when there are none."""
         file, largest = self.log.get(), NO_TIMESTAMP
-        near, before = self.before_offset(from_offset, size)
-        end, newest = self.before_offset(up_to, size)
+        _, near, before = self.before_offset(from_offset, size)
+        _, end, newest = self.before_offset(up_to, size)
         for position, header, _ in walk(file, near, end, FAR_BYTES):
             if header.base_offset >= from_offset and (newest > before or newest == largest):
                 largest = newest  # the index says what is between, where it is not something older
@@ -125,6 +127,22 @@ class SegmentReader:
             delta = record.timestamp_delta
             time = header.max_timestamp if header.is_log_append_time else header.timestamp_at(delta)
             yield header.base_offset + record.offset_delta, time
+
+    def _find(self, find: Callable[[SegmentIndex], Place], size: int) -> Place:
+        """By the index, which is built again if the log shows that its bits have flipped since it was read."""
+        place = find(self._sound_index(size))
+        if place.position and not self._is_in_log(place, size):
+            self.index.rebuild(self._scan(size))
+            place = find(self.index)
+        return place
+
+    def _is_in_log(self, place: Place, size: int) -> bool:
+        if place.position + HEADER_SIZE > size:
+            return False
+        try:
+            return self.header_at(place.position).base_offset == self._base + place.relative_offset
+        except KafkaError:
+            return False
 
     def _sound_index(self, size: int) -> SegmentIndex:
         self.index.ensure_sound(lambda: self._scan(size))

@@ -6,9 +6,10 @@ it was synced. Where pages were written out of order, a write that is followed b
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Literal
+from weakref import ref
 
 import crc32c
 import trio
@@ -30,6 +31,17 @@ class Truncate(Struct, frozen=True):
     size: int
 
 
+class Flipped(Struct, frozen=True):
+    byte: int
+    """As it is now."""
+    is_covered: bool
+    """By a checksum that whoever reads it looks at."""
+
+
+class _Map(bytearray):
+    """A file as somebody has mapped it: what flips, flips there, too."""
+
+
 class Node(Struct, eq=False):
     """A file or a directory; the name is not its own."""
 
@@ -37,6 +49,13 @@ class Node(Struct, eq=False):
     content: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
     unsynced: list[Write | Truncate] = field(default_factory=list)
+    flipped: dict[int, Flipped] = field(default_factory=dict)
+    """By position."""
+    maps: list["ref[_Map]"] = field(default_factory=list)
+
+    def wrong(self) -> list[Flipped]:
+        """Of those that have flipped, what nobody has written again."""
+        return list(_still(self.flipped, self.content).values())
 
 
 class Link(Struct, frozen=True):
@@ -67,6 +86,10 @@ def _apply_write(content: bytearray, operation: Write | Truncate) -> None:
     else:
         content.extend(bytes(max(0, operation.position - len(content))))
         content[operation.position : operation.position + len(operation.data)] = operation.data
+
+
+def _still(flipped: dict[int, Flipped], content: bytes | bytearray) -> dict[int, Flipped]:
+    return {at: each for at, each in flipped.items() if at < len(content) and content[at] == each.byte}
 
 
 def _apply_entry(names: dict[str, Node], operation: Entry) -> None:
@@ -113,7 +136,10 @@ class SimulatedFile:
 
     def map(self) -> memoryview:
         self._files.check_reading(self._path)
-        return memoryview(bytes(self.node.content))
+        mapped = _Map(self.node.content)
+        self.node.maps = [each for each in self.node.maps if each() is not None]
+        self.node.maps.append(ref(mapped))
+        return memoryview(mapped).toreadonly()
 
     def truncate(self, size: int) -> None:
         self._files.do(self.node, Truncate(size))
@@ -252,6 +278,33 @@ class SimulatedFiles:
         node = self._synced_names.get(path)
         return b"" if node is None else node.synced
 
+    # bits that flip
+
+    def paths(self) -> Sequence[str]:
+        """Of all files."""
+        return [path for path, node in self._names.items() if not node.is_directory]
+
+    def is_at_rest(self, path: str) -> bool:
+        """Whether the disk has all of it, and will after a power failure."""
+        node = self._names[path]
+        return not node.unsynced and self._synced_names.get(path) is node
+
+    def flip(self, path: str, position: int, bit: int, *, is_covered: bool) -> None:
+        """Of a file at rest."""
+        assert self.is_at_rest(path)
+        node = self._names[path]
+        node.content[position] ^= 1 << bit
+        node.synced = bytes(node.content)
+        node.flipped[position] = Flipped(node.content[position], is_covered)
+        for each in node.maps:
+            mapped = each()
+            if mapped is not None and position < len(mapped):
+                mapped[position] ^= 1 << bit
+
+    def flipped(self) -> dict[str, Sequence[Flipped]]:
+        """By path, what nobody has written again."""
+        return {path: wrong for path, node in self._names.items() if node.flipped and (wrong := node.wrong())}
+
     # below the calls
 
     def do(self, node: Node, operation: Write | Truncate) -> None:
@@ -272,15 +325,20 @@ class SimulatedFiles:
     async def sync(self, node: Node) -> None:
         content, count = bytes(node.content), len(node.unsynced)
         await self._reach_disk()
-        node.synced = content
+        if count:
+            self._on_synced(node, content)
         node.unsynced[:count] = []
         self.on_operation()
 
     def sync_now(self, node: Node) -> None:
         self._check_disk()
-        node.synced = bytes(node.content)
+        self._on_synced(node, bytes(node.content))
         node.unsynced.clear()
         self.on_operation()
+
+    def _on_synced(self, node: Node, content: bytes) -> None:
+        node.synced = content
+        node.flipped = _still(node.flipped, content)
 
     async def _take_long_to_remove(self) -> None:
         if self.removal_seconds:
@@ -330,7 +388,9 @@ class SimulatedFiles:
 
         def copied(node: Node) -> Node:
             if id(node) not in copies:
-                copy = Node(node.is_directory, bytearray(node.content), node.synced, list(node.unsynced))
+                copy = Node(
+                    node.is_directory, bytearray(node.content), node.synced, list(node.unsynced), dict(node.flipped)
+                )
                 copies[id(node)] = copy
             return copies[id(node)]
 
@@ -374,7 +434,7 @@ def _after_crash(node: Node, keep: Keep) -> Node:
                 grown = operation.data[max(0, len(content) - operation.position) :]
                 operation = Write(operation.position + len(operation.data) - len(grown), bytes(len(grown)))
         _apply_write(content, operation)
-    return Node(node.is_directory, content, bytes(content))
+    return Node(node.is_directory, content, bytes(content), [], _still(node.flipped, content))
 
 
 class SimulatedLock:

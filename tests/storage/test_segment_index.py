@@ -10,8 +10,7 @@ from simulation.files import SimulatedFile, SimulatedFiles
 from tailrace.runtime.files import RealFiles, UnreadableError
 from tailrace.storage.index_entries import IndexEntries
 from tailrace.storage.open_files import OpenFiles
-from tailrace.storage.segment_index import BUFFERED_ENTRIES_MAX, SegmentIndex
-from tailrace.storage.time_index import NO_TIMESTAMP
+from tailrace.storage.segment_index import BEGINNING, BUFFERED_ENTRIES_MAX, SegmentIndex
 
 COUNT = 100
 
@@ -37,14 +36,14 @@ def _fill(index: SegmentIndex, start: int = 0, end: int = COUNT) -> None:
 
 def _check(index: SegmentIndex, count: int = COUNT) -> None:
     for number in range(1, count):
-        assert index.before_offset(2 * number) == (10 * number, 3 * number)
-        assert index.before_offset(2 * number + 1) == (10 * number, 3 * number)
-        assert index.position_up_to(10 * number + 9) == 10 * number
-        assert index.position_before_time(3 * number + 1) == 10 * number
-        assert index.position_before_time(3 * number) == 10 * (number - 1)
-    assert index.before_offset(1) == (0, NO_TIMESTAMP)
-    assert index.position_up_to(9) == 0
-    assert index.position_before_time(0) == 0
+        assert index.before_offset(2 * number) == (2 * number, 10 * number, 3 * number)
+        assert index.before_offset(2 * number + 1) == (2 * number, 10 * number, 3 * number)
+        assert index.up_to_position(10 * number + 9).position == 10 * number
+        assert index.before_time(3 * number + 1).position == 10 * number
+        assert index.before_time(3 * number).position == 10 * (number - 1)
+    assert index.before_offset(1) == BEGINNING
+    assert index.up_to_position(9) == BEGINNING
+    assert index.before_time(0) == BEGINNING
 
 
 def _reopened(files: SimulatedFiles, index: SegmentIndex) -> SegmentIndex:
@@ -146,7 +145,7 @@ def test_an_empty_index_needs_no_files(files: SimulatedFiles) -> None:
     index.write()
     assert files.list("/r") == []
     assert index.ensure_sound(_rebuild)
-    assert index.before_offset(5) == (0, NO_TIMESTAMP)
+    assert index.before_offset(5) == BEGINNING
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="looks at the maps through /proc")

@@ -67,6 +67,24 @@ def test_an_index_is_built_again_around_a_batch_with_a_damaged_offset(
         assert reader.position_of(base, size) == reader.position_of(end - 1, size) == position
 
 
+@pytest.mark.parametrize("bit", range(64))
+def test_an_index_whose_bits_flip_while_it_is_used_passes_over_nothing(reader: SegmentReader, bit: int) -> None:
+    size, batches = reader.log.get().size(), _batches(reader)
+    reader.index.write()
+    files = reader.index._open_files.files
+    assert isinstance(files, SimulatedFiles)
+    path = reader.index._offsets_path
+    for number in range(len(reader.index)):
+        assert reader.position_of(batches[-1][1], size) == batches[-1][0]  # it is mapped now
+        node = files._names[path]
+        files._synced_names[path] = node
+        node.unsynced.clear()
+        files.flip(path, 8 * number + bit // 8, bit % 8, is_covered=True)
+        for position, base, end in batches:
+            assert reader.position_of(base, size) == reader.position_of(end - 1, size) == position
+            assert reader.boundary(0, position, size) == position
+
+
 def test_the_last_boundary_up_to_a_position(reader: SegmentReader) -> None:
     size = reader.log.get().size()
     boundaries = [position for position, _, _ in _batches(reader)] + [size]
