@@ -25,7 +25,7 @@ from tailrace.storage.checkpoints import HIGH_WATERMARKS_MAGIC, decode_high_wate
 from tailrace.storage.layout import MANIFEST, Kind, parse_file_name
 from tailrace.storage.offset_index import ENTRY_BYTES
 from tailrace.storage.producer_state import SNAPSHOT_MAGIC, ProducerStates
-from tailrace.storage.promises import PROMISE_BYTES, PROMISES_MAGIC, Said, read_promises
+from tailrace.storage.promises import PROMISES_MAGIC, Said, damaged_position, read_promises
 
 from .printing import plain, shortened, time_text
 
@@ -372,8 +372,7 @@ _HIGH_WATERMARK_COLUMNS = (
 
 
 def _promises(data: bytes) -> Iterator[Row]:
-    position = len(PROMISES_MAGIC)
-    for said, (topic_id, partition), epoch in read_promises(data):
+    for position, said, (topic_id, partition), epoch in read_promises(data):
         of_one = said not in (Said.ALL_IN_DOUBT, Said.DISK_FAILED)
         yield {
             "position": position,
@@ -382,9 +381,9 @@ def _promises(data: bytes) -> Iterator[Row]:
             "partition": partition if of_one else None,
             "epoch": epoch if said is Said.PROMISED else None,
         }
-        position += PROMISE_BYTES
-    if position < len(data) or not data.startswith(PROMISES_MAGIC):
-        raise DamageError(f"nothing can be believed from position {position} of {len(data)} on")
+    damaged = damaged_position(data) if data.startswith(PROMISES_MAGIC) else 0
+    if damaged is not None:
+        raise DamageError(f"what is at position {damaged} of {len(data)} is not whole")
 
 
 _SAID = {

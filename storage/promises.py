@@ -55,8 +55,8 @@ class Promises:
         self._in_doubt: set[ReplicaKey] = set()
         self.has_disk_failed = False
         """A process before this one could not bring everything to the disk: its store is not to be trusted."""
-        self.was_missing = False
-        """There was no file, or nothing in it: what had been promised, if anything, is not known."""
+        self.is_incomplete = False
+        """A promise, or a doubt, may be missing from what was found; nobody knows whose."""
         self._records = 0
         self._unwritten: list[bytes] = []
         self._told = 0
@@ -129,21 +129,23 @@ class Promises:
     # the file
 
     def _load(self) -> File:
-        """What follows a torn record was not synced when the machine stopped, and goes with it."""
+        """What is torn was not synced when the machine stopped, or its bits have flipped, and then it was believed."""
         file = self._files.open(self._path, create=True)
         data = file.read_at(0, file.size())
         if not data.startswith(PROMISES_MAGIC):
             if not PROMISES_MAGIC.startswith(data[: len(PROMISES_MAGIC)].rstrip(b"\0")):
                 # Never synced it would be torn, or a page of zeros; to forget promises is worse than not to start.
                 raise OSError(f"{self._path} holds something else than promises")
-            self.was_missing = not data
+            self.is_incomplete = not data
             file.truncate(0)
             file.append(PROMISES_MAGIC)
             return file
-        for kind, key, epoch in read_promises(data):
+        for _, kind, key, epoch in read_promises(data):
             self._records += 1
             self._apply(kind, key, epoch)
-        file.truncate(len(PROMISES_MAGIC) + self._records * PROMISE_BYTES)
+        self.is_incomplete = damaged_position(data) is not None
+        self.has_disk_failed = self.has_disk_failed or self.is_incomplete
+        file.truncate(len(data) - (len(data) - len(PROMISES_MAGIC)) % PROMISE_BYTES)
         return file
 
     def _apply(self, kind: int, key: ReplicaKey, epoch: int) -> None:
@@ -212,15 +214,24 @@ class Promises:
         self._records = records
 
 
-def read_promises(data: bytes) -> Iterator[tuple[Said, ReplicaKey, int]]:
-    """Up to the first that is not whole."""
+def read_promises(data: bytes) -> Iterator[tuple[int, Said, ReplicaKey, int]]:
+    """All that are whole, with their positions."""
     for position in range(len(PROMISES_MAGIC), len(data) - PROMISE_BYTES + 1, PROMISE_BYTES):
         record = data[position : position + _RECORD.size]
         (checksum,) = _CHECKSUM.unpack_from(data, position + _RECORD.size)
         said, topic_id, partition, epoch = _RECORD.unpack(record)
-        if crc32c.crc32c(record) != checksum or said not in _SAID:
-            return
-        yield Said(said), (UUID(bytes=topic_id), partition), epoch
+        if crc32c.crc32c(record) == checksum and said in _SAID:
+            yield position, Said(said), (UUID(bytes=topic_id), partition), epoch
+
+
+def damaged_position(data: bytes) -> int | None:
+    """Of the first that is not whole."""
+    expected = len(PROMISES_MAGIC)
+    for position, *_ in read_promises(data):
+        if position != expected:
+            break
+        expected += PROMISE_BYTES
+    return expected if expected < len(data) else None
 
 
 def _record(kind: int, key: ReplicaKey, epoch: int = NO_EPOCH) -> bytes:

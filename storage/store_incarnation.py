@@ -29,8 +29,9 @@ async def take_store_incarnation(
     path = store_path(data_directory)
     boot = files.boot_id()
     known = read_store(files, data_directory)
-    is_whole = clean or (boot and known is not None and known[1] == boot and not promises.has_disk_failed)
-    if known is not None and is_whole and not lacks_replicas and not promises.was_missing:
+    is_same_boot = boot and known is not None and known[1] == boot
+    is_whole = clean or (is_same_boot and not promises.has_disk_failed)
+    if known is not None and is_whole and not lacks_replicas and not promises.is_incomplete:
         incarnation = known[0]
     else:
         incarnation = str(new)

@@ -17,7 +17,7 @@ from .layout import (
     store_path,
     topics_directory,
 )
-from .promises import PROMISE_BYTES, PROMISES_MAGIC, read_promises
+from .promises import PROMISES_MAGIC, damaged_position
 from .segment_verification import Finding
 from .store_incarnation import read_store
 
@@ -84,7 +84,7 @@ def _verify_promises(path: str, data: bytes) -> Iterator[Finding]:
     if not data.startswith(PROMISES_MAGIC):
         yield Finding(path, 0, "does not begin as what was written", is_damage=True)
         return
-    whole = len(PROMISES_MAGIC) + PROMISE_BYTES * sum(1 for _ in read_promises(data))
-    if whole < len(data):
-        sentence = f"the last {len(data) - whole} bytes will be cut off, as after a crash"
-        yield Finding(path, whole, sentence, is_damage=False)
+    position = damaged_position(data)
+    if position is not None:
+        sentence = "what is there is not whole, as after a crash; all replicas here will be in doubt"
+        yield Finding(path, position, sentence, is_damage=False)

@@ -256,4 +256,4 @@ async def test_what_a_store_has_promised() -> None:
     ]
     files.open("/promises").truncate(100)
     rows, sentence = _rows_and_damage(dump_of(files, "/promises", with_records=False))
-    assert (len(rows), sentence) == (2, "nothing can be believed from position 72 of 100 on")
+    assert (len(rows), sentence) == (2, "what is at position 72 of 100 is not whole")

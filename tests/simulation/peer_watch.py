@@ -68,7 +68,7 @@ class PeerWatch:
         known = self._promises.get(host)
         if known is None or known[0] is not content:
             promised: dict[Key, int] = {}
-            for said, key, epoch in read_promises(content):
+            for _, said, key, epoch in read_promises(content):
                 if said == Said.PROMISED:
                     promised[key] = max(epoch, promised.get(key, -1))
             known = self._promises[host] = content, promised

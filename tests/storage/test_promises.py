@@ -6,7 +6,7 @@ import trio
 from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch
-from tailrace.storage.promises import Promises
+from tailrace.storage.promises import PROMISE_BYTES, Promises
 
 DATA = "/data"
 A, B = (UUID(int=1), 0), (UUID(int=1), 1)
@@ -67,6 +67,25 @@ async def test_a_torn_record_was_never_heard_of_and_what_follows_it_is_written_i
     assert again.epoch(A) == 3
     await again.promise(B, Epoch(4))
     assert [reopened(disk).epoch(key) for key in (A, B)] == [3, 4]
+
+
+async def test_what_follows_a_record_whose_bits_have_flipped_still_counts() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    for key in (A, B, OTHER):
+        await promises.promise(key, Epoch(3))
+    disk.flip(f"{DATA}/promises", 6 + PROMISE_BYTES + 20, 3, is_covered=True)
+    again = reopened(disk)
+    assert [again.epoch(key) for key in (A, B, OTHER)] == [3, NO_EPOCH, 3]
+    assert again.is_incomplete
+    await again.promise(B, Epoch(4))
+    await again.doubt_all()
+    await again.trust_disk()
+    whole = reopened(again._files)  # type: ignore[arg-type]
+    assert [whole.epoch(key) for key in (A, B, OTHER)] == [3, 4, 3]
+    assert whole.is_in_doubt(A)
+    assert not whole.is_incomplete
 
 
 async def test_doubt_stays_until_a_replica_has_caught_up() -> None:

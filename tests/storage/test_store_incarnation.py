@@ -4,7 +4,7 @@ import pytest
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.ids import Epoch
-from tailrace.storage.promises import Promises
+from tailrace.storage.promises import PROMISE_BYTES, Promises
 from tailrace.storage.store_incarnation import take_store_incarnation
 
 DATA = "/data"
@@ -79,6 +79,14 @@ async def test_who_has_lost_its_promises_is_another_store(clean: bool, is_empty:
         disk.remove(f"{DATA}/promises")
     incarnation, _ = await started(disk, SECOND, clean=clean)
     assert incarnation == str(SECOND)
+
+
+async def test_a_flipped_bit_in_the_promises_makes_a_new_incarnation_also_after_a_clean_stop() -> None:
+    disk = await used()
+    await Promises(disk, DATA).promise((UUID(int=2), 0), Epoch(1))
+    disk.flip(f"{DATA}/promises", 6 + 2 * PROMISE_BYTES + 1, 0, is_covered=True)
+    assert await started(disk, SECOND, clean=True) == (str(SECOND), True)
+    assert await started(disk.after_kill(), UUID(int=13)) == (str(SECOND), True)
 
 
 async def test_what_a_disk_failed_to_write_may_be_gone_although_the_machine_went_on() -> None:
