@@ -1,6 +1,6 @@
 """What coordinators of groups need of the SPU around them."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 from msgspec import Struct
@@ -31,6 +31,8 @@ class GroupContext(Struct, frozen=True):
     nursery: trio.Nursery
     on_appended: Callable[[Replica], None]
     end_turn: Callable[[], None]
+    mend: Callable[[Replica, int], Awaitable[None]]
+    """What is damaged soon after the offset, if copies elsewhere allow it."""
     logger: FilteringBoundLogger
 
 

@@ -109,12 +109,15 @@ class GroupPartition:
         last: dict[bytes, bytes | None] = {}
         offset, end = log.log_start, log.log_end
         while offset < end:
-            found = log.read(offset, LOAD_BYTES, end, at_least_one=True, passes_empty=True)
-            if found is None:
+            before, data = offset, self._whole(offset, end)
+            if data is None:
+                await self._context.mend(self.replica, offset)
+                data = self._read(offset, end)
+            elif not data:
                 break
-            data, before = memoryview(found.read()), offset
             for position, header in iterate(data):
-                offset = header.next_offset
+                if offset < header.next_offset <= end:
+                    offset = header.next_offset
                 if not header.is_control:
                     self._keep_last(data[position : position + header.size], header, last)
                     count += header.record_count
@@ -126,6 +129,22 @@ class GroupPartition:
             if number % LOAD_RECORDS == 0:
                 await trio.lowlevel.checkpoint()
         return count
+
+    def _read(self, start: int, end: int) -> memoryview:
+        found = self.replica.log.read(start, LOAD_BYTES, end, at_least_one=True, passes_empty=True)
+        return memoryview(b"" if found is None else found.read())
+
+    def _whole(self, start: int, end: int) -> memoryview | None:
+        """The next batches between the two offsets, if they are what was written."""
+        try:
+            batches = self._read(start, end)
+            for position, header in iterate(batches):
+                if not start < header.next_offset <= end or crc_of(batches, position, header.size) != header.crc:
+                    return None
+                start = header.next_offset
+        except KafkaError:
+            return None
+        return batches
 
     def _keep_last(self, batch: memoryview, header: BatchHeader, last: dict[bytes, bytes | None]) -> None:
         try:

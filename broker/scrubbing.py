@@ -74,11 +74,13 @@ class Scrubbing:
             self._has_doubts = trio.Event()
             while self._doubts:
                 replica, offset = self._doubts.popitem()
-                if self._can_scrub(replica):
-                    await self._look_into(replica, offset)
+                await self.mend(replica, offset)
 
-    async def _look_into(self, replica: Replica, offset: int) -> None:
+    async def mend(self, replica: Replica, offset: int) -> None:
+        """What is damaged soon after the offset, as far as that is possible."""
         segment: SealedSegment | None = None
+        if not self._can_scrub(replica):
+            return
         try:
             segment = await replica.log.damaged_segment(offset)
             if segment is not None:

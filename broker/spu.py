@@ -365,6 +365,7 @@ class Spu:
             nursery,
             self.on_appended,
             self.end_turn,
+            self._scrubbing.mend,
             self._logger,
         )
 

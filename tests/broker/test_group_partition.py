@@ -12,6 +12,8 @@ from tailrace.broker.group_partition import GroupPartition
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.records import GroupRecord, encode_record
+from tailrace.broker.replicas import Replica
+from tailrace.broker.scrubbing import Scrubbing
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.error_codes import ErrorCode
@@ -106,6 +108,33 @@ async def test_records_whose_bytes_are_not_those_that_were_written_are_not_belie
     assert await replayed(world, monkeypatch) == [("before", 1), ("after", 2)]
 
 
+@pytest.mark.parametrize("position", [5, 17, HEADER_SIZE + 3])
+async def test_what_has_flipped_is_mended_before_it_is_read(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, position: int
+) -> None:
+    """An offset far behind the log's end, a checksum, and a record."""
+    world = World()
+    async with running_spu(world, ONE) as running:
+        partition = await partition_of(running)
+        commit(partition, "before", 1)
+        commit(partition, "flipped", 2)
+        commit(partition, "after", 3)
+        log = partition.replica.log
+        (found,) = log.read_batches(log.log_end - 2, log.log_end - 1)
+        path, position = found.file.path, found.position + position
+
+    def flip() -> None:
+        file = world.files.open(path)
+        file.write_at(position, bytes([file.read_at(position, 1)[0] ^ 1]))
+
+    async def mend(self: Scrubbing, replica: Replica, offset: int) -> None:
+        flip()
+
+    monkeypatch.setattr(Scrubbing, "mend", mend)
+    flip()
+    assert await replayed(world, monkeypatch) == [("before", 1), ("flipped", 2), ("after", 3)]
+
+
 @pytest.mark.parametrize("position, damage", [(8, b"\x00\x7f"), (8, b"\xff"), (0, b"\xff")])
 async def test_a_log_that_cannot_be_walked_is_left_to_the_other_replicas(
     autojump_clock: object, position: int, damage: bytes
@@ -121,8 +150,7 @@ async def test_a_log_that_cannot_be_walked_is_left_to_the_other_replicas(
         led_elsewhere(replica)
         spu.files.open(f"{directory}/{name}").write_at(position, damage)
         replica.use_spec(spec)
-        for _ in range(100):
-            await trio.lowlevel.checkpoint()
+        await wait_all_tasks_blocked()
         assert not spu.groups.is_loading
         assert replica.offline_reason is not None
 
