@@ -53,6 +53,10 @@ TOPICS_BY_ID_FROM = 10
 COMMIT_BYTES_MAX = 8 << 20
 """Of the records of one commit, roughly: they become one batch."""
 
+EXPIRING_METADATA_BYTES_MAX = 2**15 - 1
+"""The one form of record that says when an offset expires has no room for more. A request that says it may have brought
+so many bytes, each of which is none of UTF-8 and is read as a character of three."""
+
 _RECORD_BYTES = 64
 """Without names and metadata."""
 _TIME_MAX_MS = 2**63 - 1
@@ -167,7 +171,9 @@ class OffsetRequests:
         self, group_id: str, topic: TopicSpec, asked: OffsetCommitRequestPartition, expires_ms: int, moment: Moment
     ) -> ErrorCode:
         metadata = asked.committed_metadata or ""
-        if is_longer(metadata, self._coordinator.settings(group_id).offset_metadata_bytes_max):
+        if is_longer(metadata, self._coordinator.settings(group_id).offset_metadata_bytes_max) or (
+            expires_ms != NOT_SAID and len(metadata.encode()) > EXPIRING_METADATA_BYTES_MAX
+        ):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         if group_id not in self._coordinator.groups:
             self._coordinator.classic.new_group(group_id, moment)

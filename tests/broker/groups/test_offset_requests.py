@@ -292,3 +292,13 @@ def test_offsets_go_with_their_group(world: GroupWorld) -> None:
         assert fetch(world, "g") == {} and fetch(world, "h") == {("orders", 0): 7}
         assert list(world.coordinator.groups) == ["h"]
         world.restart()
+
+
+def test_metadata_that_fits_into_no_record_is_refused(world: GroupWorld) -> None:
+    world.use(offset_metadata_bytes_max=100_000)
+    text = "\N{REPLACEMENT CHARACTER}" * 11_000
+    errors = commit(world, "g", {("orders", 0): 1}, version=4, retention_ms=1000, metadata=text)
+    assert errors == {("orders", 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
+    assert commit(world, "g", {("orders", 0): 2}, version=4, metadata=text) == {("orders", 0): NONE}
+    world.restart()
+    assert fetch(world, "g") == {("orders", 0): 2}
