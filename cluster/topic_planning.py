@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
-from .replica_assignment import InsufficientResources, SpuOnRack, assign
 from .specs import PartitionSpec, TopicSpec
 from .topic_configs import check_for_replicas, check_topic_configs
 from .topic_names import INTERNAL_TOPICS, TakenNames, check_topic_name
@@ -44,7 +43,7 @@ def plan_topic(new: NewTopic, topic_id: TopicId, taken: TakenNames, spus: Sequen
     taken.check_free(new.name)
     configs = check_topic_configs(new.configs or {})
     if new.replica_map is None:
-        replica_map = _assigned(range(new.partitions), new.replication_factor, spus)
+        replica_map = _in_turn(range(new.partitions), new.replication_factor, spus)
     else:
         replica_map = _ordered(new.replica_map)
         _check_replica_map(replica_map, spus)
@@ -71,7 +70,7 @@ def plan_partitions(more: MorePartitions, topic: TopicSpec, spus: Sequence[SpuId
     check_added(added)
     replication_factor = len(topic.partitions[0].replicas)
     if more.replica_map is None:
-        replica_map = _assigned(range(existing, more.count), replication_factor, spus, topic.partitions)
+        replica_map = _in_turn(range(existing, more.count), replication_factor, spus)
     else:
         replica_map = more.replica_map
         if len(replica_map) != added:
@@ -103,9 +102,9 @@ def _partition(topic_id: TopicId, topic: str, number: int, replicas: tuple[SpuId
     return PartitionSpec(topic_id, topic, number, replicas[0], FIRST_EPOCH, replicas, replicas)
 
 
-def _assigned(
-    partitions: range, replication_factor: int, spus: Sequence[SpuId], own: Sequence[PartitionSpec] = ()
-) -> ReplicaMap:
+def _in_turn(partitions: range, replication_factor: int, spus: Sequence[SpuId]) -> ReplicaMap:
+    """As many as are asked for, so that whoever asked is answered. Where they will lie the Streaming Controller decides
+    when the topic is stored: `assign` knows of racks and of all other topics, and takes its time."""
     if not partitions:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"a topic has at least 1 partition, not {partitions.stop}")
     check_added(len(partitions))
@@ -115,9 +114,9 @@ def _assigned(
             f"a replication factor of {replication_factor} cannot be had: it is at least 1 and at most the number of "
             f"SPUs, which is {len(spus)}",
         )
-    rows = assign(partitions, replication_factor, [SpuOnRack(spu) for spu in spus], own=[each.replicas for each in own])
-    assert not isinstance(rows, InsufficientResources), "there are enough"
-    return tuple(rows.values())
+    return tuple(
+        tuple(spus[(number + place) % len(spus)] for place in range(replication_factor)) for number in partitions
+    )
 
 
 def _ordered(replica_map: Mapping[int, tuple[SpuId, ...]]) -> ReplicaMap:
