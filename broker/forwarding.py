@@ -16,13 +16,13 @@ from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decode, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, known_code
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import EncodedBody, RequestContext
 
 from .mirror_updater import MirrorUpdater
 from .sc_connection import ScUnreachableError
 
 if TYPE_CHECKING:
-    from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult, CreateTopicsResponse
+    from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicResult
 
 FORWARD_MS_MIN = 1000
 """Clients that do not want to wait give a timeout of nothing, and still mean to have it done."""
@@ -46,12 +46,12 @@ class Forwarding:
         self._given_up: dict[str, float] = {}
         """The topics that were not created in time, each with until when nobody waits for it."""
 
-    async def forward(self, context: RequestContext, request: object, timeout_ms: int) -> Any:
-        """The response. Raises KafkaError when the controller did not give one in time; what it was asked may have
-        been done all the same."""
+    async def forward(self, context: RequestContext, request: object, timeout_ms: int) -> EncodedBody:
+        """The response, unread: it may tell of thousands of topics. Raises KafkaError when the controller did not give
+        one in time; what it was asked may have been done all the same."""
         try:
             with trio.fail_after(min(max(timeout_ms, FORWARD_MS_MIN), FORWARD_MS_MAX) / 1000):
-                return await self._forward(context.api_key, context.api_version, request)
+                return EncodedBody(await self._forward(context.api_key, context.api_version, request))
         except (trio.TooSlowError, ScUnreachableError) as error:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error) or UNREACHABLE) from error
 
@@ -79,11 +79,12 @@ class Forwarding:
         return {}
 
     async def _create_topics(self, topics: Sequence[NewTopic]) -> list[TopicSpec | KafkaError]:
-        from tailrace.protocol.messages.create_topics import CreateTopicsRequest
+        from tailrace.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 
         version = API_TABLE[ApiKey.CREATE_TOPICS].max_version
         request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics])
-        response: CreateTopicsResponse = await self._forward(ApiKey.CREATE_TOPICS, version, request)
+        body = await self._forward(ApiKey.CREATE_TOPICS, version, request)
+        response = decode(CreateTopicsResponse, version, body, elements_max=len(body))
         return [await self._outcome(result) for result in response.topics]
 
     async def _outcome(self, result: "CreatableTopicResult") -> TopicSpec | KafkaError:
@@ -95,14 +96,13 @@ class Forwarding:
         topic = self._cluster.topics.get(result.name)
         return topic or KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{result.name} was deleted again")
 
-    async def _forward(self, api_key: int, api_version: int, request: object) -> Any:
+    async def _forward(self, api_key: int, api_version: int, request: object) -> bytes:
         body = encode_whole(request, api_version)
         answer: ForwardResponse = await self._sc.request(ForwardRequest(api_key, api_version, body))
         if answer.error_code != ErrorCode.NONE:
             raise KafkaError(known_code(answer.error_code), answer.error_message or "")
-        response = decode(API_TABLE[api_key].response, api_version, answer.body, elements_max=len(answer.body))
         await self._mirror.reached(answer.metadata_version)
-        return response
+        return answer.body
 
 
 def _creatable(topic: NewTopic) -> "CreatableTopic":

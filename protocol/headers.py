@@ -109,6 +109,12 @@ def response_encoder(api: Api, api_version: int) -> ResponseEncoder:
     return encode_response
 
 
+def response_with_body(api: Api, api_version: int, correlation_id: int, body: bytes) -> bytes:
+    """The whole response, of which somebody else has encoded the message."""
+    header = _SIZE_AND_FLEXIBLE_RESPONSE if api_version >= api.flexible_response_from else _SIZE_AND_RESPONSE
+    return header.pack(header.size - _SIZE_BYTES + len(body), correlation_id) + body
+
+
 def decode_response(
     api_key: int, api_version: int, frame: Buffer, table: Mapping[int, Api] = API_TABLE
 ) -> tuple[int, Any]:

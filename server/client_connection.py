@@ -18,7 +18,13 @@ from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import Api, ApiKey
 from tailrace.protocol.compile import Decoder
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.protocol.headers import ResponseEncoder, read_request_header, read_request_kind, response_encoder
+from tailrace.protocol.headers import (
+    ResponseEncoder,
+    read_request_header,
+    read_request_kind,
+    response_encoder,
+    response_with_body,
+)
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Connection
@@ -27,7 +33,7 @@ from .handlers import api_versions
 from .inbox import Inbox
 from .metrics import ServerMetrics
 from .outbox import Outbox
-from .request_context import ClientIdentity, Reply, RequestContext
+from .request_context import ClientIdentity, EncodedBody, Reply, RequestContext
 from .request_memory import RequestMemory
 
 REQUESTS_PER_TURN = 200
@@ -221,7 +227,14 @@ class ClientConnection:
                 with trio.CancelScope(shield=True):  # a change that has begun is carried out, client or no client
                     message = await answer
                 if message is not None:
-                    context.respond(message)
+                    self._respond(context, message)
+
+    def _respond(self, context: RequestContext, message: object) -> None:
+        if isinstance(message, EncodedBody):
+            api = self._apis[context.api_key]
+            context.respond_with([response_with_body(api, context.api_version, context.correlation_id, message.body)])
+        else:
+            context.respond(message)
 
     def _has_room(self) -> bool:
         """For the answers of more requests."""

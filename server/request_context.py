@@ -9,6 +9,13 @@ from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.headers import ResponseEncoder
 from tailrace.protocol.primitives import Part
 
+
+class EncodedBody(Struct, frozen=True):
+    """A response that somebody else has encoded, in the version of the request; only the header is missing."""
+
+    body: bytes
+
+
 Reply = object | Coroutine[object, object, object] | None
 """What a handler returns: the response; None when it will respond through the context; for rare work a coroutine that
 gives either."""

@@ -15,17 +15,18 @@ from tailrace.protocol.messages.alter_configs import (
     AlterConfigsResponse,
 )
 from tailrace.server.config_answers import rows
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import EncodedBody, RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
 
 
-async def handle(spu: "Spu", context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def handle(
+    spu: "Spu", context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse | EncodedBody:
     try:
-        response: AlterConfigsResponse = await spu.forwarding.forward(context, request, FORWARD_MS_MAX)
+        return await spu.forwarding.forward(context, request, FORWARD_MS_MAX)
     except KafkaError as error:
         resources = [(each.resource_type, each.resource_name) for each in request.resources]
         refused = rows(AlterConfigsResourceResponse, resources, [error] * len(resources))
         return AlterConfigsResponse(responses=refused)
-    return response

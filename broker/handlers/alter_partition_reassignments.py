@@ -12,7 +12,7 @@ from tailrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import EncodedBody, RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 async def handle(
     spu: "Spu", context: RequestContext, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
+) -> AlterPartitionReassignmentsResponse | EncodedBody:
     try:
-        response: AlterPartitionReassignmentsResponse = await spu.forwarding.forward(
-            context, request, request.timeout_ms
-        )
+        return await spu.forwarding.forward(context, request, request.timeout_ms)
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
-    return response

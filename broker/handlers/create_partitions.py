@@ -14,15 +14,17 @@ from tailrace.protocol.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import EncodedBody, RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
 
 
-async def handle(spu: "Spu", context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+async def handle(
+    spu: "Spu", context: RequestContext, request: CreatePartitionsRequest
+) -> CreatePartitionsResponse | EncodedBody:
     try:
-        response: CreatePartitionsResponse = await spu.forwarding.forward(context, request, request.timeout_ms)
+        return await spu.forwarding.forward(context, request, request.timeout_ms)
     except KafkaError as error:
         return CreatePartitionsResponse(
             results=[
@@ -30,4 +32,3 @@ async def handle(spu: "Spu", context: RequestContext, request: CreatePartitionsR
                 for topic in request.topics
             ]
         )
-    return response

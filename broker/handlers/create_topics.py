@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import EncodedBody, RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
 
 
-async def handle(spu: "Spu", context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def handle(
+    spu: "Spu", context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse | EncodedBody:
     try:
-        response: CreateTopicsResponse = await spu.forwarding.forward(context, request, request.timeout_ms)
+        return await spu.forwarding.forward(context, request, request.timeout_ms)
     except KafkaError as error:
         return CreateTopicsResponse(
             topics=[
@@ -25,4 +27,3 @@ async def handle(spu: "Spu", context: RequestContext, request: CreateTopicsReque
                 for topic in request.topics
             ]
         )
-    return response

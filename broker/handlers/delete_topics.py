@@ -14,15 +14,17 @@ from tailrace.protocol.messages.delete_topics import (
     DeleteTopicsResponse,
     DeleteTopicState,
 )
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import EncodedBody, RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
 
 
-async def handle(spu: "Spu", context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def handle(
+    spu: "Spu", context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse | EncodedBody:
     try:
-        response: DeleteTopicsResponse = await spu.forwarding.forward(context, request, request.timeout_ms)
+        return await spu.forwarding.forward(context, request, request.timeout_ms)
     except KafkaError as error:
         # Versions before 6 fill the one list, later ones the other.
         asked = [*request.topics, *(DeleteTopicState(name=name) for name in request.topic_names)]
@@ -34,4 +36,3 @@ async def handle(spu: "Spu", context: RequestContext, request: DeleteTopicsReque
                 for topic in asked
             ]
         )
-    return response

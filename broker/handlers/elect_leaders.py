@@ -14,15 +14,17 @@ from tailrace.protocol.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import EncodedBody, RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
 
 
-async def handle(spu: "Spu", context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+async def handle(
+    spu: "Spu", context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse | EncodedBody:
     try:
-        response: ElectLeadersResponse = await spu.forwarding.forward(context, request, request.timeout_ms)
+        return await spu.forwarding.forward(context, request, request.timeout_ms)
     except KafkaError as error:
         return ElectLeadersResponse(
             error_code=error.code,
@@ -33,4 +35,3 @@ async def handle(spu: "Spu", context: RequestContext, request: ElectLeadersReque
                 for topic in request.topic_partitions or ()
             ],
         )
-    return response

@@ -15,7 +15,7 @@ from tailrace.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from tailrace.server.config_answers import rows
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import EncodedBody, RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
 async def handle(
     spu: "Spu", context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
+) -> IncrementalAlterConfigsResponse | EncodedBody:
     try:
-        response: IncrementalAlterConfigsResponse = await spu.forwarding.forward(context, request, FORWARD_MS_MAX)
+        return await spu.forwarding.forward(context, request, FORWARD_MS_MAX)
     except KafkaError as error:
         resources = [(each.resource_type, each.resource_name) for each in request.resources]
         return IncrementalAlterConfigsResponse(
             responses=rows(AlterConfigsResourceResponse, resources, [error] * len(resources))
         )
-    return response

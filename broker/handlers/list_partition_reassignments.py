@@ -11,7 +11,7 @@ from tailrace.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
-from tailrace.server.request_context import RequestContext
+from tailrace.server.request_context import EncodedBody, RequestContext
 
 if TYPE_CHECKING:
     from tailrace.broker.spu import Spu
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 async def handle(
     spu: "Spu", context: RequestContext, request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
+) -> ListPartitionReassignmentsResponse | EncodedBody:
     try:
-        response: ListPartitionReassignmentsResponse = await spu.forwarding.forward(
-            context, request, request.timeout_ms
-        )
+        return await spu.forwarding.forward(context, request, request.timeout_ms)
     except KafkaError as error:
         return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message)
-    return response

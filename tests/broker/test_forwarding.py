@@ -90,7 +90,8 @@ async def test_the_answer_comes_in_the_clients_version_once_the_mirror_has_the_c
         await trio.testing.wait_all_tasks_blocked()
         assert answers == [], "the mirror does not have it"
         spu.mirror.apply(_metadata(5, "t"))
-    assert [topic.name for topic in answers[0].topics] == ["t"]
+    response = decode(CreateTopicsResponse, version, answers[0].body)
+    assert [topic.name for topic in response.topics] == ["t"]
     (asked,) = spu.sc.asked
     assert (asked.api_key, asked.api_version) == (ApiKey.CREATE_TOPICS, version)
 

@@ -5,7 +5,7 @@ import pytest
 from message_samples import sample
 
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
-from tailrace.protocol.compile import decode, encode
+from tailrace.protocol.compile import decode, encode, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.headers import (
     RequestHeader,
@@ -15,9 +15,11 @@ from tailrace.protocol.headers import (
     encode_response,
     read_request_kind,
     response_header,
+    response_with_body,
 )
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, SC_PRIVATE_APIS, SPU_PRIVATE_APIS
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from tailrace.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
 from tailrace.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from tailrace.protocol.messages.metadata import MetadataResponse
 
@@ -139,3 +141,10 @@ def test_the_kind_of_a_request_is_the_beginning_of_its_header() -> None:
     assert read_request_kind(frame) == (ApiKey.API_VERSIONS, 4, 77)
     with pytest.raises(RemoteProtocolError):
         read_request_kind(frame[:7])
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_a_body_that_is_encoded_already_gets_the_header_of_its_version(version: int) -> None:
+    message = CreateTopicsResponse(topics=[CreatableTopicResult(name="t", error_message=None)])
+    response = response_with_body(API_TABLE[ApiKey.CREATE_TOPICS], version, 7, encode_whole(message, version))
+    assert [response] == encode_response(ApiKey.CREATE_TOPICS, version, 7, message)
