@@ -76,6 +76,8 @@ class ReplicaController:
         """While something is being carried out: for who waits for its end."""
         self._takes_spec = False
         """A spec came while something was being carried out."""
+        self._seal: Seal | None = None
+        """For this one the log is looked through; its leader says it again until it is answered."""
         self._takes_long = False
         """To begin to lead: the log has to be looked through."""
         self._is_over = False
@@ -126,10 +128,11 @@ class ReplicaController:
             self._context.peers.to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
             self._logger.info("deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch)
         elif self._is_busy:
-            if len(self._kept) < KEPT_EVENTS_MAX:
+            if len(self._kept) < KEPT_EVENTS_MAX and message != self._seal:
                 kept = None if received is None else received.kept()
                 self._kept.append((partial(_on_message, spu, from_leader, message), kept))
         elif role is not None and type(message) is Seal and self._looks_through(message.entries_from):
+            self._seal = message
             self._kept.append((partial(_on_message, spu, from_leader, message), None))
         elif role is not None:
             # As `_hear` does, without a callable for each message: there is hardly anything that comes more often.
@@ -316,6 +319,7 @@ class ReplicaController:
             self._end_role()
             raise
         self._end_carrying_out()
+        self._seal = None
         if self._replica.offline_reason is not None:
             self._fail_role()
         self._go_on()
@@ -384,7 +388,10 @@ class ReplicaController:
             self._fail_role()  # it may have failed meanwhile
         elif missing_from is not None:
             holder = missing_from
-            self.tell_leader(lambda leader, now: leader.core.on_recovery_failed(holder, now))
+            if self._looks_through(self._high_watermark.value):
+                self._kept.insert(0, (partial(_on_recovery_failed, holder), None))
+            else:
+                self._tell(partial(_on_recovery_failed, holder))
         elif self._role is role:
             self._finish(role, ready)
         self._go_on()
@@ -501,6 +508,11 @@ def _on_message(spu: SpuId, from_leader: bool, message: PeerMessage, role: Role,
 def _on_appended(role: Role, now: float) -> None:
     if isinstance(role, LeaderController):
         role.core.on_appended(now)
+
+
+def _on_recovery_failed(holder: SpuId, role: Role, now: float) -> None:
+    if isinstance(role, LeaderController):
+        role.core.on_recovery_failed(holder, now)
 
 
 def _if_it_leads(event: Callable[[LeaderController, float], None], role: Role, now: float) -> None:

@@ -4,19 +4,20 @@ from contextlib import suppress
 import pytest
 import trio
 from msgspec.structs import replace
-from replicating import Store, Wire, code_of, logs, produce, wire_of
+from replicating import KEY, Store, Wire, WirePeers, code_of, logs, produce, wire_of
 from structlog.testing import capture_logs
 
 from tailrace.broker import leader_controller, replica_log
 from tailrace.broker.leader_controller import FETCH_SECONDS_MAX
 from tailrace.broker.peer_codec import read_batches
-from tailrace.broker.peer_messages import FetchedEntries
+from tailrace.broker.peer_messages import FetchedEntries, PeerMessage, RecordsToSend
 from tailrace.broker.replication.leader import LeaderLimits
+from tailrace.broker.replication.messages import Seal, SealReply
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import Epoch
-from tailrace.storage.checkpoints import SavedHighWatermark
+from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
 
 
 async def test_a_leader_that_is_lost_is_followed_by_one_that_has_all(autojump_clock: object) -> None:
@@ -265,6 +266,37 @@ async def test_who_has_much_to_fetch_before_it_leads_says_that_it_will(
         wire.hands_over = 9
         await trio.sleep(FETCH_SECONDS_MAX + 1)
         assert leader.values() == [b"a", b"b", b"c"]
+
+
+async def test_a_seal_that_is_said_again_while_the_log_is_looked_through_is_answered_once(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a long log would be read at once for each of them, while nobody else is heard."""
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    said: list[PeerMessage] = []
+    to_leader = WirePeers.to_leader
+
+    def listening(
+        self: WirePeers, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
+    ) -> None:
+        said.append(message)
+        to_leader(self, spu, key, message, records)
+
+    async with wire_of(3, replication_policy="majority") as wire:
+        wire.part(3)
+        for number in range(9):
+            produce(wire.stores[1], b"%d" % number)
+        await wire.settle()
+        wire.kill(1)
+        store = await wire.restart(wire.kill(2), saved=SavedHighWatermark(0, Epoch(0)))
+        wire.spec = replace(wire.spec, leader=SpuId(3), leader_incarnation="it", epoch=Epoch(1))
+        store.replica.use_spec(wire.spec)
+        await wire.settle()
+        monkeypatch.setattr(WirePeers, "to_leader", listening)
+        for _ in range(3):
+            store.dispatcher.on_message(SpuId(3), True, KEY, Seal(Epoch(1), entries_from=0), None)
+        await wire.settle()
+        assert [len(reply.entries) for reply in said if isinstance(reply, SealReply)] == [9]
 
 
 class _BeforeStepOf(trio.abc.Instrument):
