@@ -233,6 +233,7 @@ class Leader:
     def on_appended(self, now: float) -> None:
         """The log has grown, by a producer's batches, or by its recovery a moment ago."""
         assert self.is_serving and not self.is_over
+        self._sealing.replies.clear()  # what was recovered is here, and their descriptions may be many
         self._appended_at = now
         self.live_replicas.on_appended(self._log.log_end, self._matched, now)
         for spu, link in self._links.items():

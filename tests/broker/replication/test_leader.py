@@ -560,6 +560,17 @@ def test_what_is_lacking_is_appended_in_portions_and_what_is_there_stays() -> No
     assert [entry.content for entry in world.log.all] == [0, 1, EPOCH]
 
 
+def test_what_the_stores_described_is_forgotten_when_it_is_here() -> None:
+    world = World([], high_watermark=0, policy=Quorum(3, 2, 2))
+    world.ready()
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 0, 1, False, (e(0),)), 0.0)
+    world.ready()
+    assert world.leader.holders_of(e(0)) == [B]
+    world.produce(e(2, EPOCH))
+    assert world.leader.holders_of(e(0)) == []
+
+
 def test_what_may_be_the_same_as_the_own_is_appended_at_once() -> None:
     """Else what this store has of it would be gone for as long as the others are asked."""
     world = World([e(0), e(1)], high_watermark=0, policy=Quorum(3, 2, 2), recovered_entries_max=1)
