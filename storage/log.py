@@ -116,7 +116,7 @@ class Log:
         self._maker = SegmentMaker(open_files, directory, config, self.recovery)
         opened = Opening(self._maker, directory, manifest_file, clean=clean)
         self._segments = Segments(opened.sealed, opened.open_segment)
-        self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end)
+        self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end, opened.manifest.stamped_epoch)
         self.producers = opened.producers
         """What is known of idempotent producers; the broker asks before it appends."""
         self._snapshots = ProducerSnapshots(files, directory)
@@ -340,6 +340,7 @@ class Log:
             sealed={segment.base: segment.facts for segment in self._segments.sealed if segment.is_synced},
             closed=closed,
             stamped_end=self._epochs.stamped_end,
+            stamped_epoch=self._epochs.stamped_epoch,
             flushed_end=self._disk.synced_end,
             compactions=self._compactions,
         )
@@ -357,7 +358,7 @@ class Log:
                 return
             touched = self._segments.between(base, end)
             self._rewrites += 1
-            self._epochs.on_stamped(min(end, self.log_end))
+            self._epochs.on_stamped(min(end, self.log_end), epoch)
             await self._disown(touched, base)
             self._disk.is_changed = True
             try:

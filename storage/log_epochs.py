@@ -16,21 +16,21 @@ from .manifest import SegmentFacts, epoch_line, stamped_line
 
 
 class LogEpochs:
-    __slots__ = ("_stamping_epoch", "latest", "stamped_end", "starts")
+    __slots__ = ("latest", "stamped_end", "stamped_epoch", "starts")
 
-    def __init__(self, starts: LeaderEpochs, stamped_end: int) -> None:
+    def __init__(self, starts: LeaderEpochs, stamped_end: int, stamped_epoch: int = NO_EPOCH) -> None:
         self.starts = starts
         """As clients are told them."""
         self.latest = starts.latest
         """Of the last batch that told its own: the next one of the same epoch begins nothing."""
         self.stamped_end = stamped_end
         """Up to where recovery has stamped batches, here or in the log that this one is made like."""
-        self._stamping_epoch: int = NO_EPOCH
-        """In the latter case with this epoch or earlier ones, as far as they are still to come."""
+        self.stamped_epoch = stamped_epoch
+        """With this one or earlier ones: a later one tells its own, also where what was expected never came."""
 
     def on_another(self, header: BatchHeader) -> None:
         """A batch of another epoch than `latest` was appended."""
-        if header.leader_epoch > self._stamping_epoch or header.base_offset >= self.stamped_end:
+        if header.leader_epoch > self.stamped_epoch or header.base_offset >= self.stamped_end:
             self.latest = header.leader_epoch
             self.starts.begin(header.leader_epoch, header.base_offset)
 
@@ -38,12 +38,12 @@ class LogEpochs:
         self.starts.begin_with_bridge(epoch, offset)
         self.latest = self.starts.latest
 
-    def on_stamped(self, end: int) -> None:
-        self.stamped_end = max(self.stamped_end, end)
+    def on_stamped(self, end: int, epoch: int) -> None:
+        self.stamped_end, self.stamped_epoch = max(self.stamped_end, end), max(self.stamped_epoch, epoch)
 
     def expect_stamped(self, log_end: int, end: int, epoch: int, starts: Iterable[EpochStart]) -> None:
         """What is appended below `end`, with this epoch or earlier ones, was stamped by recovery: these begin there."""
-        self.stamped_end, self._stamping_epoch = end, epoch
+        self.stamped_end, self.stamped_epoch = end, max(self.stamped_epoch, epoch)
         self.starts.cut_end(log_end)
         for start in starts:
             self.starts.begin(*start)
@@ -56,7 +56,7 @@ class LogEpochs:
     # for the manifest
 
     def lines(self) -> list[bytes]:
-        return [*map(epoch_line, self.starts), stamped_line(self.stamped_end)]
+        return [*map(epoch_line, self.starts), stamped_line(self.stamped_end, self.stamped_epoch)]
 
     def noted_in(self, facts: SegmentFacts) -> SegmentFacts:
         """The same, with what the segment alone would not tell of the epochs in it."""

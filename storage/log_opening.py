@@ -84,7 +84,7 @@ class Opening:
         if self.manifest.stamped_end > open_segment.end:
             # What is appended there from now on has no other stamp than its own.
             self.manifest.stamped_end = open_segment.end
-            self._manifest_file.append([stamped_line(open_segment.end)])
+            self._manifest_file.append([stamped_line(open_segment.end, self.manifest.stamped_epoch)])
             self._manifest_file.sync_now()
         self.epochs = self._leader_epochs()
         self.producers = self._producer_states()
@@ -192,7 +192,12 @@ class Opening:
         # Step 6.
         self._report.was_clean = False
         segment, recovered = self._maker.recovered_segment(base, size, trusted_end=self.manifest.trusted_end)
-        self._marks += [mark for mark in recovered.marks if mark.is_bridge or mark.start >= self.manifest.stamped_end]
+        stamped_end, stamped_epoch = self.manifest.stamped_end, self.manifest.stamped_epoch
+        self._marks += [
+            mark
+            for mark in recovered.marks
+            if mark.is_bridge or mark.start >= stamped_end or mark.epoch > stamped_epoch
+        ]
         self._report.indexes_rebuilt += 1
         if recovered.cut_reason is None:
             return segment, False

@@ -21,6 +21,8 @@ from .time_index import NO_TIMESTAMP
 
 VERSION = 1
 _CHECKSUM_DIGITS = 8
+_ANY_EPOCH = 2**31 - 1
+"""With which it was, earlier versions did not say."""
 
 
 class SegmentFacts(Struct, frozen=True):
@@ -59,6 +61,8 @@ class Manifest(Struct):
     """The open segment when the log was last closed cleanly."""
     stamped_end: int = 0
     """Below this recovery has stamped leader epochs: not the batches, but `epochs` and bridges say what began there."""
+    stamped_epoch: int = NO_EPOCH
+    """With this one or earlier ones."""
     flushed_end: int = 0
     """Everything below was on the disk at some time: damage there is not the trace of a crash."""
     compactions: list[Compacted] = field(default_factory=list)
@@ -92,7 +96,7 @@ def encode(manifest: Manifest) -> bytes:
     lines += [sealed_line(facts) for _, facts in sorted(manifest.sealed.items())]
     lines += [compacted_line(compacted) for compacted in manifest.compactions]
     if manifest.stamped_end:
-        lines.append(stamped_line(manifest.stamped_end))
+        lines.append(stamped_line(manifest.stamped_end, manifest.stamped_epoch))
     lines.append(flushed_line(manifest.flushed_end))
     if manifest.closed is not None:
         lines.append(closed_line(manifest.closed))
@@ -111,8 +115,8 @@ def epoch_line(start: EpochStart) -> bytes:
     return _line("epoch", {"epoch": start.epoch, "start": start.start})
 
 
-def stamped_line(end: int) -> bytes:
-    return _line("stamped", {"offset": end})
+def stamped_line(end: int, epoch: int) -> bytes:
+    return _line("stamped", {"offset": end, "epoch": epoch})
 
 
 def sealed_line(facts: SegmentFacts) -> bytes:
@@ -187,6 +191,7 @@ def _apply(manifest: Manifest, fact: dict[str, Any]) -> bool:
         manifest.closed = _facts(fact)
     elif kind == "stamped":
         manifest.stamped_end = fact["offset"]
+        manifest.stamped_epoch = fact.get("epoch", _ANY_EPOCH)
     elif kind == "flushed":
         manifest.flushed_end = fact["offset"]
     elif kind == "compacted":

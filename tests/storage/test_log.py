@@ -645,7 +645,10 @@ async def test_an_epoch_after_the_one_whose_bridge_never_came_begins_where_it_be
     assert list(log.epochs) == [(1, 0), (4, 5)]
     await log.expect_stamped(3, 5)
     _append(log, 1, epoch=5)
-    assert list(log.epochs) == [(1, 0), (4, 5), (5, 6)]
+    for reopened in (log, _open(files.after_kill())):
+        assert list(reopened.epochs) == [(1, 0), (4, 5), (5, 6)]
+    _append(log, 5, epoch=5)
+    assert list(_open(files.after_kill()).epochs) == [(1, 0), (4, 5), (5, 6)]
 
 
 async def test_no_power_failure_takes_the_batch_in_which_a_log_starts(files: SimulatedFiles) -> None:

@@ -58,7 +58,7 @@ def test_a_cut_takes_along_what_began_there() -> None:
     epochs = _epochs((1, 0), (4, 12), stamped_end=12)
     epochs.cut_end(10)
     assert (list(epochs.starts), epochs.latest, epochs.stamped_end) == ([(1, 0)], 1, 10)
-    epochs.on_stamped(5)
+    epochs.on_stamped(5, 4)
     assert epochs.stamped_end == 10
     _append(epochs, 10, 4)
     assert list(epochs.starts) == [(1, 0), (4, 10)]
