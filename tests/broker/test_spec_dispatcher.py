@@ -260,7 +260,7 @@ async def test_a_marker_that_cannot_be_removed_keeps_the_replica_away(
     spu: _Spu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its files would be removed under whoever uses them."""
-    (replica,) = await spu.apply(_topic())
+    replica, _ = await spu.apply(_topic(partitions=(0, 1)))
     _append(replica, b"a")
     await spu.apply(_topic(partitions=(1,)))
     with monkeypatch.context() as now:
