@@ -22,7 +22,7 @@ from .compaction_schedule import compactable_end, is_due, must_roll
 from .directory_syncs import DirectorySyncs
 from .layout import Kind
 from .leader_epochs import EpochStart, LeaderEpochs
-from .log_compaction import CompactionOutcome, LogCompaction, NewSegment
+from .log_compaction import CannotCompactError, CompactionOutcome, LogCompaction, NewSegment
 from .log_config import LogConfig
 from .log_disk import LogDisk
 from .log_epochs import LogEpochs
@@ -308,7 +308,7 @@ class Log:
         async with self._lock:
             await self._disk.sync(self._segments, self._epochs.noted_in)
             if self._disk.wants_new_manifest:
-                await self._disk.shorten_manifest(self._manifest_content())
+                await self._disk.replace_manifest_if_room(self._manifest_content())
 
     async def close(self, *, clean: bool = True) -> None:
         """Afterwards the log refuses everything. After a clean close it opens without a scan."""
@@ -549,7 +549,8 @@ class Log:
             self._disk.check()
             open_facts = self._segments.open_facts()
             if must_roll(open_facts, self.config, now_ms=now_ms) and self.may_roll(open_facts.base):
-                self._roll()
+                with self._ending_compaction():
+                    self._roll()
         rewrites = self._rewrites
         facts = [segment.facts for segment in self._segments.sealed]
         start = max(self.log_start, compacted_end(self._compactions))
@@ -558,10 +559,21 @@ class Log:
             return None
         if self._segments.unsynced():
             # A record must not go before the one that supersedes it is safe.
-            await self.sync()
+            with self._ending_compaction():
+                await self.sync()
         # What is written into one must be neighbours.
         segments = list(takewhile(lambda each: each.end <= end and each.is_synced, self._segments.sealed))
         return await LogCompaction(self, self._maker, self.config, now_ms, keys_max, rewrites).run(segments, start)
+
+    @contextmanager
+    def _ending_compaction(self) -> Iterator[None]:
+        """What fails here, on a full disk, say, has changed nothing, unless the log has failed with it."""
+        try:
+            yield
+        except OSError as error:
+            if self.has_failed:
+                raise
+            raise CannotCompactError(f"{self._directory}: {error}") from error
 
     @property
     def compactions(self) -> Sequence[Compacted]:
@@ -589,13 +601,16 @@ class Log:
 
     async def _note_replacement(self, old: Sequence[SealedSegment], new: SegmentFacts) -> None:
         if len(old) == 1 and not self._disk.wants_new_manifest:
-            await self._disk.note([manifest.sealed_line(new)]).sync()
+            with self._ending_compaction():
+                file = self._disk.note([manifest.sealed_line(new)])
+            await file.sync()
             return
         content = self._manifest_content()
         for segment in old:
             del content.sealed[segment.base]
         content.sealed[new.base] = new
-        await self._disk.rewrite_manifest(content)
+        if not await self._disk.replace_manifest_if_room(content):
+            raise CannotCompactError(f"{self._directory}: there is no room for another manifest")
 
     def _put_in_place(self, old: Sequence[SealedSegment], new: NewSegment) -> None:
         """Whoever reads a file of the old ones still has it."""
@@ -619,8 +634,9 @@ class Log:
             if rewrites != self._rewrites:
                 return False
             history, newest = with_compaction(self._compactions, end, now_ms, self.config.delete_retention_ms)
+            with self._ending_compaction():
+                self._disk.note([manifest.compacted_line(newest)])
             self._compactions = history
-            self._disk.note([manifest.compacted_line(newest)])
             self._disk.is_changed = True
             return True
 

@@ -143,9 +143,9 @@ class LogDisk:
     async def rewrite_manifest(self, content: Manifest) -> None:
         await self._manifest.replace(content)
 
-    async def shorten_manifest(self, content: Manifest) -> None:
+    async def replace_manifest_if_room(self, content: Manifest) -> bool:
         try:
-            await self._manifest.shorten(content)
+            return await self._manifest.replace_if_room(content)
         except OSError as error:
             self._fail_sync(error)
             raise

@@ -70,10 +70,12 @@ class ManifestFile:
         await self._files.replace(self._path, manifest.encode(content))
         self._begin_again()
 
-    async def shorten(self, content: Manifest) -> None:
-        """As far as there is room for it: see `shortening`."""
-        if await shorten(self._files, self._path, manifest.encode(content)):
+    async def replace_if_room(self, content: Manifest) -> bool:
+        """Whether there was room for it: see `shortening`."""
+        is_done = await shorten(self._files, self._path, manifest.encode(content))
+        if is_done:
             self._begin_again()
+        return is_done
 
     def _begin_again(self) -> None:
         self._appended_lines = 0

@@ -40,7 +40,11 @@ class ProducerSnapshots:
         file = self._files.open(self._path(log_end), create=True)
         if file.read_at(0, file.size()) != data:
             file.truncate(0)
-            file.append(data)
+            try:
+                file.append(data)
+            except OSError:
+                self.remove(log_end)
+                raise
         return checksum_of(data)
 
     def find(self, log_end: int) -> File | None:

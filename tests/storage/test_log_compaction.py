@@ -1,5 +1,6 @@
 """What compaction does to a log, as its readers see it."""
 
+from contextlib import suppress
 from itertools import accumulate
 
 import pytest
@@ -459,6 +460,30 @@ async def test_a_full_disk_ends_a_compaction_and_not_the_log() -> None:
     files.room_bytes = None
     assert not any(name.endswith(".cleaned") for name in files.list(DIRECTORY))
     assert await log.compact(0, log.log_end) is not None
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("room", range(0, 2000, 100))
+async def test_it_does_so_wherever_there_is_no_more_room(room: int, *, is_open: bool) -> None:
+    files = SimulatedFiles()
+    log = open_log(files, replace(CONFIG, segment_age_ms_max=1000))
+    for number in range(30):
+        pair = f"k{number % 3}", "v" * 40
+        append(log, pair, producer_id=1, producer_epoch=0, base_sequence=number, epoch=number // 20)
+    if not is_open:
+        seal(log)
+    last = {key: value for _, key, value in contents(log)}
+    files.room_bytes = room
+    with suppress(CannotCompactError):
+        await log.compact(2000, log.log_end)
+    assert not log.has_failed
+    assert {key: value for _, key, value in contents(log)} == last
+    files.room_bytes = None
+    await log.compact(2000, log.log_end)
+    assert [offset for offset, _, _ in contents(log)] == [27, 28, 29]
+    assert not [finding for finding in ReplicaVerification(files, DIRECTORY).findings() if finding.is_damage]
+    await log.close()
+    assert [offset for offset, _, _ in contents(open_log(files, clean=True))] == [27, 28, 29]
 
 
 async def test_damage_is_not_hidden_under_a_new_checksum() -> None:
