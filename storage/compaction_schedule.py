@@ -33,17 +33,12 @@ def is_due(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, st
     return now_ms - oldest > config.max_compaction_lag_ms
 
 
-def must_roll(open_segment: SegmentFacts, config: LogConfig, *, now_ms: int) -> bool:
-    """Whether the open segment is so old that its records must not wait for more of them to come.
+def must_roll(config: LogConfig, *, now_ms: int, since_ms: int) -> bool:
+    """Whether the open segment has had records for so long that they must not wait for more of them to come.
 
     Kafka looks at this only when something is appended, and so leaves an idle log as it is.
     """
-    age_ms_max = min(config.segment_age_ms_max, config.max_compaction_lag_ms)
-    return (
-        open_segment.size > 0
-        and open_segment.first_timestamp != NO_TIMESTAMP
-        and now_ms - open_segment.first_timestamp > age_ms_max
-    )
+    return now_ms - since_ms > min(config.segment_age_ms_max, config.max_compaction_lag_ms)
 
 
 def groups(sealed: Sequence[SegmentFacts], config: LogConfig) -> list[range]:

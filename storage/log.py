@@ -40,6 +40,7 @@ from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
 from .segment_scrub import CHECKED_BYTES_MIN, SegmentScrub, is_sound
 from .segments import Segment, Segments, by_end
+from .time_index import NO_TIMESTAMP
 
 OVERGROWTH_BYTES_MIN = 64 * 2**20
 """More than healthy followers are behind: small segments must not make producers wait."""
@@ -52,6 +53,7 @@ class Log:
         "_disk",
         "_epochs",
         "_files",
+        "_filled",
         "_lock",
         "_maker",
         "_rewrites",
@@ -121,6 +123,8 @@ class Log:
         """What is known of idempotent producers; the broker asks before it appends."""
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions
+        self._filled: tuple[int, int] | None = None
+        """The base of the open segment that was looked at last, and since when it had records."""
         self._rewrites = 0
         """How often the log was cut, or stamped: what was read of it before may be there no more."""
         self.log_start = opened.log_start
@@ -547,10 +551,12 @@ class Log:
         """
         async with self._lock:
             self._disk.check()
-            open_facts = self._segments.open_facts()
-            if must_roll(open_facts, self.config, now_ms=now_ms) and self.may_roll(open_facts.base):
-                with self._ending_compaction():
-                    self._roll()
+            open_segment = self._segments.open
+            if not open_segment.is_empty:
+                since_ms = self._filled_since(open_segment, now_ms)
+                if must_roll(self.config, now_ms=now_ms, since_ms=since_ms) and self.may_roll(open_segment.base):
+                    with self._ending_compaction():
+                        self._roll()
         rewrites = self._rewrites
         facts = [segment.facts for segment in self._segments.sealed]
         start = max(self.log_start, compacted_end(self._compactions))
@@ -564,6 +570,16 @@ class Log:
         # What is written into one must be neighbours.
         segments = list(takewhile(lambda each: each.end <= end and each.is_synced, self._segments.sealed))
         return await LogCompaction(self, self._maker, self.config, now_ms, keys_max, rewrites).run(segments, start)
+
+    def _filled_since(self, segment: OpenSegment, now_ms: int) -> int:
+        """Since when the open segment has had records. Theirs may be times of long ago, and so may those of all that
+        come after them: they are believed of the segment alone that was there when the log was opened."""
+        if self._filled is None:
+            first_ms = segment.summary.first_timestamp
+            self._filled = segment.base, now_ms if first_ms == NO_TIMESTAMP else min(first_ms, now_ms)
+        elif self._filled[0] != segment.base:
+            self._filled = segment.base, now_ms
+        return self._filled[1]
 
     @contextmanager
     def _ending_compaction(self) -> Iterator[None]:

@@ -55,12 +55,7 @@ def test_what_lies_beyond_the_end_does_not_count() -> None:
     ],
 )
 def test_the_open_segment_ends_when_its_records_waited_for_too_long(config: LogConfig, now: int, rolls: bool) -> None:
-    assert must_roll(SEGMENTS[0], config, now_ms=now) == rolls
-
-
-def test_an_open_segment_without_records_or_without_times_stays() -> None:
-    assert not must_roll(SegmentFacts(0, 0), CONFIG, now_ms=10**6)
-    assert not must_roll(replace(SEGMENTS[0], first_timestamp=-1), CONFIG, now_ms=10**6)
+    assert must_roll(config, now_ms=now, since_ms=0) == rolls
 
 
 def test_neighbours_become_one_while_they_fit() -> None:

@@ -524,6 +524,17 @@ async def test_an_old_open_segment_is_compacted_too() -> None:
     assert contents(log) == [(1, "a", "2")]
 
 
+@pytest.mark.parametrize("time", [-5000, -1, 1000])
+async def test_records_of_long_ago_do_not_end_a_segment_at_each_look(time: int) -> None:
+    config = replace(CONFIG, segment_bytes_max=10_000, segment_age_ms_max=100_000, min_cleanable_dirty_ratio=1.0)
+    log = open_log(SimulatedFiles(), config)
+    for number in range(21):
+        append(log, ("a", str(number)), time=time)
+        await log.compact(1_000_000 + number * 10_000, log.log_end)
+    ends = [segment.end for segment in log.segments()]
+    assert ends == ([12, 21] if time == -1 else [1, 13, 21])
+
+
 async def test_compact_and_delete_together() -> None:
     log = open_log(SimulatedFiles(), replace(CONFIG, deletes=True, retention_ms=100))
     append(log, ("a", "1"), ("b", "1"), time=0)
