@@ -3,7 +3,7 @@
 docs/produce_validation.md tells which fault gets which error, how Apache Kafka answers, and why we differ where we do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from crc32c import crc32c
@@ -26,8 +26,8 @@ from .record_batch import (
     read_header,
     stamp_max_timestamp,
 )
-from .record_walk import check_records
-from .records import NO_TIMESTAMP, decode_records
+from .record_walk import check_records, times_and_keys
+from .records import NO_TIMESTAMP
 
 ZSTD_FROM_VERSION = 7
 NEVER = 2**63 - 1
@@ -121,7 +121,7 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
         body = _unpack(kind, body, rules)
     if not kind or rules.must_open:
         if not check_records(body, count) and rules.needs_keys:
-            raise _without_keys(header, body)
+            raise _without_keys(body)
         if not rules.append_time and (
             header.max_timestamp < header.base_timestamp
             or header.max_timestamp > now_ms + rules.timestamp_after_ms_max
@@ -190,36 +190,46 @@ def _check_timestamps(batch: Buffer, header: BatchHeader, body: Buffer, rules: P
     oldest = now_ms - rules.timestamp_before_ms_max
     newest = now_ms + rules.timestamp_after_ms_max
     if header.max_timestamp < header.base_timestamp or oldest > 0:
-        timestamps = [record.timestamp for record in decode_records(header, bytes(body))]
-        if max(timestamps) != header.max_timestamp:
+        largest, is_too_old = -NEVER - 1, False
+        for timestamp in _timestamps(header, body):
+            if timestamp > largest:
+                largest = timestamp
+            if timestamp < oldest and timestamp != NO_TIMESTAMP:
+                is_too_old = True
+        if largest != header.max_timestamp:
             # Look-ups by time and retention rely on this field, and Kafka puts it right too.
-            header.max_timestamp = max(timestamps)
-            header.crc = stamp_max_timestamp(batch, 0, header.size, header.max_timestamp)
-        if any(timestamp < oldest and timestamp != NO_TIMESTAMP for timestamp in timestamps):
+            header.max_timestamp = largest
+            header.crc = stamp_max_timestamp(batch, 0, header.size, largest)
+        if is_too_old:
             raise _untimely(header, body, oldest, newest)
     if header.max_timestamp > newest:
         raise _untimely(header, body, oldest, newest)
 
 
 def _untimely(header: BatchHeader, body: Buffer, oldest: int, newest: int) -> KafkaError:
-    timestamps = [record.timestamp for record in decode_records(header, bytes(body))]
-    refused = [
+    untimely = (
         (number, f"timestamp {timestamp} is not between {max(oldest, 0)} and {newest}")
-        for number, timestamp in enumerate(timestamps)
+        for number, timestamp in enumerate(_timestamps(header, body))
         if timestamp > newest or (timestamp < oldest and timestamp != NO_TIMESTAMP)
-    ]
+    )
+    refused = list(islice(untimely, _REFUSED_NAMED_MAX))
     message = (
         refused[0][1] if refused else f"the header's newest timestamp {header.max_timestamp} is more than {newest}"
     )
     return RecordsRefusedError(ErrorCode.INVALID_TIMESTAMP, message, refused)
 
 
-def _without_keys(header: BatchHeader, body: Buffer) -> KafkaError:
+def _without_keys(body: Buffer) -> KafkaError:
     why = "a record without a key, in a compacted topic"
-    records = enumerate(decode_records(header, bytes(body)))
+    has_key = (has_key for _, has_key in times_and_keys(bytes(body)))
     return RecordsRefusedError(
-        ErrorCode.INVALID_RECORD, why, ((number, why) for number, record in records if record.key is None)
+        ErrorCode.INVALID_RECORD, why, ((number, why) for number, each in enumerate(has_key) if not each)
     )
+
+
+def _timestamps(header: BatchHeader, body: Buffer) -> Iterator[int]:
+    """Of all records of a body that was checked."""
+    return (header.timestamp_at(delta) for delta, _ in times_and_keys(bytes(body)))
 
 
 def _compressed_anew(header: BatchHeader, body: Buffer, rules: ProduceRules) -> tuple[Buffer, BatchHeader]:

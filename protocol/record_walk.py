@@ -6,6 +6,8 @@ those of many records are compared at once. A record that is in no run is walked
 microsecond: nearly all its numbers have one or two bytes, and these are read without a call.
 """
 
+from collections.abc import Iterator
+
 from .error_codes import ErrorCode, KafkaError
 from .primitives import Buffer
 
@@ -113,6 +115,32 @@ def check_records(body: Buffer, count: int) -> bool:
     if position != end:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{end - position} bytes follow the last of {count} records")
     return keyed
+
+
+def times_and_keys(body: Buffer) -> Iterator[tuple[int, bool]]:
+    """Of each record in a body that was checked: its time, as the difference to the batch's, and whether it has a key.
+
+    For what must be known of every record of a batch, and there may be a million in one that is small on its way.
+    """
+    position, end = 0, len(body)
+    while position < end:
+        size = body[position]
+        position += 1
+        if size >= 0x80:
+            size, position = _rest_of_varint(body, position, size)
+        stop = position + (size >> 1)
+        byte = body[position + 1]  # behind the attributes
+        position += 2
+        time, shift = byte & 0x7F, 7
+        while byte >= 0x80:
+            byte = body[position]
+            position += 1
+            time |= (byte & 0x7F) << shift
+            shift += 7
+        while body[position] >= 0x80:  # its number
+            position += 1
+        yield time >> 1 ^ -(time & 1), not body[position + 1] & 1
+        position = stop
 
 
 def _run_length(

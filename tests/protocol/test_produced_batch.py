@@ -1,6 +1,7 @@
 """The faults and answers of docs/produce_validation.md."""
 
 import contextlib
+import tracemalloc
 from random import Random
 from struct import pack_into
 
@@ -8,7 +9,7 @@ import pytest
 
 from tailrace.protocol.compression import Compression, compress
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.produced_batch import ProduceRules, RecordsRefusedError, admit
+from tailrace.protocol.produced_batch import NEVER, ProduceRules, RecordsRefusedError, admit
 from tailrace.protocol.record_batch import BatchHeader, assemble, crc_of, read_header, stamp_crc
 from tailrace.protocol.records import Record, build_batch, encode_records, read_records
 
@@ -224,6 +225,23 @@ def test_timestamps_stay_in_bounds(compression: Compression) -> None:
 def test_a_newest_timestamp_that_cannot_be_is_put_right() -> None:
     batch = patched(">q", 35, 5)
     assert read_header(admitted(batch)).max_timestamp == NOW
+
+
+@pytest.mark.parametrize("fault", ["newest", "old", "no key"])
+def test_many_records_take_no_room_one_by_one(fault: str) -> None:
+    """A batch of some kilobytes may hold a million."""
+    count = 50_000
+    batch = with_body(bytes(encode_records(some_records(count, key=None), 0, NOW)), count)
+    pack_into(">q", batch, 35, NOW - 1 if fault == "newest" else NOW)
+    stamp_crc(batch, 0, len(batch))
+    rules = ProduceRules(2**30, needs_keys=fault == "no key", timestamp_before_ms_max=-1 if fault == "old" else NEVER)
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(RecordsRefusedError):
+            admit(batch, rules, api_version=9, now_ms=NOW)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(batch)
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_gets_an_append_time_may_have_any_other_before() -> None:

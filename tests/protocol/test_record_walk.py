@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import BatchHeader
-from tailrace.protocol.record_walk import check_records
+from tailrace.protocol.record_walk import check_records, times_and_keys
 from tailrace.protocol.records import Record, decode_records, encode_records
 
 
@@ -68,6 +68,8 @@ def test_good_records_pass(records: list[Record]) -> None:
     body = bytes(encode_records(records, 0, 0))
     assert accepted(body, len(records))
     assert check_records(body, len(records)) is all(record.key is not None for record in records)
+    found = [(record.timestamp, record.key is not None) for record in records]
+    assert list(times_and_keys(body)) == list(times_and_keys(memoryview(body))) == found
 
 
 def test_every_byte_of_a_run_is_looked_at_like_that_of_a_single_record() -> None:
