@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 
 from tailrace.protocol.control_batches import ControlKind
-from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.keyed_records import keyed_records
-from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
+from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header
 from tailrace.protocol.records import open_body
 from tailrace.runtime.file_range import FileRange
 
@@ -44,12 +44,27 @@ class SegmentReader:
         return FileRange(file, start, stop - start)
 
     def position_of(self, offset: int, size: int) -> int:
-        """Where the first batch starts that does not end before the offset; `size` if all do."""
-        near = self.before_offset(offset, size).position
-        for position, header, _ in walk(self.log.looked_up(), near, size):
-            if header.last_offset >= offset:
+        """Where the first batch starts that does not end before the offset; `size` if all do.
+
+        KafkaError (CORRUPT_MESSAGE) where a header on the way is damaged: whoever reads on must not miss what follows.
+        """
+        file = self.log.looked_up()
+        end, passed = self.before_offset(offset, size).position, None
+        for position, header, _ in walk(file, end, size):
+            if header.base_offset <= offset <= header.last_offset:
                 return position
-        return size
+            if header.last_offset >= offset:
+                break
+            end, passed = position + header.size, header
+        else:
+            if end < size:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {end} is longer than its segment")
+        if passed is not None:
+            # Compaction has left a gap behind it, or it does not say any more where it ends.
+            start = end - passed.size
+            if crc_of(file.read_at(start, passed.size), 0, passed.size) != passed.crc:
+                return start
+        return end
 
     def header_at(self, position: int) -> BatchHeader:
         return read_header(self.log.get().read_at(position, HEADER_SIZE))

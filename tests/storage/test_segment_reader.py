@@ -7,6 +7,7 @@ from batch_samples import header_of
 from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.protocol.compression import Compression
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.records import Record, build_batch
 from tailrace.storage.batch_walk import FAR_BYTES
 from tailrace.storage.open_files import LazyFile, OpenFiles
@@ -83,6 +84,21 @@ def test_an_index_whose_bits_flip_while_it_is_used_passes_over_nothing(reader: S
         for position, base, end in batches:
             assert reader.position_of(base, size) == reader.position_of(end - 1, size) == position
             assert reader.boundary(0, position, size) == position
+
+
+def test_no_batch_is_passed_over_whose_length_or_end_is_damaged(reader: SegmentReader) -> None:
+    file = reader.log.get()
+    size, batches = file.size(), _batches(reader)
+    for position, base, end in batches:
+        whole = file.read_at(position, 61)
+        file.write_at(position + 9, b"\x40")  # longer than the segment
+        if position == 0:
+            with pytest.raises(KafkaError):
+                reader.position_of(base, size)
+        file.write_at(position, whole)
+        file.write_at(position + 23, b"\xff\xff\xff\xff")  # the delta of its last offset: it ends before its beginning
+        assert reader.position_of(end - 1, size) == position
+        file.write_at(position, whole)
 
 
 def test_the_last_boundary_up_to_a_position(reader: SegmentReader) -> None:
