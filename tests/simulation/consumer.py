@@ -4,7 +4,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tailrace.protocol.messages.offset_for_leader_epoch import (
@@ -12,10 +12,11 @@ from tailrace.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.record_batch import crc_of, iterate
 from tailrace.protocol.records import read_records
 
 from .client import WireClient
+from .flips import flipped_bytes
 from .history import PartitionHistory, Read
 from .leaders import Leader, Leaders
 from .patient_client import PatientClient, RetryError
@@ -70,6 +71,7 @@ class Consumer:
         self.records: list[Read] = []
         self._history = history
         self._chance = chance
+        self._world = world
         self._reads_anywhere = reads_anywhere
         self.position = start
         history.on_started(name, start.offset)
@@ -149,6 +151,8 @@ class Consumer:
     async def _fetch(self, client: WireClient, leader: Leader, wait_ms: int, source: int | None = None) -> int:
         """The high watermark, as the leader knows it or whoever else is asked."""
         is_leader = source in (None, leader.spu)
+        machine = self._world.spus[leader.spu if source is None else source]
+        flipped = flipped_bytes(machine)
         partition = FetchPartition(
             partition=self._leaders.partition,
             current_leader_epoch=leader.epoch,
@@ -173,6 +177,8 @@ class Consumer:
             self._on_truncation(f"{self.position} is out of range")
             await self._look_for_start(client, leader)
             return UNKNOWN_END
+        if data.error_code == ErrorCode.CORRUPT_MESSAGE and flipped + flipped_bytes(machine):
+            raise RetryError("a header that it would read is damaged")
         self._check_code(data.error_code)
         diverging = data.diverging_epoch
         if diverging is not None and diverging.end_offset >= 0:
@@ -182,16 +188,27 @@ class Consumer:
             )
         if self._history.may_be_lost(leader.epoch):
             raise RetryError(f"what was committed in epoch {leader.epoch} may be lost")
-        self._take(data)
+        flipped += flipped_bytes(machine)
+        if not all(each.is_covered for each in flipped):
+            raise RetryError("no checksum tells a consumer which offset or epoch has flipped")
+        self._take(data, may_be_damaged=bool(flipped))
         if is_leader:
             self._history.on_high_watermark(self.name, leader.epoch, data.high_watermark)
         high_watermark: int = data.high_watermark
         return high_watermark
 
-    def _take(self, data: Any) -> None:
+    def _take(self, data: Any, *, may_be_damaged: bool) -> None:
         records = bytes(data.records or b"")
         found: list[Read] = []
-        for position, header in iterate(records):
+        try:
+            batches = list(iterate(records))
+        except KafkaError as error:
+            assert may_be_damaged, f"{self.name} was given {error}"
+            raise RetryError(str(error)) from None
+        for position, header in batches:
+            if crc_of(records, position, header.size) != header.crc:
+                assert may_be_damaged, f"{self.name} was given a damaged batch at {header.base_offset}"
+                raise RetryError(f"the batch at {header.base_offset} is damaged")
             assert header.next_offset <= data.high_watermark, f"{self.name} was given what is not committed"
             if not header.is_control:
                 batch = records[position : position + header.size]

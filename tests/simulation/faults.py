@@ -11,6 +11,7 @@ import trio
 from msgspec import Struct
 
 from .files import Keep
+from .flips import flip_at_rest, flip_while_down
 from .moments import GROW, Moments
 from .world import Machine, World
 
@@ -38,8 +39,12 @@ MayLose = Callable[[int, Keep], bool]
 
 
 class FaultContext:
-    def __init__(self, world: World, may_lose: MayLose, on_lost: Callable[[int], None]) -> None:
+    def __init__(
+        self, world: World, may_lose: MayLose, on_lost: Callable[[int], None], may_flip: Callable[[int], bool]
+    ) -> None:
         self.world = world
+        self.may_flip = may_flip
+        """Whether bits may flip on that SPU's disk now."""
         self._may_lose = may_lose
         self._on_lost = on_lost
         self.moments = Moments()
@@ -202,6 +207,32 @@ async def fail_reads(context: FaultContext, fault: Fault) -> None:
     machine.files.reads_fail = False
 
 
+async def flip_bits(context: FaultContext, fault: Fault) -> None:
+    """While it runs; perhaps its process ends then, and perhaps bits flip that the next one reads at its start."""
+    number, _ = context.spu(fault)
+    chance = Random(fault.seed)
+    for _ in range(chance.choice((1, 1, 3))):
+        if context.may_flip(number):
+            flip_at_rest(context.world, number, chance)
+    if chance.random() < 0.5:
+        await context.last(fault.seconds * chance.random())
+        await chance.choice((kill_spu, restart_spu))(context, fault)
+
+
+async def flip_bits_while_down(context: FaultContext, fault: Fault) -> None:
+    number, machine = context.spu(fault)
+    chance = Random(fault.seed)
+    if chance.random() < 0.5:
+        await context.world.stop(machine)
+    else:
+        context.world.kill(machine)
+    await context.last(fault.seconds / 2)
+    if machine.process is None and context.may_flip(number):
+        flip_while_down(context.world, number, chance)
+    await context.last(fault.seconds / 2)
+    context.world.start_spu(number)
+
+
 async def slow_disk(context: FaultContext, fault: Fault) -> None:
     _, machine = context.spu(fault)
     chance = Random(fault.seed)
@@ -340,6 +371,8 @@ CATALOGUE: Catalogue = {
     "clog": (1.5, clog),
     "reset_connections": (1.5, reset_connections),
     "kill_sc_as_a_topic_grows": (0, kill_sc_as_a_topic_grows),  # planned where one does
+    "flip_bits": (0, flip_bits),  # planned where they are mended soon
+    "flip_bits_while_down": (0, flip_bits_while_down),
 }
 """What can go wrong in any cluster."""
 

@@ -24,6 +24,8 @@ class Sent(NamedTuple):
     is_idempotent: bool
     key: bytes | None = None
     """Compaction may remove a record when a later one has the same."""
+    may_be_lost: bool = False
+    """Its producer does not wait until it is committed."""
 
 
 class Read(NamedTuple):
@@ -179,7 +181,7 @@ class PartitionHistory:
         """The number of each producer's last record, and where that is."""
         seen: set[bytes] = set()
         for offset, value in log:
-            producer, number, is_idempotent, key = self.sent[value]
+            producer, number, is_idempotent, key, may_be_lost = self.sent[value]
             if value in seen:
                 self._check(not is_idempotent, f"{value!r} of an idempotent producer is there again at {offset}")
                 continue
@@ -188,6 +190,7 @@ class PartitionHistory:
             may_lack = (
                 self._begins_with_epoch >= 0
                 or key is not None
+                or may_be_lost
                 or (self.deleted_end > 0 and not is_idempotent)
                 or before_at < self.deleted_end  # what lay between was deleted, before this log was read or meanwhile
             )

@@ -27,6 +27,7 @@ from tailrace.protocol.records import read_records
 from tailrace.storage.layout import store_path
 from tailrace.storage.promises import Promises
 
+from .flips import flipped_logs
 from .history import PartitionHistory
 from .world import DATA_DIRECTORY, Machine, World
 
@@ -205,6 +206,7 @@ class Invariants:
             self._check_deleted(where, replica)
         # After an unclean election followers may have what its leader has not, until they have compared their logs.
         is_right = begins is None or (replica.is_leader and epoch >= begins)
+        is_right = is_right and not flipped_logs(self._world.spus[number])
         if seen.checked_end < high_watermark and is_right and not replica.settings.log.compacts:
             seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
 

@@ -25,6 +25,8 @@ from .world import World
 PRODUCE_VERSION = 9
 INIT_PRODUCER_ID_VERSION = 4
 IN_FLIGHT_MAX = 5
+ALL, LEADER_ALONE = -1, 1
+"""Who is to have what is acknowledged."""
 RECORDS_MAX = 4
 RETRIABLE = frozenset(
     {
@@ -62,6 +64,7 @@ class Producer:
         pause_seconds: float,
         is_idempotent: bool,
         keys: int,
+        acks: int = ALL,
     ) -> None:
         """`keys` is how many different ones there are; none of its records has one if it is 0."""
         self.client = PatientClient(world, name, chance)
@@ -75,6 +78,7 @@ class Producer:
         self._pause_seconds = pause_seconds
         self._is_idempotent = is_idempotent
         self._keys = keys
+        self._acks = acks
         self._producer_id = -1
         self._count = 0
         self._pending: list[_Batch] = []
@@ -129,7 +133,7 @@ class Producer:
         values = tuple(b"%s/%d" % (self.name.encode(), number) for number in range(first, first + count))
         keys = [b"%d" % self._chance.randrange(self._keys) if self._keys else None for _ in values]
         for number, (key, value) in enumerate(zip(keys, values, strict=True), first):
-            self._history.on_sent(value, Sent(self.name, number, self._is_idempotent, key))
+            self._history.on_sent(value, Sent(self.name, number, self._is_idempotent, key, self._acks != ALL))
         now_ms = self._clock.now_ms()
         data = build_batch(
             [Record(offset, now_ms, key, value) for offset, (key, value) in enumerate(zip(keys, values, strict=True))],
@@ -142,7 +146,7 @@ class Producer:
     def _request(self, batch: _Batch) -> ProduceRequest:
         data = PartitionProduceData(self._leaders.partition, batch.data)
         topic = TopicProduceData(self._leaders.topic, partition_data=[data])
-        return ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic])
+        return ProduceRequest(acks=self._acks, timeout_ms=1000, topic_data=[topic])
 
     def _epoch_on(self, spu: int) -> int:
         """In which it leads, or has led last, which no client could know."""
@@ -166,7 +170,8 @@ class Producer:
         if code in RETRIABLE:
             raise RetryError(f"{ErrorCode(code).name}: {answered.error_message}")
         assert code == ErrorCode.NONE, f"{self.name} does not expect {ErrorCode(code).name}: {answered.error_message}"
-        for number, value in enumerate(self._pending.pop(0).values):
+        values = self._pending.pop(0).values
+        for number, value in enumerate(values if self._acks == ALL else ()):
             self._history.on_acknowledged(value, offset + number if offset != UNKNOWN_OFFSET else offset, epoch)
             self._acknowledged_end = max(self._acknowledged_end, offset + number + 1)
 

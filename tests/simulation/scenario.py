@@ -35,8 +35,10 @@ class Scenario(Struct, frozen=True):
     """How long clients wait for an answer."""
     batches: int = 40
     """Of each producer."""
+    is_hasty: bool = False
+    """Whether some producers do not wait until what they send is committed."""
     has_movers: bool = False
-    """Whether somebody moves partitions to other SPUs."""
+    """Whether somebody moves partitions to other SPUs; where groups are looked at, those that keep them."""
     replace_after_seconds: float = math.inf
     """When an SPU that is away loses its replicas to others."""
     has_erasers: bool = False
@@ -45,6 +47,8 @@ class Scenario(Struct, frozen=True):
     """While things go wrong; before that, there are so many fewer."""
     has_meddlers: bool = False
     """Whether somebody sets configs, and deletes topics and brings them back."""
+    has_flips: bool = False
+    """Whether bits flip at rest. Then they are looked for all the time."""
     groups: Sequence[str] = ()
     """Of which kinds; none if it is not groups that are looked at."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -82,13 +86,14 @@ class Scenario(Struct, frozen=True):
 
     def describe(self) -> str:
         meddling = "somebody sets configs, and deletes the topic for a while; " * self.has_meddlers
+        flips = "bits flip at rest; " * self.has_flips
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
         added = f"{self.partitions_added} of them added later; " * (self.partitions_added > 0)
         groups = f"groups: {', '.join(self.groups)}; " if self.groups else ""
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
             f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; "
-            f"{groups}{configs}; {added}{self._moves}{meddling}links take {self.link_seconds * 1000:g} ms, "
+            f"{groups}{configs}; {added}{self._moves}{meddling}{flips}links take {self.link_seconds * 1000:g} ms, "
             f"disks {self.sync_seconds * 1000:g} ms, the store "
             f"{self.store_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
         )
@@ -138,12 +143,19 @@ def scenario_of(
         broker["leader.imbalance.check.interval.seconds"] = "1"
     cleaning = random_of(seed, "cleaning")
     is_retained = "log.retention.check.interval.ms" in broker
-    if cleaning.random() < 0.25 and not (is_retained or may_lose):
+    if cleaning.random() < 0.25 and not is_retained:
         topic["cleanup.policy"] = "compact"
         broker |= _compacting(cleaning)
     has_erasers = cleaning.random() < 0.25 and not (is_retained or may_lose) and "cleanup.policy" not in topic
     has_meddlers = random_of(seed, "meddling").random() < 0.15 and not may_lose
     grows = random_of(seed, "growing").random() < 0.2 and not (moves_replicas or has_erasers or has_meddlers)
+    flips = random_of(seed, "flips")
+    changes = moves_replicas or has_erasers or has_meddlers or is_retained or may_lose or "cleanup.policy" in topic
+    has_flips = replicas > 1 and not changes and flips.random() < 0.3
+    if has_flips:
+        topic["internal.segment.bytes"] = str(flips.choice((200, 1000, 4000)))
+        topic["index.interval.bytes"] = str(flips.choice((0, 200)))
+        broker["scrub.interval.ms"] = "1000"
     return Scenario(
         seed,
         policy,
@@ -159,12 +171,17 @@ def scenario_of(
         replace_after_seconds=replace_after_seconds,
         has_erasers=has_erasers,
         has_meddlers=has_meddlers,
+        has_flips=has_flips,
+        is_hasty=random_of(seed, "haste").random() < 0.25,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),
         store_seconds=_store_seconds(seed, grows=grows),
         patience_seconds=chance.choice((0.5, 1.0, 2.0)),
-        faults=_planned(seed, CATALOGUE, faults, chance.choice((9,) if may_lose else (2, 5, 9)), grows=grows),
+        faults=_in_order(
+            _planned(seed, CATALOGUE, faults, chance.choice((9,) if may_lose else (2, 5, 9)), grows=grows)
+            + (_flips(flips) if has_flips else [])
+        ),
     )
 
 
@@ -197,11 +214,15 @@ def group_scenario_of(
     if chance.random() < 0.7:
         broker |= _compacting(chance)
     grows = random_of(seed, "growing").random() < 0.3
+    if random_of(seed, "preferred").random() < 0.2:
+        broker["leader.imbalance.check.interval.seconds"] = "1"
+    has_movers = replicas > 1 and random_of(seed, "moves").random() < 0.25
     return Scenario(
         seed,
         policy,
         replicas=replicas,
-        spus=max(3, replicas),
+        spus=max(3, replicas) + has_movers,
+        has_movers=has_movers,
         scs=chance.choice((1, 1, 2)),
         partitions=chance.choice((2, 3, 4)),
         partitions_added=int(grows),
@@ -244,10 +265,28 @@ def _store_seconds(seed: int, *, grows: bool) -> float:
     return random_of(seed, "store").choice((0.002, 0.05)) if grows else 0.002
 
 
+def _flips(chance: Random) -> list[Fault]:
+    names = ("flip_bits", "flip_bits_while_down")
+    return [
+        Fault(
+            chance.uniform(2.0, FAULTS_END),
+            chance.choice(names),
+            chance.randrange(1000),
+            chance.choice((0.05, 0.5, 2.0)) * chance.uniform(0.5, 1.5),
+            chance.getrandbits(32),
+        )
+        for _ in range(chance.choice((2, 4, 8)))
+    ]
+
+
 def _planned(seed: int, catalogue: Catalogue, names: Sequence[str], count: int, *, grows: bool) -> list[Fault]:
     faults = plan(random_of(seed, "faults"), catalogue, names, count=count, begins=FAULTS_BEGIN, ends=FAULTS_END)
     growing = random_of(seed, "fault of growing")
     if grows and growing.random() < 0.7:
         seconds = growing.uniform(0.02, 0.8)
         faults.append(Fault(0.0, "kill_sc_as_a_topic_grows", growing.randrange(1000), seconds, growing.getrandbits(32)))
+    return _in_order(faults)
+
+
+def _in_order(faults: list[Fault]) -> list[Fault]:
     return sorted(faults, key=lambda fault: fault.at)

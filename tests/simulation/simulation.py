@@ -6,6 +6,7 @@ from typing import Any
 import trio
 from msgspec import Struct
 
+from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.controller.key_value.interface import Change
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -19,6 +20,7 @@ from .determinism import random_of, run_seeded
 from .eraser import Eraser
 from .faults import FaultContext, carry_out
 from .files import Keep
+from .flips import flipped_logs
 from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
 from .grower import Grower
@@ -28,7 +30,7 @@ from .meddler import Meddler
 from .mover import Mover
 from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
-from .producer import Producer
+from .producer import ALL, LEADER_ALONE, Producer
 from .scenario import FAULTS_END, Scenario
 from .world import DATA_DIRECTORY, Machine, Print, World
 
@@ -114,7 +116,7 @@ class _Run:
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
             self.world.internet.on_sent = self.peers.on_sent
-            self.faults = FaultContext(self.world, self._may_lose, self._on_lost)
+            self.faults = FaultContext(self.world, self._may_lose, self._on_lost, self._may_flip)
             self.groups = GroupLoad(
                 self.world,
                 TOPIC,
@@ -164,7 +166,8 @@ class _Run:
         self.movers: list[Mover] = []
         for history in self.histories:
             number = history.partition
-            for kind, is_idempotent in (("idempotent", True), ("plain", False))[: 1 if scenario.groups else 2]:
+            kinds = [("idempotent", True, ALL), ("plain", False, ALL), ("hasty", False, LEADER_ALONE)]
+            for kind, is_idempotent, acks in kinds[: 1 if scenario.groups else 2 + scenario.is_hasty]:
                 name = f"{kind}-{number}"
                 producer = Producer(
                     self.world,
@@ -177,6 +180,7 @@ class _Run:
                     # Who has lost something may refuse all that an idempotent producer has to say then.
                     is_idempotent=is_idempotent and not scenario.may_lose,
                     keys=KEYS if scenario.is_compacted else 0,
+                    acks=acks,
                 )
                 self.producers.append(producer)
                 nursery.start_soon(producer.run)
@@ -191,12 +195,7 @@ class _Run:
                 eraser = Eraser(self.world, f"eraser-{number}", TOPIC, history, chance)
                 self.erasers.append(eraser)
                 nursery.start_soon(eraser.run, self.faults.is_over)
-            if scenario.has_movers:
-                chance = random_of(scenario.seed, "mover", number)
-                sizes = (scenario.replicas - (not scenario.policy.startswith("nrw")), *[scenario.replicas] * 2)
-                mover = Mover(self.world, f"mover-{number}", TOPIC, number, sizes, chance)
-                self.movers.append(mover)
-                nursery.start_soon(mover.run, self.faults.is_over)
+        self._start_movers(nursery)
         self.growers: list[Grower] = []
         if scenario.partitions_added:
             counts = range(scenario.partitions - scenario.partitions_added + 1, scenario.partitions + 1)
@@ -214,6 +213,18 @@ class _Run:
         if scenario.faults or scenario.groups:
             await carry_out_until(self.faults, scenario.faults, FAULTS_END)
         self.outcome.faults = len(self.faults.done)
+
+    def _start_movers(self, nursery: trio.Nursery) -> None:
+        scenario = self.scenario
+        topic = GROUPS_TOPIC if scenario.groups else TOPIC
+        partitions = scenario.partition_count - scenario.partitions if scenario.groups else scenario.partitions
+        may_have_fewer = scenario.groups or not scenario.policy.startswith("nrw")
+        sizes = (scenario.replicas - bool(may_have_fewer), scenario.replicas, scenario.replicas)
+        for number in range(partitions if scenario.has_movers else 0):
+            chance = random_of(scenario.seed, "mover", number)
+            mover = Mover(self.world, f"mover-{number}", topic, number, sizes, chance)
+            self.movers.append(mover)
+            nursery.start_soon(mover.run, self.faults.is_over)
 
     async def _read_again_and_again(self, history: PartitionHistory) -> None:
         """Somebody who was not there before reads everything."""
@@ -256,13 +267,22 @@ class _Run:
             return True
         if self.scenario.is_synced_before_acknowledging and keep != "nothing":
             return True
-        damaged = {*self.damaged, spu}
+        damaged = {*self.damaged, *self._flipped(), spu}
         if self.scenario.policy != "live" and len(damaged) >= _writes(self.scenario):
             return False
         if self.scenario.policy != "live" and not self.scenario.groups:
             return True
         live_sets = [*self.invariants.stored_live().values(), *self.invariants.proposed_live()]
         return all(live - damaged for live in live_sets)
+
+    def _may_flip(self, spu: int) -> bool:
+        """Of all copies of something one alone may be damaged."""
+        live_sets = [*self.invariants.stored_live().values(), *self.invariants.proposed_live()]
+        return not self.damaged and self._flipped() <= {spu} and all(live - {spu} for live in live_sets)
+
+    def _flipped(self) -> set[int]:
+        """SPUs that have something to mend."""
+        return {number for number, machine in self.world.spus.items() if flipped_logs(machine)}
 
     def _on_lost(self, spu: int) -> None:
         """About to be; what made retention remove something may go with it."""
@@ -284,8 +304,12 @@ class _Run:
         await trio.sleep(0.01)  # what lasted is taken back
         self._mend()
         self.groups.settle()
+        await self._wait_until_settled()
+
+    async def _wait_until_settled(self) -> None:
+        """It is just then, and at least until somebody else is given a turn."""
         with trio.move_on_after(SETTLE_SECONDS_MAX) as waiting:
-            while (reason := await self._unsettled()) is not None:
+            while (reason := self._unsettled()) is not None:
                 self._restart_broken()
                 await trio.sleep(0.25)
         if waiting.cancelled_caught:
@@ -304,7 +328,7 @@ class _Run:
                 self.world.kill(self.world.spus[number])
         self._mend()
 
-    async def _unsettled(self) -> str | None:
+    def _unsettled(self) -> str | None:
         for producer in self.producers:
             if not producer.is_done:
                 return f"{producer.name} is not done: {producer.client.last_reason}"
@@ -316,7 +340,10 @@ class _Run:
             return "partitions are still to be added"
         if not all(meddler.is_done for meddler in self.meddlers):
             return "somebody still brings the topic back"
-        return self.invariants.unsettled(self.scenario.partition_count) or self.groups.unsettled()
+        reason = self.invariants.unsettled(self.scenario.partition_count) or self.groups.unsettled()
+        if reason is None and (flipped := self._flipped()):
+            return f"bits that have flipped are not mended: {[flipped_logs(self.world.spus[each]) for each in flipped]}"
+        return reason
 
     async def _check_final(self) -> None:
         scenario = self.scenario
@@ -335,6 +362,11 @@ class _Run:
             self.outcome.acknowledged += len(history.acknowledged)
         await self.groups.check_final()
         self.outcome.elections = self.invariants.elections
+        await self._wait_until_settled()  # members may have joined once more meanwhile, or committed
+        self._compare_logs()
+
+    def _compare_logs(self) -> None:
+        scenario = self.scenario
         logs: dict[object, list[object]] = {}
         for number, spu in self.world.running_spus().items():
             for replica in spu.replicas:

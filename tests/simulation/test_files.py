@@ -39,6 +39,24 @@ async def test_what_is_in_a_directory_that_was_not_synced_is_gone(files: Simulat
     assert files.crash("synced").list("/d/e") == ["a"]
 
 
+async def test_a_bit_that_flips_flips_wherever_it_is_and_until_it_is_written_again(files: SimulatedFiles) -> None:
+    file = files.open("/d/a", create=True)
+    file.append(b"abc")
+    await file.sync()
+    await files.sync_directory("/d")
+    mapped = file.map()
+    files.flip("/d/a", 1, 0, is_covered=True)
+    for each in (files, files.after_kill(), files.crash("synced")):
+        assert each.read("/d/a") == b"acc"
+        assert list(each.flipped()) == ["/d/a"]
+    assert mapped == b"acc"
+    file.write_at(1, b"b")
+    assert files.flipped() == {}
+    assert list(files.crash("synced").flipped()) == ["/d/a"]
+    await file.sync()
+    assert files.crash("synced").flipped() == {}
+
+
 async def test_a_crash_leaves_any_prefix_and_a_torn_write(files: SimulatedFiles) -> None:
     file = files.open("/d/a", create=True)
     await files.sync_directory("/d")

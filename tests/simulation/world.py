@@ -20,6 +20,7 @@ from tailrace.broker.spu import StartError as SpuStartError
 from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.object_codec import encode, key_of
+from tailrace.controller.objects import PublicEndpoint
 from tailrace.controller.objects import Spu as RegisteredSpu
 from tailrace.controller.objects import SpuSpec as RegisteredSpec
 from tailrace.controller.streaming_controller import StartError as ScStartError
@@ -187,7 +188,11 @@ class World:
 
     async def register(self) -> None:
         """All SPUs, into the store, as somebody did with the command line."""
-        objects = [RegisteredSpu(RegisteredSpec(SpuId(number))) for number in self.spus]
+        addresses = {number: spu_address(number) for number in self.spus}
+        objects = [
+            RegisteredSpu(RegisteredSpec(SpuId(number), public=PublicEndpoint(at.port, (at.host,))))
+            for number, at in addresses.items()
+        ]
         await self.store.write([key_value.Put(key_of(each), encode(each), 0) for each in objects])
 
     def start_everything(self) -> None:

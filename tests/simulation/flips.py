@@ -1,0 +1,114 @@
+"""Bits that flip at rest, on the disk of one machine at a time: only what others have as well is damaged.
+
+In a segment that is sealed, every bit of it, for what was noted of it covers all. Beside it, what is found to be
+damaged when it is used the next time.
+"""
+
+from collections.abc import Iterator
+from random import Random
+from uuid import UUID
+
+from tailrace.broker.replicas import Replica
+from tailrace.protocol.record_batch import CRC_START, LOG_OVERHEAD, iterate
+from tailrace.storage import manifest
+from tailrace.storage.layout import (
+    MANIFEST,
+    Kind,
+    clean_shutdown_path,
+    high_watermarks_path,
+    parse_file_name,
+    promises_path,
+    replica_of,
+    store_path,
+)
+from tailrace.storage.promises import PROMISES_MAGIC
+
+from .files import Flipped, SimulatedFiles
+from .world import DATA_DIRECTORY, Machine, World
+
+EPOCH_START = 12
+"""Of a batch: before its length comes its offset, behind it its epoch."""
+OFFSET_END = 8
+
+
+def flip_at_rest(world: World, number: int, chance: Random) -> str | None:
+    """Of a file that a running process may read; returns which, or None if there is none."""
+    files = world.spus[number].files
+    logs = list(_mendable_logs(world, number))
+    indexes = [
+        path for path in files.paths() if path.endswith((Kind.INDEX, Kind.TIME_INDEX)) and files.is_at_rest(path)
+    ]
+    if logs and (not indexes or chance.random() < 0.8):
+        path = chance.choice(logs)
+        _flip_in_log(files, path, chance)
+    elif indexes:
+        path = chance.choice(indexes)
+        _flip_anywhere(files, path, chance)
+    else:
+        return None
+    return path
+
+
+def flip_while_down(world: World, number: int, chance: Random) -> str | None:
+    """Of a file that is read at the start."""
+    files = world.spus[number].files
+    small = [path(DATA_DIRECTORY) for path in (clean_shutdown_path, high_watermarks_path, promises_path, store_path)]
+    small += [path for path in files.paths() if path.endswith((Kind.PRODUCERS, f"/{MANIFEST}"))]
+    found = [path for path in small if files.exists(path) and files.is_at_rest(path) and files.size(path)]
+    if not found or chance.random() < 0.5:
+        return flip_at_rest(world, number, chance)
+    path = chance.choice(found)
+    _flip_anywhere(files, path, chance, start=len(PROMISES_MAGIC) if path == promises_path(DATA_DIRECTORY) else 0)
+    return path
+
+
+def flipped_logs(machine: Machine) -> list[str]:
+    """Those with bits that are to be mended."""
+    return [path for path in machine.files.flipped() if path.endswith(Kind.LOG)]
+
+
+def flipped_bytes(machine: Machine) -> list[Flipped]:
+    """Of records."""
+    return [each for path, wrong in machine.files.flipped().items() if path.endswith(Kind.LOG) for each in wrong]
+
+
+def _flip_in_log(files: SimulatedFiles, path: str, chance: Random) -> None:
+    data = files.content(path)
+    batches = list(iterate(data))
+    position, header = chance.choice(batches)
+    if chance.random() < 0.5:
+        within = chance.randrange(CRC_START)
+    else:
+        within = chance.randrange(header.batch_length + LOG_OVERHEAD)
+    is_covered = not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
+    files.flip(path, position + within, chance.randrange(8), is_covered=is_covered)
+
+
+def _flip_anywhere(files: SimulatedFiles, path: str, chance: Random, start: int = 0) -> None:
+    size = files.size(path)
+    if size > start:
+        files.flip(path, chance.randrange(start, size), chance.randrange(8), is_covered=True)
+
+
+def _mendable_logs(world: World, number: int) -> Iterator[str]:
+    """Of segments that are noted as sealed, and of which somebody else who is live has all."""
+    files = world.spus[number].files
+    damaged = flipped_logs(world.spus[number])
+    for path in files.paths():
+        directory, _, name = path.rpartition("/")
+        file, key = parse_file_name(name), replica_of(directory)
+        if file is None or file.kind is not Kind.LOG or key is None or path in damaged or not files.is_at_rest(path):
+            continue
+        noted = manifest.decode(files.synced_content(f"{directory}/{MANIFEST}")).sealed.get(file.offset)
+        if noted is not None and noted.size == files.size(path):
+            copies = [copy for copy in _live_copies(world, number, *key) if copy.high_watermark >= noted.end]
+            if any(copy.log.log_start <= noted.base for copy in copies):
+                yield path
+
+
+def _live_copies(world: World, number: int, topic_id: UUID, partition: int) -> Iterator[Replica]:
+    """Elsewhere, of those that run."""
+    for spu, process in world.running_spus().items():
+        found = process.replicas.find(topic_id, partition) if spu != number else None
+        if found is not None and found.is_open and not found.offline_reason and spu in found.spec.live_replicas:
+            yield found
