@@ -62,16 +62,16 @@ class LocalLauncher:
         await self._controller_serves.wait()
         assert self._controller is not None
         settings = self._managed.settings_of(spu, self._controller)
-        await self._until_free(settings.data_directory)
-        settings = await self._with_ports(settings)
         running: RunningSpu
         try:
+            await self._until_free(settings.data_directory)
+            settings = await self._with_ports(settings)
             if spu_id == self._here:
                 running, addresses = await self._launch_here(settings)
             else:
                 running, addresses = await self._launch_child(settings)
         except (SpuEndedError, OSError) as error:
-            self._refused[spu_id] = str(error)
+            self._refused[spu_id] = f"it ended with {error}" if isinstance(error, SpuEndedError) else str(error)
             raise
         else:
             self._addresses[spu_id] = tuple(addresses)
@@ -86,7 +86,7 @@ class LocalLauncher:
             self._changed = trio.Event()
             for spu in wanted:
                 if spu in self._refused and spu not in self._addresses:
-                    raise CannotServeError(f"SPU {spu} did not start: it ended with {self._refused[spu]}")
+                    raise CannotServeError(f"SPU {spu} did not start: {self._refused[spu]}")
             await self._changed.wait()
         return [address for spu in wanted for address in self._addresses[spu]]
 

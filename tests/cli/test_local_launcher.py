@@ -114,6 +114,18 @@ async def test_who_waits_for_addresses_learns_that_there_will_be_none(
         await launcher.first_addresses([SpuId(2)])
 
 
+async def test_a_directory_that_cannot_be_locked_is_named(
+    nursery: trio.Nursery, tmp_path: Path, program: Callable[[str], Commands]
+) -> None:
+    program(SERVING)
+    launcher = _launcher(nursery, tmp_path)
+    (tmp_path / "spu-1" / "lock").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        await launcher.launch(_spu(1))
+    with pytest.raises(CannotServeError, match=r"^SPU 1 did not start: .*Is a directory: '.*/spu-1/lock'$"):
+        await launcher.first_addresses([SpuId(1)])
+
+
 async def test_a_child_that_says_something_else_is_no_spu(
     nursery: trio.Nursery, tmp_path: Path, program: Callable[[str], Commands]
 ) -> None:
