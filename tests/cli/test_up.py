@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import trio
 
 from tailrace.cli.given_settings import GivenSettings
 from tailrace.cli.local_launcher import LocalLauncher
@@ -18,6 +19,7 @@ from tailrace.controller.key_value.interface import Put
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.object_codec import ObjectError, decode, encode, key_of
 from tailrace.controller.objects import Spu, SpuGroup, SpuSpec, SpuType
+from tailrace.controller.streaming_controller import StreamingController
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings
@@ -137,6 +139,17 @@ def test_a_stop_does_not_wait_for_spus_that_are_not_ready_yet(tmp_path: Path, mo
 
     monkeypatch.setattr(LocalLauncher, "on_controller", stop_instead)
     assert main(["up", "--spus", "2", *_anywhere(tmp_path)]) == 0
+
+
+def test_a_stop_does_not_wait_for_a_controller_that_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def wait_for_its_store(controller: StreamingController, task_status: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        await trio.sleep_forever()
+
+    monkeypatch.setattr(StreamingController, "run", wait_for_its_store)
+    assert main(["up", *_anywhere(tmp_path)]) == 0
 
 
 def test_outdated_data_is_not_taken_for_no_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
