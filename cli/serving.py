@@ -8,6 +8,7 @@ import argparse
 import gc
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
 import trio
@@ -134,11 +135,12 @@ def _seams_of(given: GivenSettings) -> Seams:
 
 
 def announce(serving: str) -> None:
-    """The one line on standard output: `serving` says who serves, and where."""
+    """The one line on standard output: `serving` says who serves, and where. If nobody takes it, it is lost."""
     gc.collect()
     gc.freeze()  # what start-up made lives on: the collector need not look at it again
     gc.set_threshold(YOUNG_OBJECTS_MAX)  # hardly anything that requests make is garbage in cycles
-    print(f"ready {serving} in {running_ms()} ms", flush=True)
+    with suppress(OSError):
+        print(f"ready {serving} in {running_ms()} ms", flush=True)
 
 
 class Announcement(Struct, Generic[Served], frozen=True):

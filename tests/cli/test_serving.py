@@ -1,6 +1,7 @@
 import argparse
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -45,6 +46,15 @@ def test_a_server_says_one_line_on_standard_output_and_logs_on_the_other(capsys:
     assert captured.out.startswith("ready server=here in ")
     assert captured.out.endswith(" ms\n")
     assert '"event": "server_started"' in captured.err
+
+
+def test_a_server_goes_on_whose_line_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with pytest.raises(BrokenPipeError), open(writing, "w") as output:
+        monkeypatch.setattr(sys, "stdout", output)
+        assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", _serve) == 0
+        monkeypatch.undo()
 
 
 def test_the_log_level_counts(capsys: pytest.CaptureFixture[str]) -> None:
