@@ -426,9 +426,11 @@ class Log:
             segments.open.reader.index.discard()
             self._roll()
             count += 1
-        if count and (snapshot := self._snapshots.find(segments.sealed[count - 1].end)) is not None:
-            # Nothing else will tell of the producers in the segments that go.
-            await self._disk.sync_note(snapshot, segments.open)
+        for segment in segments.sealed[count - 1 :] if count else ():
+            if (snapshot := self._snapshots.find(segment.end)) is not None:
+                # Nothing else will tell of the producers in the segments that go.
+                await self._disk.sync_note(snapshot, segments.open)
+                break
         epochs = LeaderEpochs(self.epochs)
         epochs.cut_start(offset)
         # The segment that told of the first epoch may be among those that go.

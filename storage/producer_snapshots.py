@@ -48,11 +48,8 @@ class ProducerSnapshots:
         return checksum_of(data)
 
     def find(self, log_end: int) -> File | None:
-        """The snapshot there, if any producer had a state."""
-        try:
-            return self._files.open(self._path(log_end))
-        except FileNotFoundError:
-            return None
+        """The snapshot there, if it is whole."""
+        return self._files.open(self._path(log_end)) if self.has(log_end) else None
 
     def has(self, log_end: int) -> bool:
         """A whole one."""

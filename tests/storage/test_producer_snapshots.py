@@ -159,6 +159,17 @@ async def test_they_do_so_wherever_the_machine_stops(end: int) -> None:
             assert _last_sequences(found) == expected
 
 
+async def test_the_next_snapshot_does_where_the_one_at_the_log_start_was_lost() -> None:
+    files = SimulatedFiles()
+    files.make_directories(DIRECTORY)
+    await files.sync_directory("")
+    log = _log(files)
+    await log.sync()
+    files.remove(f"{DIRECTORY}/{10:020}.producers")
+    await log.advance_log_start(10)
+    assert _last_sequences(_open(files.crash("synced"), clean=False)) == {7: 4, 8: 19}
+
+
 async def test_a_segment_that_ends_where_the_log_starts_tells_no_more_than_the_snapshot_there() -> None:
     files = SimulatedFiles()
     log = _log(files)
