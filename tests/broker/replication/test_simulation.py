@@ -352,7 +352,7 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     _recovers_the_longest_log: 450,
     _reads_stores_that_were_away: 350,
     _forgets_the_epoch_check: 150,
-    _keeps_whatever_lies_in_gaps: 100,
+    _keeps_whatever_lies_in_gaps: 770,
     _takes_the_high_watermark_unmatched: 150,
     _starts_with_the_checkpoint: 180,
     _believes_what_earlier_recoveries_have_stamped: 630_300,
