@@ -338,7 +338,7 @@ class SimulatedFiles:
 
     def _on_synced(self, node: Node, content: bytes) -> None:
         node.synced = content
-        node.flipped = _still(node.flipped, content)
+        node.flipped = _still(node.flipped, node.content)  # some may have flipped while this was written
 
     async def _take_long_to_remove(self) -> None:
         if self.removal_seconds:

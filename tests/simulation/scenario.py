@@ -172,7 +172,7 @@ def scenario_of(
         has_erasers=has_erasers,
         has_meddlers=has_meddlers,
         has_flips=has_flips,
-        is_hasty=random_of(seed, "haste").random() < 0.25,
+        is_hasty=random_of(seed, "haste").random() < 0.25 and not may_lose,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),
