@@ -1,7 +1,9 @@
 """What all fast tests share: they are many, so the same little less for each is much for all of them."""
 
 import gc
+import signal
 import sys
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -31,3 +33,11 @@ def pytest_sessionfinish() -> None:
     bare = {"protocol", "runtime", "storage", "broker", "controller", "cli"} & sys.modules.keys()
     if bare:
         raise pytest.UsageError(f"imported without the tailrace prefix: {sorted(bare)}")
+
+
+@pytest.fixture
+def hangups_count() -> Iterator[None]:
+    """The end of the terminal asks for a stop, also where these tests themselves were told to outlive theirs."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

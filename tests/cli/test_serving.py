@@ -154,6 +154,7 @@ class StoppableServer:
 ASKING = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
+@pytest.mark.usefixtures("hangups_count")
 @pytest.mark.parametrize("asked", ASKING)
 def test_the_first_signal_asks_and_the_second_does_not_wait(asked: signal.Signals) -> None:
     server = StoppableServer()
@@ -168,6 +169,7 @@ def test_the_first_signal_asks_and_the_second_does_not_wait(asked: signal.Signal
     assert run_server("serve", _arguments(), COMMON_NAMES, lambda given: "x", serve) == 0
 
 
+@pytest.mark.usefixtures("hangups_count")
 @pytest.mark.parametrize("asked", ASKING)
 def test_a_start_is_ended_by_the_first(asked: signal.Signals) -> None:
     async def serve(settings: str, seams: Seams, stops: Stops) -> None:

@@ -36,6 +36,7 @@ def test_a_system_that_does_not_let_us_is_no_reason_to_stop(monkeypatch: pytest.
 
 
 @pytest.mark.trio
+@pytest.mark.usefixtures("hangups_count")
 @pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_signals_to_stop_arrive_as_values(asked: signal.Signals) -> None:
     async with stop_signals() as signals:
