@@ -386,14 +386,14 @@ class ReplicaController:
         self._end_carrying_out()
         if self._replica.offline_reason is not None:
             self._fail_role()  # it may have failed meanwhile
-        elif missing_from is not None:
-            holder = missing_from
-            if self._looks_through(self._high_watermark.value):
-                self._kept.insert(0, (partial(_on_recovery_failed, holder), None))
-            else:
-                self._tell(partial(_on_recovery_failed, holder))
-        elif self._role is role:
+        elif self._role is not role:
+            pass  # it has ended, and the log is somebody else's
+        elif missing_from is None:
             self._finish(role, ready)
+        elif self._looks_through(self._high_watermark.value):
+            self._kept.insert(0, (partial(_on_recovery_failed, missing_from), None))
+        else:
+            self._tell(partial(_on_recovery_failed, missing_from))
         self._go_on()
 
     def _go_on(self) -> None:

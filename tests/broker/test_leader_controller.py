@@ -365,6 +365,28 @@ async def test_what_was_handed_over_need_not_be_handed_over_again(
         assert not leader.replica.is_recovering
 
 
+async def test_who_is_taken_away_while_it_waits_for_what_it_lacks_looks_at_its_log_no_more(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is closed soon, and what that looks like is no disk that has failed."""
+    in_portions(monkeypatch)
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 1)
+    async with wire_of(3, replication_policy="majority") as wire:
+        wire.part(3)
+        for number in range(30):
+            produce(wire.stores[1], b"%d" % number)
+        await wire.settle()
+        wire.kill(1)
+        wire.join(3)
+        wire.hands_over = 25
+        leader = await wire.elect(3)
+        assert len(leader.values()) == 25
+        await leader.dispatcher.leave(leader.replica)
+        await leader.replica.close()
+        await wire.settle()
+        assert leader.replica.offline_reason is None
+
+
 async def test_what_was_handed_over_before_its_store_was_lost_takes_the_place_of_nothing(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
