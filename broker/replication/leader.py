@@ -376,9 +376,9 @@ class Leader:
             self.recovered_end = self._keep_own_log()
         if self.syncs_before_acknowledging:
             persist.append(Sync())
+        self._synced_end = self.recovered_end if self.syncs_before_acknowledging else 0
         if replies[self._spu].in_doubt:
             persist.append(EndDoubt())
-        self._synced_end = self.recovered_end
         self.is_serving = True
         for spu, link in self._links.items():
             if spu in replies:

@@ -433,6 +433,18 @@ def test_what_is_not_synced_does_not_count() -> None:
     assert world.leader.high_watermark == 1
 
 
+def test_what_was_recovered_is_not_synced_unless_it_had_to_be() -> None:
+    """It does not count when flush.messages becomes 1 a moment later."""
+    world = World([e(0)], high_watermark=0, live=(A, B))
+    assert Sync() not in world.ready().persist
+    world.leader.syncs_before_acknowledging = True
+    world.join(B, high_watermark=0)
+    world.reply(B, 2)
+    assert world.leader.high_watermark == 0
+    world.leader.on_synced(2, 0.0)
+    assert world.leader.high_watermark == 2
+
+
 def test_a_follower_that_lacks_what_is_deleted_begins_at_the_batch_with_the_log_start() -> None:
     world = World([Entry(base, base + 2, EPOCH, base) for base in (0, 2, 4)], high_watermark=6, live=(A, B))
     world.ready()
