@@ -17,7 +17,8 @@ from tailrace.runtime.files import Buffer
 from tailrace.storage.log import Log
 
 from .batches_at_hand import BatchesAtHand
-from .replication.entries import Entry, EntryKind, EpochStart
+from .replication.entries import Entry, EntryKind, EpochStart, compacted_end
+from .replication.high_watermark import known_at_start
 
 NEWEST_KEPT_MAX = 256
 LOOKED_THROUGH_IN_A_TURN = 500
@@ -85,12 +86,25 @@ class LogOfEntries:
         """All from that offset on is kept then, until something happens to the log: nothing, if that was meanwhile."""
         found: list[Entry] = []
         end, log, newest = start, self._log, self._newest
-        while end < log.log_end and (some := list(islice(self._read(end, log.log_end), LOOKED_THROUGH_IN_A_TURN))):
+        while (some := self._turn_from(end)) and some[-1].end > end:
             found += some
             end = some[-1].end
             await trio.lowlevel.checkpoint()
-        if self._newest is newest:
+        if self._newest is newest and max(end, log.log_start) == log.log_end:  # or an offset on the way is damaged
             self._newest, self._newest_start, self._newest_end = found, start, log.log_end
+
+    async def high_watermark_at_start(self, checkpoint: int) -> int:
+        """What the core's function of this name says, in turns, and without keeping anything: where no high watermark
+        was written down, that is all that there is."""
+        value = position = known_at_start(self, checkpoint)
+        while some := self._turn_from(position):
+            value = max(value, compacted_end(some, position))
+            position = max(position + 1, some[-1].end)
+            await trio.lowlevel.checkpoint()
+        return value
+
+    def _turn_from(self, start: int) -> list[Entry]:
+        return list(islice(self._read(start, self._log.log_end), LOOKED_THROUGH_IN_A_TURN))
 
     def on_rest(self) -> None:
         """Nobody is about to ask for them: thousands of replicas that are at rest are to take no room."""

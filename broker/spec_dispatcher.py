@@ -33,7 +33,7 @@ from .replica_counts import note_live_replicas
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replica_log import LogOfEntries
 from .replicas import Replica, Replicas
-from .replication.high_watermark import epoch_at_start, high_watermark_at_start
+from .replication.high_watermark import epoch_at_start
 from .topic_settings import TopicSettings, settings_of
 
 APPLIED_IN_A_ROW = 50
@@ -212,7 +212,8 @@ class SpecDispatcher:
         alone = spec.replicas == (self._spu,)
         saved = self._high_watermarks.get(key, _NOTHING_SAVED)
         try:
-            high_watermark = log.log_end if alone else high_watermark_at_start(LogOfEntries(log), saved.value)
+            entries = LogOfEntries(log)
+            high_watermark = log.log_end if alone else await entries.high_watermark_at_start(saved.value)
         except UNREADABLE as error:
             await self._refuse_opened(spec, log, str(error))
             return

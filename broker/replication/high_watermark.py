@@ -4,8 +4,6 @@ With it goes an epoch: of the one in which that was committed, or of a later one
 that a leader of that epoch or a later one had, has the same before it.
 """
 
-from itertools import chain
-
 from tailrace.protocol.ids import NO_EPOCH, Epoch
 
 from .entries import ReplicaLog, compacted_end
@@ -42,14 +40,15 @@ def epoch_at_start(high_watermark: int, checkpoint: int, epoch: Epoch) -> Epoch:
 def high_watermark_at_start(log: ReplicaLog, checkpoint: int) -> int:
     """What a store knows of it when it opens a log: the one it wrote down last, or more, if the log itself tells more.
 
-    Only what was committed is ever deleted or compacted: so all before the log's start was, and all before a gap. It is
-    the end of an entry in any case: a log may start in the midst of one.
+    Only what was committed is ever deleted or compacted: so all before the log's start was, and all before a gap.
     """
+    value = known_at_start(log, checkpoint)
+    return max(value, compacted_end(log.entries(value, log.log_end), value))
+
+
+def known_at_start(log: ReplicaLog, checkpoint: int) -> int:
+    """Without a look at all that is in the log behind it. It is the end of an entry in any case: a log may start in the
+    midst of one."""
     value = min(max(checkpoint, log.log_start), log.log_end)
-    entries = log.entries(value, log.log_end)
-    first = next(entries, None)
-    if first is None:
-        return value
-    if first.base < value:
-        value = first.end
-    return max(value, compacted_end(chain([first], entries), value))
+    first = next(iter(log.entries(value, log.log_end)), None)
+    return value if first is None or first.base >= value else first.end

@@ -7,6 +7,7 @@ from spus import batch
 from tailrace.broker import replica_log
 from tailrace.broker.replica_log import NEWEST_KEPT_MAX, LogOfEntries, made_batch
 from tailrace.broker.replication.entries import Entry, EntryKind
+from tailrace.broker.replication.high_watermark import high_watermark_at_start
 from tailrace.protocol.control_batches import bridge, hole
 from tailrace.protocol.ids import Epoch
 from tailrace.protocol.record_batch import read_header, stamp
@@ -154,3 +155,31 @@ async def test_what_changes_while_it_is_looked_through_is_looked_through_again(m
     await log.truncate_fully(100)
     await entries.look_through(0)
     assert not entries.takes_turns_from(0), "there is nothing"
+
+
+@pytest.mark.parametrize("wrong", [0, 2**40])
+async def test_what_follows_an_offset_that_has_flipped_is_not_taken_for_gone(
+    monkeypatch: pytest.MonkeyPatch, wrong: int
+) -> None:
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    log = new_log()
+    appended = [append(log, batch(b"%d" % number)) for number in range(9)]
+    (third,) = log.read_batches(3, 4)
+    third.file.write_at(third.position, wrong.to_bytes(8))
+    entries = LogOfEntries(log)
+    await entries.look_through(0)
+    assert list(entries.entries(4, 9)) == appended[4:]
+
+
+async def test_the_high_watermark_is_found_in_turns_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    log = new_log()
+    for base in (0, 2, 4, 7, 9, 11, 20):
+        data = bytearray(batch(b"a", b"b"))
+        stamp(data, 0, base, 1)
+        log.append(data, read_header(data))
+    await log.advance_log_start(1)
+    for checkpoint in (0, 1, 2, 10, 14, 21, 30):
+        expected = high_watermark_at_start(LogOfEntries(log), checkpoint)
+        assert await LogOfEntries(log).high_watermark_at_start(checkpoint) == expected
+    assert expected == 22

@@ -10,7 +10,7 @@ from simulation.files import SimulatedFiles
 from spus import SteadyClock, batch
 from structlog.testing import capture_logs
 
-from tailrace.broker import spec_dispatcher
+from tailrace.broker import replica_log, spec_dispatcher
 from tailrace.broker.flusher import Flusher
 from tailrace.broker.held_specs import HeldSpecs, HeldTopic
 from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
@@ -567,6 +567,25 @@ async def test_who_stops_waiting_does_not_stop_the_work(spu: _Spu) -> None:
         assert 0 < len(list(spu.replicas)) < 120, "others had their turn meanwhile"
         nursery.cancel_scope.cancel()
     assert len(list(spu.replicas)) == 120
+
+
+async def test_others_have_their_turn_while_a_long_log_is_looked_through_for_its_high_watermark(
+    spu: _Spu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    topic = _topic(live=(HERE, ELSEWHERE))
+    (replica,) = await spu.apply(topic)
+    for _ in range(9):
+        _append(replica, b"a")
+    await replica.close()
+    again = spu.again()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(again.apply, topic)
+        for _ in range(4):
+            await trio.lowlevel.checkpoint()
+            assert not list(again.replicas)
+    (replica,) = again.replicas
+    assert (replica.high_watermark, replica.log.log_end) == (0, 9)
 
 
 async def test_a_log_that_cannot_be_read_where_it_is_committed_is_one_that_did_not_open(spu: _Spu) -> None:
