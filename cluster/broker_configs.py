@@ -164,6 +164,15 @@ _ASCENDING = (
     ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
 )
 """Pairs of which the first is at most the second."""
+_FLAGS = {
+    "broker.id": "--id",
+    "node.id": "--id",
+    "broker.rack": "--rack",
+    "log.dirs": "--data",
+    "listeners": "--public",
+    "advertised.listeners": "--public",
+}
+"""Where the facts of an SPU stand in its settings."""
 
 
 def _checked(static: Mapping[str, str]) -> dict[str, str]:
@@ -172,6 +181,8 @@ def _checked(static: Mapping[str, str]) -> dict[str, str]:
         definition = BROKER_CONFIGS.get(name)
         if definition is None:
             raise SettingsError(f"there is no broker setting {name!r}{_similar(name)}")
+        if name in _FLAGS:
+            raise SettingsError(f"{name} is not set by itself: it is what an SPU's {_FLAGS[name]} says")
         try:
             checked[name] = text_of(parse(definition, text)) or ""
         except KafkaError as error:

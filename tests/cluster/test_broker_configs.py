@@ -45,6 +45,8 @@ def test_facts_are_configs_too() -> None:
     [
         ({"num.partition": "3"}, "there is no broker setting 'num.partition'; did you mean 'num.partitions'?"),
         ({"zzz": "3"}, "there is no broker setting 'zzz'"),
+        ({"broker.id": "7"}, "broker.id is not set by itself: it is what an SPU's --id says"),
+        ({"listeners": "X://a:1"}, "listeners is not set by itself: it is what an SPU's --public says"),
         ({"num.partitions": "0"}, "num.partitions: '0' is not allowed; it takes a number of at least 1"),
         ({"log.retention.hours": "x"}, "log.retention.hours: 'x' is not allowed; it takes a whole number of 32 bits"),
         (
