@@ -280,7 +280,6 @@ TOPIC_CONFIGS = by_name(
             "lost then.",
             None,
             (Synonym("unclean.leader.election.enable", False),),
-            honoured=False,  # until a partition has more than one replica
         ),
         ConfigDefinition(
             "replication.policy",

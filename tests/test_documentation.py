@@ -101,6 +101,18 @@ def test_described_configs_have_the_defaults_that_stand_there() -> None:
                 assert text_of(table[each].default) == default, each
 
 
+def test_a_config_that_is_said_to_have_no_effect_is_asked_for_nowhere() -> None:
+    source = "".join(
+        path.read_text()
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        if not path.name.endswith("_config_table.py")
+    )
+    for table in (TOPIC_CONFIGS, BROKER_CONFIGS):
+        for name, definition in table.items():
+            assert definition.honoured or f'"{name}"' not in source, name
+
+
 def test_every_metric_is_described_and_no_other() -> None:
     metrics = BrokerMetrics()
     gauges = Gauges([], 0.0, counts=ReplicaCounts())
