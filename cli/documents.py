@@ -25,6 +25,8 @@ def read_documents(text: str, origin: str) -> list[object]:
             pass  # YAML may begin so too
         except _RepetitionError as error:
             raise DocumentError(f"{origin}: {error}") from error
+        except ValueError as error:
+            raise DocumentError(f"{origin}: a number in it has more digits than are read") from error
         except RecursionError as error:
             raise DocumentError(f"{origin}: it is nested too deeply") from error
     return _read_yaml(text, origin)

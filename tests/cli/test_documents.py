@@ -69,6 +69,7 @@ def test_json_is_read_as_json() -> None:
         ("a: !!python/object:os.system x", "file: line 1, column 4: could not determine a constructor"),
         ("\x00", "file: unacceptable character"),
         ("a: 2026-13-45", "file: month must be in 1..12"),
+        ('{"a": %s}' % ("9" * 5000), "file: a number in it has more digits than are read"),
         ("{" * 2_000, "file: it is nested too deeply"),
         ("[" * 100_000, "file: it is nested too deeply"),
         (" " * (16 * 1024 * 1024 + 1), "file: it is longer than 16777216 characters"),
