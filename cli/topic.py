@@ -5,7 +5,7 @@ from typing import cast
 
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects import DeletedTopic, Object, ReplicaMap, Topic, TopicResolution
-from tailrace.controller.topic_documents import read_rows
+from tailrace.controller.topic_documents import PARTITIONS_MAX, read_rows
 
 from .printing import time_text
 from .sc_client import Document, ScClient
@@ -197,6 +197,8 @@ async def _alter(client: ScClient, arguments: argparse.Namespace) -> None:
         changes[each] = None
     if not changes and arguments.partitions is None:
         raise UsageError("nothing is to be altered: it takes --config, --delete-config or --partitions")
+    if arguments.partitions is not None and not 1 <= arguments.partitions <= PARTITIONS_MAX:
+        raise UsageError(f"--partitions: {arguments.partitions} is not a whole number from 1 to {PARTITIONS_MAX}")
     rows = None
     if arguments.replica_assignment is not None:
         if arguments.partitions is None:

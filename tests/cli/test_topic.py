@@ -155,6 +155,7 @@ async def test_topics_are_created_from_a_file(tmp_path: Path, capsys: pytest.Cap
         (("create", "a", "--config", "x=1", "--config", "x=2"), "--config x is given twice"),
         (("create", "a", "--file", "x", "--partitions", "2"), "--file says everything"),
         (("alter", "a"), "nothing is to be altered"),
+        (("alter", "a", "--partitions", "99999999999"), "--partitions: 99999999999 is not a whole number from 1 to"),
         (("alter", "a", "--config", "x=1", "--delete-config", "x"), "x is both set and deleted"),
         (("alter", "a", "--delete-config", "retention"), "--delete-config: there is no topic config 'retention'"),
     ],
