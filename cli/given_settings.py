@@ -12,7 +12,7 @@ from typing import overload
 from tailrace.runtime.files import RealFiles
 from tailrace.runtime.network import Address
 from tailrace.runtime.settings import ListenerSettings, SettingsError, parse_address
-from tailrace.runtime.settings_sources import default_data_directory, merge, read_file
+from tailrace.runtime.settings_sources import TABLE, default_data_directory, merge, read_file
 
 OFF = "off"
 
@@ -101,7 +101,7 @@ class GivenSettings:
         return os.path.abspath(self.text("data") or default_data_directory(os.environ))
 
     def broker_settings(self) -> dict[str, str]:
-        table = self._merged.get("broker", {})
+        table = self._merged.get(TABLE, {})
         if not isinstance(table, dict):
             raise SettingsError("the settings file: [broker] must be a table of Kafka's broker settings")
         broker = {
@@ -117,7 +117,7 @@ class GivenSettings:
 
 def given_settings(names: Collection[str], arguments: argparse.Namespace) -> GivenSettings:
     """From the parsed flags, the process's environment, and the file that `--config` names."""
-    known = frozenset(names) | {"broker"}
+    known = frozenset(names) | {TABLE}
     file: dict[str, object] = {}
     if arguments.config:
         try:

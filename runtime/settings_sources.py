@@ -10,6 +10,8 @@ from pathlib import PurePath
 from .settings import SettingsError
 
 ENVIRONMENT_PREFIX = "TAILRACE_"
+TABLE = "broker"
+"""Not one line, so neither a flag nor the environment can say it."""
 
 
 def read_file(path: str, text: bytes) -> dict[str, object]:
@@ -30,7 +32,7 @@ def merge(
     if unknown:
         raise SettingsError(f"the settings file has no setting {unknown[0]!r}; there are: {', '.join(sorted(names))}")
     merged = dict(file)
-    for name in names:
+    for name in names - {TABLE}:
         variable = ENVIRONMENT_PREFIX + name.upper().replace("-", "_")
         if variable in environment:
             merged[name] = environment[variable]

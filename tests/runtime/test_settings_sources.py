@@ -30,6 +30,11 @@ def test_the_last_source_wins() -> None:
     assert merge(NAMES, {}, {}, {}) == {}
 
 
+def test_a_table_stands_in_the_file_alone() -> None:
+    file = {"broker": {"num.partitions": 3}}
+    assert merge(NAMES | {"broker"}, file, {"TAILRACE_BROKER": "x"}, {}) == file
+
+
 def test_an_unknown_name_in_the_file_is_an_error_that_lists_the_known_ones() -> None:
     with pytest.raises(SettingsError, match="no setting 'publik'; there are: data, log-level, public"):
         merge(NAMES, {"publik": "h:1", "zzz": 1}, {}, {})
