@@ -161,16 +161,18 @@ async def _unregister(client: ScClient, arguments: argparse.Namespace) -> None:
 def _reached_at(spu: Spu) -> str | None:
     """Where clients are sent: for a managed SPU that is where it found a free port, whatever its template says."""
     told = [f"{each.host}:{each.port}" for each in spu.status.listeners[:1]]
-    if not spu.spec.public.ingress:
+    if not spu.spec.public.ingress or spu.spec.type is SpuType.MANAGED:
         return told[0] if told else None
-    if spu.spec.type is SpuType.MANAGED or spu.spec.public.port == 0:
+    if spu.spec.public.port == 0:
         return (told or [public_of(spu)])[0]
     return public_of(spu)
 
 
-def _reached_privately_at(spu: Spu) -> str:
+def _reached_privately_at(spu: Spu) -> str | None:
     """As for clients: who registered an address knows better than the SPU by which name others reach it."""
-    if spu.spec.type is SpuType.MANAGED or spu.spec.private.port == 0:
+    if spu.spec.type is SpuType.MANAGED:
+        return str(spu.status.private) if spu.status.private else None
+    if spu.spec.private.port == 0:
         return str(spu.status.private or private_of(spu))
     return private_of(spu)
 

@@ -185,3 +185,8 @@ def test_an_spu_is_where_it_was_registered_unless_that_says_no_port_or_nobody_re
     reports = (Listener("PUBLIC", "10.0.0.1", 4711),), Address("10.0.0.1", 4712)
     spu = Spu(SpuSpec(SpuId(1), spu_type, None, *at), SpuStatus(SpuResolution.ONLINE, "first", "store", *reports))
     assert spu_table([spu]).split()[-2:] == [public, private]
+
+
+def test_a_managed_spu_that_has_not_come_yet_is_nowhere() -> None:
+    endpoints = PublicEndpoint(9005, ("one.example",)), PrivateEndpoint(9006, "one.example")
+    assert spu_table([Spu(SpuSpec(SpuId(2), SpuType.MANAGED, None, *endpoints))]).split()[-2:] == ["-", "-"]
