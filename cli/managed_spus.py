@@ -54,20 +54,22 @@ class ManagedSpus(Struct, frozen=True):
             spec.id,
             f"{spec.log_directory or self.data_directory}/spu-{spec.id}",
             tuple(_moved(each, spec.id, apart) for each in listeners),
-            None if self.metrics is None else self._out_of_the_way(_moved(self.metrics, spec.id)),
+            None if self.metrics is None else self._moved_away(self.metrics, spec.id),
             spec.rack,
             {**self.broker, **spec.configs},
             controllers=(controller,),
-            private=self._out_of_the_way(_moved(private, spec.id)),
+            private=self._moved_away(private, spec.id),
         )
 
-    def _out_of_the_way(self, listener: ListenerSettings) -> ListenerSettings:
-        """Where it may move, it takes no port that another SPU of ours will want."""
-        host, port = listener.address.host, listener.address.port
+    def _moved_away(self, listener: ListenerSettings, spu: SpuId) -> ListenerSettings:
+        """That of this SPU. Where it may move, it takes no port that another SPU of ours will want; and nobody has
+        chosen more than that of the first one."""
+        moved = _moved(listener, spu)
+        host, port = moved.address.host, moved.address.port
         chosen = [each.address.port for each in self.listeners if self.are_listeners_chosen]
-        if listener.may_move and any(0 < first <= port < first + CHOSEN_PORTS_MAX for first in chosen):
-            return replace(listener, address=Address(host, 0))
-        return listener
+        if moved.may_move and any(0 < first <= port < first + CHOSEN_PORTS_MAX for first in chosen):
+            return replace(moved, address=Address(host, 0))
+        return moved if spu == FIRST_ID else replace(moved, may_move=True)
 
     @property
     def _host(self) -> str:

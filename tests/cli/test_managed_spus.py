@@ -48,6 +48,15 @@ def test_only_ports_that_nobody_expects_may_move() -> None:
     assert [each.may_move for each in DEFAULTS.settings_of(_spu(2), SC).listeners] == [True]
 
 
+def test_of_private_ports_and_those_of_metrics_only_those_of_the_first_spu_can_be_chosen() -> None:
+    listener = ListenerSettings("PRIVATE", Address("h", 7006))
+    chosen = replace(DEFAULTS, private=listener, metrics=replace(listener, address=Address("h", 7016)))
+    first, second = (chosen.settings_of(_spu(number), SC) for number in (1, 2))
+    assert (first.private, first.metrics) == (chosen.private, chosen.metrics)
+    assert second.private.address.port == 7016, "the first SPU has that, and so it moves on"
+    assert second.private.may_move and second.metrics is not None and second.metrics.may_move
+
+
 def test_chosen_listeners_follow_one_another_as_does_what_clients_are_told_and_stay_put() -> None:
     chosen = ListenerSettings("PUBLIC", Address("0.0.0.0", 9092), Address("broker.example", 19092))
     managed = replace(DEFAULTS, listeners=(chosen,), are_listeners_chosen=True)
@@ -104,7 +113,7 @@ def test_a_child_reads_from_its_command_line_what_it_was_to_have(
         metrics=metrics,
         are_listeners_chosen=True,
     )
-    settings = managed.settings_of(_spu(4, rack=rack), SC)
+    settings = managed.settings_of(_spu(1, rack=rack), SC)
     log = LogSettings("debug", "json")
     command = child_command(settings, log)
     words = command[command.index("tailrace") + 1 :]
