@@ -202,9 +202,11 @@ class ScConnection:
         if answer.error_code == ErrorCode.NONE:
             return answer
         reason = answer.error_message or known_code(answer.error_code).name
-        if self._is_news(address, reason):
+        is_duplicate = answer.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        # That says when the other process was last heard, and so something else each time.
+        if self._is_news(address, "" if is_duplicate else reason):
             self._logger.warning("registration_refused", address=str(address), reason=reason)
-        if answer.error_code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+        if not is_duplicate:
             reconnecting.on_failed()
         elif reconnecting.on_duplicate(trio.current_time(), (answer.lease_ms or LEASE_MS_ASSUMED) / 1000):
             raise RefusedForGoodError(reason)

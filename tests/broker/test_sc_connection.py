@@ -1,6 +1,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from enum import IntEnum
+from itertools import count
 from typing import Any
 
 import pytest
@@ -352,13 +353,16 @@ async def test_who_is_not_the_only_one_of_its_id_gives_up_with_the_controllers_s
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     network = MemoryNetwork()
-    refusal = _refused(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "another process is SPU 7")
+    sentences = (f"another process is SPU 7, as of {number}" for number in count())
     started = trio.current_time()
     async with scripted_sc(network) as sc:
-        sc.answers[InternalApiKey.REGISTER_SPU] = lambda message: refusal
-        with pytest.raises(BaseExceptionGroup) as raised:
+        sc.answers[InternalApiKey.REGISTER_SPU] = lambda message: _refused(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION, next(sentences)
+        )
+        with capture_logs() as logged, pytest.raises(BaseExceptionGroup) as raised:
             async with _running(network):
                 await trio.sleep_forever()
+    assert len([event for event in logged if event["event"] == "registration_refused"]) == 1
     assert raised.group_contains(RefusedForGoodError, match="another process is SPU 7")
     assert 2 * LEASE_MS / 1000 < trio.current_time() - started < 2 * LEASE_MS / 1000 + 1.1
 
