@@ -48,6 +48,7 @@ async def opened_store(
 
 async def _until_it_answers(store: KeyValueStore, name: str, logger: FilteringBoundLogger) -> None:
     deadline = trio.current_time() + ANSWER_SECONDS_MAX
+    said = ""
     while True:
         try:
             await store.get(ANY_KEY)
@@ -59,5 +60,7 @@ async def _until_it_answers(store: KeyValueStore, name: str, logger: FilteringBo
                 raise CannotServeError(
                     f"the store {name} has not answered for {ANSWER_SECONDS_MAX} seconds: {error}"
                 ) from error
-            logger.warning("store_unavailable", doing="waiting for its first answer", reason=str(error))
+            if str(error) != said:
+                said = str(error)
+                logger.warning("store_unavailable", doing="waiting for its first answer", reason=said)
             await trio.sleep(RETRY_SECONDS)
