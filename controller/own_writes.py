@@ -16,7 +16,8 @@ from .actions import Delete, KvAction
 from .key_value import interface as key_value
 from .key_value.interface import Entry, KeyValueStore, LeadershipLost, StoreUnavailable
 from .local_store import LocalStore
-from .object_codec import encode, key_of
+from .object_codec import ObjectError, decode, encode, key_of
+from .objects import Partition, PartitionResolution, Spu, SpuGroup, Topic
 from .readers import Backoff
 
 
@@ -103,18 +104,16 @@ class OwnWrites:
         """A write that was not answered may have counted; then the store has what it would have written."""
         entry = await self._store.get(change.key)
         if isinstance(change, key_value.Delete):
-            return self._revision if entry is None else None
-        return entry.version if entry is not None and entry.value == change.value else None
+            return change.version if entry is None else None
+        return entry.version if entry is not None and _has_what_was_wanted(entry, change) else None
 
     def has_seen(self, change: key_value.Change, version: int | None) -> bool:
         known = self._local.objects.get(change.key)
         known_version = key_value.NO_VERSION if known is None else known.version
-        if version is None:
+        if version is None or isinstance(change, key_value.Delete):
             return known_version != change.version
-        if self._revision != version:
-            return self._revision > version
         # Others that were written with it have the same version, and may have come before it.
-        return known is None if isinstance(change, key_value.Delete) else known_version == version
+        return self._revision > version or known_version == version
 
     def _check_open(self) -> None:
         if self._closing is not None:
@@ -123,6 +122,26 @@ class OwnWrites:
 
 def _seen(writes: OwnWrites, change: key_value.Change, version: int | None) -> Callable[[], bool]:
     return lambda: writes.has_seen(change, version)
+
+
+def _has_what_was_wanted(entry: Entry, change: key_value.Put) -> bool:
+    """Controllers may have gone on from what was written: then only the status is another."""
+    if entry.value == change.value:
+        return True
+    try:
+        found, wanted = (decode(change.key, value, entry.version) for value in (entry.value, change.value))
+    except ObjectError:
+        return False
+    match found, wanted:
+        case Topic(), Topic():
+            rows = wanted.status.replica_map.items()
+            return (found.id, found.spec) == (wanted.id, wanted.spec) and rows <= found.status.replica_map.items()
+        case (SpuGroup(spec=now), SpuGroup(spec=then)) | (Spu(spec=now), Spu(spec=then)):
+            return now == then
+        case Partition(status=now), Partition(status=then):
+            is_election = then.resolution is PartitionResolution.CANDIDATE_FOUND
+            return is_election and (now.leader, now.epoch) == (then.leader, then.epoch)
+    return False
 
 
 def change_of(action: KvAction) -> key_value.Change:

@@ -5,10 +5,13 @@ import structlog
 import trio
 import trio.testing
 from msgspec.structs import replace
-from running_workflow import put, running_workflow
+from running_workflow import put, registered, running_workflow
 from trio.testing import wait_all_tasks_blocked
 
+from tailrace.cluster.specs import TopicSpec as ServedTopic
+from tailrace.cluster.topic_planning import MorePartitions, NewTopic
 from tailrace.controller.actions import Delete, Put
+from tailrace.controller.election import offline
 from tailrace.controller.events import Removed, Stored
 from tailrace.controller.key_value.interface import Change, Entry, StoreUnavailable
 from tailrace.controller.key_value.interface import Delete as StoreDelete
@@ -16,10 +19,11 @@ from tailrace.controller.key_value.interface import Put as StorePut
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.local_store import LocalStore
 from tailrace.controller.object_codec import key_of
-from tailrace.controller.objects import ConfigOverrides, Topic, TopicSpec
+from tailrace.controller.objects import ConfigOverrides, Partition, PartitionSpec, SpuGroup, Topic, TopicSpec
 from tailrace.controller.own_writes import OwnWrites
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import NO_TOPIC_ID
+from tailrace.protocol.ids import NO_TOPIC_ID, SpuId, TopicId
+from tailrace.server.administration import PartitionName, Reassignment
 
 
 def overrides(configs: dict[str, str] | None = None, version: int = 0) -> ConfigOverrides:
@@ -67,6 +71,60 @@ async def test_a_write_that_was_done_but_not_answered_counts_as_done(autojump_cl
         assert await writes.write([Delete(found)]) == [True]
         store.doubtful = 1
         assert await writes.write([Delete(found), Put(overrides(version=99))]) == [True, False]
+
+
+async def test_what_controllers_went_on_from_counts_as_written(autojump_clock: trio.testing.MockClock) -> None:
+    """Who asked for it would be told that somebody else had done it, or that there is nothing to do."""
+    store = Doubtful()
+    await put(store, *registered(1, 2, 3))
+    async with running_workflow(store) as running:
+        administration, local = running.administration, running.workflow.local
+        await running.connect(1, 2, 3)
+        store.doubtful = 1
+        (made,) = await administration.create_topics([NewTopic("orders", 2, 3)])
+        assert isinstance(made, ServedTopic), made
+        store.doubtful = 1
+        (grown,) = await administration.create_partitions([MorePartitions("orders", 4)])
+        assert isinstance(grown, ServedTopic), grown
+        backwards = made.partitions[0].replicas[::-1]
+        store.doubtful = 1
+        assert await administration.reassign([Reassignment("orders", 0, backwards)]) == [None]
+        await wait_all_tasks_blocked()
+        store.doubtful = 1
+        assert await administration.elect_leaders([PartitionName("orders", 0)], unclean=False) == [None]
+        assert local.partitions[made.id, 0].status.leader == backwards[0]
+        store.doubtful = 1
+        assert isinstance(
+            await running.objects.create("spu-group", '{"name": "more", "spec": {"minId": 7}}', 0), SpuGroup
+        )
+
+
+async def test_what_somebody_else_wrote_does_not_count(autojump_clock: trio.testing.MockClock) -> None:
+    store = Doubtful()
+    async with running_workflow(store) as running:
+        writes, local = running.workflow.writes, running.workflow.local
+        topic = Topic("orders", TopicId(int=1), TopicSpec(replication_factor=2))
+        partition = Partition("orders", topic.id, 0, PartitionSpec(SpuId(1), (SpuId(1), SpuId(2))))
+        await writes.write([Put(topic), Put(partition)])
+        topic, partition = local.topics["orders"], local.partitions[topic.id, 0]
+        rows = replace(topic, version=99, status=replace(topic.status, replica_map={0: (SpuId(2), SpuId(1))}))
+        for lost in (
+            replace(topic, version=99, id=TopicId(int=2)),
+            replace(topic, version=99, spec=TopicSpec(partitions=2)),
+            rows,
+            replace(partition, version=99, status=offline(partition, "it was deleted")),
+        ):
+            store.doubtful = 1
+            assert await writes.write([Put(lost)]) == [False]
+
+
+async def test_a_deletion_that_was_not_answered_is_waited_for() -> None:
+    local = LocalStore()
+    writes = OwnWrites(MemoryStore(), local, structlog.get_logger())
+    found = overrides(version=2)
+    local.apply(Stored(found))
+    writes.on_applied(5)
+    assert not writes.has_seen(StoreDelete(key_of(found), 2), 3)
 
 
 async def test_an_object_that_the_store_would_not_take_is_refused() -> None:
