@@ -11,7 +11,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .actions import KvAction
 from .key_value.interface import Change
-from .own_writes import OwnWrites, change_of
+from .own_writes import OwnWrites
 
 TIMEOUT_MS_MAX = 120_000
 WRITE_SECONDS_MIN = 5
@@ -97,7 +97,7 @@ class Changes:
         for place, each in zip(todo, plan([items[place] for place in todo]), strict=True):
             try:
                 possible = raised(each)
-                planned.append((place, possible.result, [change_of(write) for write in possible.writes]))
+                planned.append((place, possible.result, [self._writes.change_of(write) for write in possible.writes]))
             except KafkaError as error:
                 results[place] = error
         written = iter(await self._writes.write_changes([change for _, _, changes in planned for change in changes]))

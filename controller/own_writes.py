@@ -5,7 +5,8 @@ here, gets told which of its writes counted, and goes on when the Local Store ha
 from what this one made.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -20,6 +21,8 @@ from .object_codec import ObjectError, decode, encode, key_of
 from .objects import Partition, PartitionResolution, Spu, SpuGroup, Topic
 from .readers import Backoff
 
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
 
 class OwnWrites:
     def __init__(
@@ -28,12 +31,15 @@ class OwnWrites:
         local: LocalStore,
         logger: FilteringBoundLogger,
         guard: Callable[[], Entry | None] = lambda: None,
+        unreadable: Mapping[str, int] = NOTHING,
     ) -> None:
-        """`guard` gives the entry by which this SC leads, where there may be others."""
+        """`guard` gives the entry by which this SC leads, where there may be others. `unreadable`: keys of the store
+        under which something lies that cannot be read now: nothing can be planned from it."""
         self._store = store
         self._local = local
         self._logger = logger
         self._guard = guard
+        self._unreadable = unreadable
         self._revision = 0
         self._changed = trio.Event()
         self._closing: KafkaError | None = None
@@ -64,7 +70,26 @@ class OwnWrites:
             self._check_open()
 
     async def write(self, actions: Sequence[KvAction]) -> list[bool]:
-        return await self.write_changes([change_of(action) for action in actions])
+        return await self.write_changes([self.change_of(action) for action in actions])
+
+    def change_of(self, action: KvAction) -> key_value.Change:
+        """Raises KafkaError where the store would not take it."""
+        key = key_of(action.object)
+        if key in self._unreadable:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR,
+                f"the store has something under {key} that cannot be read, and nothing is written over it: see the log "
+                "of the Streaming Controller",
+            )
+        if isinstance(action, Delete):
+            return key_value.Delete(key, action.object.version)
+        value = encode(action.object)
+        if len(value) > key_value.VALUE_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"{key} would take {len(value)} bytes; the store takes {key_value.VALUE_BYTES_MAX} of one object",
+            )
+        return key_value.Put(key, value, action.object.version)
 
     async def write_changes(self, changes: Sequence[key_value.Change]) -> list[bool]:
         """Whether each was written, once the Local Store knows it; for one that was not, it knows why by then.
@@ -142,17 +167,3 @@ def _has_what_was_wanted(entry: Entry, change: key_value.Put) -> bool:
             is_election = then.resolution is PartitionResolution.CANDIDATE_FOUND
             return is_election and (now.leader, now.epoch) == (then.leader, then.epoch)
     return False
-
-
-def change_of(action: KvAction) -> key_value.Change:
-    """Raises KafkaError where the store would not take it."""
-    key = key_of(action.object)
-    if isinstance(action, Delete):
-        return key_value.Delete(key, action.object.version)
-    value = encode(action.object)
-    if len(value) > key_value.VALUE_BYTES_MAX:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"{key} would take {len(value)} bytes; the store takes {key_value.VALUE_BYTES_MAX} of one object",
-        )
-    return key_value.Put(key, value, action.object.version)

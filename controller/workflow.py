@@ -75,7 +75,7 @@ class Workflow:
         self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guarded)
         self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}), counts.reader, updater.written)
         self.connection_reader = ConnectionReader(self.events, logger)
-        self.writes = OwnWrites(store, self.local, logger, guarded)
+        self.writes = OwnWrites(store, self.local, logger, guarded, self.reader.refused)
         self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
         self._dispatcher = MetadataDispatcher(
             self.local, self.observed, controllers_over(self.local, self.observed, broker_configs), self.mirror

@@ -10,6 +10,7 @@ from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation,
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import MorePartitions, NewTopic
 from tailrace.controller.key_value.interface import Change, Entry
+from tailrace.controller.key_value.interface import Put as StorePut
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.objects import PartitionResolution, TopicResolution
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -76,6 +77,23 @@ async def test_what_cannot_be_is_refused_and_the_rest_is_done() -> None:
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         ]
         assert sorted(running.workflow.local.topics) == ["a.b", "new", "there"]
+
+
+async def test_nothing_is_written_over_what_cannot_be_read() -> None:
+    store = await store_with(1)
+    await store.write([StorePut("topic/damaged", b"not ours", 0), StorePut("configs/default", b"neither", 0)])
+    async with running_workflow(store) as running:
+        await running.connect(1)
+        wanted = [NewTopic("damaged", 1, 1), NewTopic("whole", 1, 1)]
+        damaged, whole = await running.administration.create_topics(wanted)
+        assert isinstance(damaged, KafkaError)
+        assert damaged.code is ErrorCode.UNKNOWN_SERVER_ERROR
+        assert "topic/damaged" in damaged.message
+        assert topic_of(whole).name == "whole"
+        change = ConfigChange("log.retention.ms", Operation.SET, "1000")
+        (refusal,) = await running.administration.alter_configs([Alteration(ResourceKind.BROKER, "", (change,))])
+        assert refusal is not None
+        assert "configs/default" in refusal.message
 
 
 async def test_replicas_chosen_by_hand_are_kept_to_the_letter() -> None:
