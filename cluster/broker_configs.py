@@ -124,7 +124,7 @@ class BrokerConfigs:
             deleted_topic_retention_ms=self.number("deleted.topic.retention.ms"),
             retention_check_interval_ms=self.number("log.retention.check.interval.ms"),
             compacts=bool(self.value("log.cleaner.enable")),
-            compaction_backoff_ms=self.number("log.cleaner.backoff.ms"),
+            compaction_backoff_ms=max(self.number("log.cleaner.backoff.ms"), COMPACTION_BACKOFF_MS_MIN),
             scrub_bytes_per_second=self.number("scrub.max.bytes.per.second"),
             scrub_interval_ms=self.number("scrub.interval.ms"),
             producer_expiration_ms=self.number("producer.id.expiration.ms"),
@@ -173,6 +173,9 @@ _FLAGS = {
     "advertised.listeners": "--public",
 }
 """Where the facts of an SPU stand in its settings."""
+
+COMPACTION_BACKOFF_MS_MIN = 100
+"""Who sets less means that compaction is not to rest, and would have the SPU do nothing else."""
 
 
 def _checked(static: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from tailrace.cluster.broker_config_table import BROKER_CONFIGS
-from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.broker_configs import COMPACTION_BACKOFF_MS_MIN, BrokerConfigs
 from tailrace.cluster.config_definitions import ConfigSource
 from tailrace.runtime.settings import SettingsError
 
@@ -38,6 +38,12 @@ def test_facts_are_configs_too() -> None:
     assert configs.value("broker.id") == 7
     assert configs.value("broker.rack") is None
     assert configs.values(BROKER_CONFIGS["broker.rack"]) == []
+
+
+def test_compaction_that_is_not_to_rest_leaves_time_for_all_else() -> None:
+    configs = BrokerConfigs({"log.cleaner.backoff.ms": "0"})
+    assert configs.settings.compaction_backoff_ms == COMPACTION_BACKOFF_MS_MIN
+    assert configs.number("log.cleaner.backoff.ms") == 0
 
 
 @pytest.mark.parametrize(
