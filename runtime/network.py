@@ -150,9 +150,11 @@ class TcpConnection:
             return None
 
     async def wait_readable(self) -> None:
+        self._check_open()
         await trio.lowlevel.wait_readable(self._socket)
 
     async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
+        self._check_open()
         await self._readiness.call_when_readable(self._socket.fileno(), on_readable)
 
     def expect_soon(self) -> None:
@@ -182,6 +184,7 @@ class TcpConnection:
         return sent
 
     async def wait_writable(self) -> None:
+        self._check_open()
         await trio.lowlevel.wait_writable(self._socket)
 
     def end_sending(self) -> None:
@@ -192,6 +195,11 @@ class TcpConnection:
             self._readiness.on_closing(self._socket.fileno())
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
+
+    def _check_open(self) -> None:
+        """Trio takes the descriptor of a closed socket, -1, for one to wait on."""
+        if self._socket.fileno() < 0:
+            raise trio.ClosedResourceError("the connection was closed here")
 
 
 class TcpListener:

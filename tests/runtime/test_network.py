@@ -252,6 +252,15 @@ async def test_closing_wakes_the_tasks_that_wait_on_it(network: Network) -> None
         client.close()  # once more does no harm
 
 
+async def test_nobody_waits_on_what_has_been_closed(network: Network) -> None:
+    async with _connected(network) as (client, _, _):
+        client.close()
+        for _ in range(2):
+            for wait in (client.wait_readable, client.wait_writable, lambda: client.call_when_readable(lambda: False)):
+                with pytest.raises(trio.ClosedResourceError):
+                    await wait()
+
+
 async def test_closing_a_listener_frees_its_address(network: Network) -> None:
     first = await network.listen(LOOPBACK)
     first.close()
