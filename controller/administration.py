@@ -180,7 +180,7 @@ class Administration:
         """A block that nobody else has or will get, also after a crash. Raises KafkaError."""
 
         def plan(_: None) -> Planned[range]:
-            return plan_producer_ids(self._local)
+            return plan_producer_ids(self._local, self._wall_clock.now_ms())
 
         (block,) = await self._changes.write([None], caught(plan), Ends(TIMEOUT_MS))
         return raised(block)

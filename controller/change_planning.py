@@ -42,6 +42,7 @@ from .objects import (
 from .spu_group_controller import returning, staying
 
 PRODUCER_IDS_PER_BLOCK = 1000
+PRODUCER_IDS_PER_MS = 1000
 DELETED_TOPICS_MAX = 1000
 """Remembered at a time; what is forgotten can no longer be brought back."""
 _REPLICA_BYTES_MAX = len("2147483647,")
@@ -177,11 +178,14 @@ def plan_configs(
     return plans
 
 
-def plan_producer_ids(local: LocalStore) -> Planned[range]:
-    """A block that nobody else has or will get."""
+def plan_producer_ids(local: LocalStore, now_ms: int) -> Planned[range]:
+    """A block that nobody else has or will get, also after an older copy of the store was put back: that does not know
+    which ids have been given since, and what a second producer of one id sends first looks like what was sent before.
+    So ids are at least as large as the time says. (JavaScript reads them exactly until the year 2255.)"""
     block = local.producer_ids or ProducerIdBlock(0)
-    after = block.next_id + PRODUCER_IDS_PER_BLOCK
-    return Planned(range(block.next_id, after), (Put(replace(block, next_id=after)),))
+    first = max(block.next_id, now_ms * PRODUCER_IDS_PER_MS)
+    after = first + PRODUCER_IDS_PER_BLOCK
+    return Planned(range(first, after), (Put(replace(block, next_id=after)),))
 
 
 def spec_of(topic: Topic, local: LocalStore) -> specs.TopicSpec:

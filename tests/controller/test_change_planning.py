@@ -314,7 +314,14 @@ def test_what_cannot_be_altered(alteration: Alteration) -> None:
 
 
 def test_blocks_of_producer_ids_follow_each_other() -> None:
-    assert plan_producer_ids(local_with()).result == range(1000)
-    plan = plan_producer_ids(local_with(ProducerIdBlock(5000)))
+    assert plan_producer_ids(local_with(), 0).result == range(1000)
+    plan = plan_producer_ids(local_with(ProducerIdBlock(5000)), 4)
     assert plan.result == range(5000, 6000)
     assert plan.writes == (Put(ProducerIdBlock(6000, 1)),)
+
+
+def test_an_older_copy_of_the_store_gives_no_producer_id_again() -> None:
+    given = plan_producer_ids(local_with(ProducerIdBlock(5000)), 1_700_000_000_000).result
+    again = plan_producer_ids(local_with(ProducerIdBlock(5000)), 1_700_000_000_001).result
+    assert given.stop <= again.start
+    assert again.stop < 2**53, "which is as far as JavaScript counts"
