@@ -6,7 +6,7 @@ see `LogDisk`. What changes the log otherwise than at its end holds the lock as 
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise, takewhile
 
 import trio
@@ -479,7 +479,10 @@ class Log:
             if to_offset <= self.log_start or (
                 first.base <= self.log_start and cut_size == first.position_of(self.log_start)
             ):
-                await self._truncate_fully(min(to_offset, self.log_start))
+                is_known = to_offset >= self.log_start and self.producers.cut(self.log_start)
+                await self._truncate_fully(
+                    min(to_offset, self.log_start), self.producers if is_known else ProducerStates()
+                )
                 return
             end = first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset
             self._epochs.cut_end(end)
@@ -499,9 +502,9 @@ class Log:
         """Removes everything; the log goes on at the offset, wherever that is."""
         async with self._lock:
             self._disk.check()
-            await self._truncate_fully(new_start)
+            await self._truncate_fully(new_start, ProducerStates())
 
-    async def _truncate_fully(self, new_start: int) -> None:
+    async def _truncate_fully(self, new_start: int, producers: ProducerStates) -> None:
         gone: list[Segment] = [*self._segments.sealed, self._segments.open]
         self.log_start = new_start
         self._epochs = LogEpochs(LeaderEpochs(), stamped_end=0)
@@ -513,7 +516,10 @@ class Log:
                 self._snapshots.remove(segment.end)
             self._snapshots.remove(gone[0].base)
             self._segments.open = self._maker.new_segment(new_start)
-        self.producers = ProducerStates()
+        self.producers = producers
+        with suppress(OSError):
+            # Nothing else will tell of them; but that can be done without.
+            self._snapshots.write(new_start, producers)
         self._end_cut()
 
     async def _cut(self, kept: int, *, synced_end: int) -> None:

@@ -62,7 +62,7 @@ class ProducerSnapshots:
         self, sealed: Sequence[SealedSegment], open_segment: OpenSegment, closed_checksum: int | None
     ) -> ProducerStates:
         """From the newest snapshot that can be believed, and the batches after it. Writes those that are missing at the
-        ends of segments which recovery has found.
+        ends of these segments: when the batches are deleted nothing else will tell of their producers.
 
         `closed_checksum` is the one of the log end, when the log was closed cleanly.
         """
@@ -95,7 +95,9 @@ class ProducerSnapshots:
                 for _, header, _ in walk(segment.reader.log.get(), 0, segment.size, FAR_BYTES):
                     if header.has_producer and header.base_sequence >= 0:
                         states.on_appended(header)
-            if isinstance(segment, SealedSegment) and segment.facts.producers_checksum == NOT_WRITTEN:
+            if isinstance(segment, SealedSegment) and (
+                segment.facts.producers_checksum == NOT_WRITTEN or not self.has(segment.end)
+            ):
                 segment.facts = replace(segment.facts, producers_checksum=self.write(segment.end, states))
         return states
 

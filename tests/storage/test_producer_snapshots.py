@@ -170,6 +170,30 @@ async def test_the_next_snapshot_does_where_the_one_at_the_log_start_was_lost() 
     assert _last_sequences(_open(files.crash("synced"), clean=False)) == {7: 4, 8: 19}
 
 
+async def test_snapshots_that_a_power_failure_took_are_there_again_when_records_are_deleted() -> None:
+    files = SimulatedFiles()
+    files.make_directories(DIRECTORY)
+    await files.sync_directory("")
+    await _log(files).sync()
+    files = files.crash("all")
+    for end in (10, 20):
+        files.remove(f"{DIRECTORY}/{end:020}.producers")
+    log = _open(files, clean=False)
+    assert _names(files) == [10, 20]
+    await log.advance_log_start(20)
+    assert _last_sequences(_open(files.crash("synced"), clean=False)) == {7: 4, 8: 19}
+
+
+async def test_producers_whose_records_are_deleted_are_known_when_all_behind_them_is_cut() -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    await log.advance_log_start(22)
+    await log.truncate(22)
+    assert (log.log_start, log.log_end) == (22, 22)
+    assert _last_sequences(log) == {7: 4, 8: 16}
+    assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 16}
+
+
 async def test_a_segment_that_ends_where_the_log_starts_tells_no_more_than_the_snapshot_there() -> None:
     files = SimulatedFiles()
     log = _log(files)
