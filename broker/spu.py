@@ -172,8 +172,8 @@ class Spu:
         assert self._flusher is not None
         for replica in appended:
             self._flusher.on_appended(replica)
-            if replica.waiting_fetches:
-                replica.on_advanced()
+            if replica.waiting_fetches and replica.readable_end == replica.log.log_end:
+                replica.on_advanced()  # what has to be committed first is told then
 
     def on_unreadable(self, error: UnreadableError) -> None:
         key = layout.replica_of_file(error.filename)

@@ -53,6 +53,10 @@ LEADERS_FROM = 16
 LED_BY_OTHERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 READ_COMMITTED = 1
 NO_REPLICA = -1
+FEW_PARTITIONS = 16
+PAUSE_SECONDS = 50e-6
+"""For each partition of a fetch that has looked through all of them in vain, before it looks again. A producer's
+request may bring something to each of a thousand, and each says so by itself."""
 
 
 def handle(spu: "Spu", context: RequestContext, request: FetchRequest) -> FetchResponse | None:
@@ -134,6 +138,7 @@ class Fetch:
         "_incremental",
         "_parked_on",
         "_partitions",
+        "_pause",
         "_rack",
         "_reads_uncommitted",
         "_request",
@@ -166,6 +171,7 @@ class Fetch:
         self._bytes_max = min(request.max_bytes, spu.broker_configs.settings.fetch_bytes_max)
         self._parked_on: list[Replica] = []
         self._deadline: _Deadline | None = None
+        self._pause: _Pause | None = None
         self.done = False
 
     def is_enough(self, reading: Reading) -> bool:
@@ -311,10 +317,20 @@ class Fetch:
 
     def on_advanced(self) -> None:
         """One of the partitions has new records to read, or is gone."""
-        if not self.done:
+        if self._pause is not None:
+            self._pause.has_news = True
+        elif not self.done:
             reading = self.read()
             if self.is_enough(reading):
                 self._answer(reading)
+            elif len(self._partitions) > FEW_PARTITIONS:
+                self._pause = _Pause(self)
+                self._spu.deadlines.add(trio.current_time() + len(self._partitions) * PAUSE_SECONDS, self._pause)
+
+    def on_pause_over(self, *, has_news: bool) -> None:
+        self._pause = None
+        if has_news:
+            self.on_advanced()
 
     def on_deadline(self) -> None:
         self._answer(self.read())
@@ -332,6 +348,8 @@ class Fetch:
         self._parked_on.clear()
         if self._deadline is not None:
             self._deadline.fetch = None
+        if self._pause is not None:
+            self._pause.fetch = None
 
 
 class _Deadline:
@@ -349,3 +367,21 @@ class _Deadline:
     def on_deadline(self) -> None:
         if self.fetch is not None:
             self.fetch.on_deadline()
+
+
+class _Pause:
+    """Of a parked fetch."""
+
+    __slots__ = ("fetch", "has_news")
+
+    def __init__(self, fetch: Fetch) -> None:
+        self.fetch: Fetch | None = fetch
+        self.has_news = False
+
+    @property
+    def done(self) -> bool:
+        return self.fetch is None
+
+    def on_deadline(self) -> None:
+        if self.fetch is not None:
+            self.fetch.on_pause_over(has_news=self.has_news)

@@ -10,7 +10,7 @@ from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, newest, running_spu
 
 from tailrace.broker.fetch_session import FetchedPartition
-from tailrace.broker.handlers.fetch import Fetch
+from tailrace.broker.handlers.fetch import Fetch, Reading
 from tailrace.cluster.broker_config_table import LEADER_SELECTOR
 from tailrace.cluster.specs import NO_LEADER, SpuSpec
 from tailrace.protocol.apis import ApiKey
@@ -449,6 +449,56 @@ async def test_a_fetch_waits_for_what_a_follower_learns(autojump_clock: object) 
 
             assert offsets(await ask(client, fetch(wanted(0), wait_ms=9000))) == [0]
         assert trio.current_time() - begun == 1
+
+
+class Looks:
+    """How often partitions are looked through for what a fetch wants."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._read = Fetch.read
+        monkeypatch.setattr(Fetch, "read", lambda fetch: self._count(fetch))
+
+    def _count(self, fetch: Fetch) -> Reading:
+        self.count += 1
+        return self._read(fetch)
+
+
+async def test_many_partitions_are_not_looked_through_for_each_of_them(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        producer, consumer = await running.client(), await running.client()
+        await running.create("t", 100)
+        small = batch(b"a")
+        waiting = fetch(*(wanted(partition=each) for each in range(100)), wait_ms=60_000, min_bytes=150 * len(small))
+        looks, begun = Looks(monkeypatch), trio.current_time()
+        await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, waiting))
+        await trio.testing.wait_all_tasks_blocked()
+        to_each = [PartitionProduceData(each, small) for each in range(100)]
+        request = ProduceRequest(
+            acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=to_each)]
+        )
+        for _ in range(2):
+            await producer.request(ApiKey.PRODUCE, BY_NAME, request)
+        answer = await consumer.response()
+        assert sum(len(data.records) for topic in answer.responses for data in topic.partitions) >= 150 * len(small)
+        assert looks.count <= 4
+        assert trio.current_time() - begun < 0.1
+
+
+async def test_nobody_looks_for_what_is_yet_to_be_committed(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        producer, consumer = await running.client(), await running.client()
+        await running.create("t", configs={"flush.messages": "1"})
+        looks = Looks(monkeypatch)
+        await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, fetch(wanted(), wait_ms=60_000)))
+        await trio.testing.wait_all_tasks_blocked()
+        await produce(producer, batch(b"a"))
+        assert offsets(await consumer.response()) == [0]
+        assert looks.count == 2
 
 
 @pytest.mark.parametrize(
