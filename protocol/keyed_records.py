@@ -48,6 +48,24 @@ def keyed_records(body: bytes, count: int) -> Iterator[KeyedRecord]:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{end_of_body - position} bytes follow the last record")
 
 
+def record_times(body: bytes, count: int) -> Iterator[tuple[int, int]]:
+    """Of each record its offset and its time, as the differences to the batch's: nothing else of it is looked at, which
+    takes half the time."""
+    position, end_of_body = 0, len(body)
+    try:
+        for _ in range(count):
+            size, position = _read_varint(body, position)
+            end = position + size
+            if size < 0 or end > end_of_body:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record is cut short")
+            timestamp_delta, position = _read_varint(body, position + 1)  # after the record's attributes
+            offset_delta, _ = _read_varint(body, position)
+            yield offset_delta, timestamp_delta
+            position = end
+    except IndexError:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record is malformed") from None
+
+
 _VARINT_SHIFT_MAX = 63
 
 

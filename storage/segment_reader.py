@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.keyed_records import keyed_records
+from tailrace.protocol.keyed_records import record_times
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header
 from tailrace.protocol.records import open_body
 from tailrace.runtime.file_range import FileRange
@@ -138,10 +138,9 @@ class SegmentReader:
     def _times(self, position: int, header: BatchHeader) -> Iterator[tuple[int, int]]:
         """Offset and timestamp of each record of the batch: there may be millions, and nobody needs all at once."""
         batch = self.log.get().read_at(position, header.size)
-        for record in keyed_records(open_body(batch, header), header.record_count):
-            delta = record.timestamp_delta
+        for offset_delta, delta in record_times(open_body(batch, header), header.record_count):
             time = header.max_timestamp if header.is_log_append_time else header.timestamp_at(delta)
-            yield header.base_offset + record.offset_delta, time
+            yield header.base_offset + offset_delta, time
 
     def _find(self, find: Callable[[SegmentIndex], Place], size: int) -> Place:
         """By the index, which is built again if the log shows that its bits have flipped since it was read."""

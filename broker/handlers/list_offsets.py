@@ -9,10 +9,15 @@ There is no remote storage: -4 answers as -2, and -5 and -6 know no offset, as i
   was told already.
 - Who names itself replica -2, as tools do that look into a log, is answered by followers too, and is told the end of
   the log itself as the latest.
+- To find a time takes milliseconds where batches are large, and who begins to read at some time asks for it in all
+  partitions at once: others get their turn in between.
 """
 
 from collections import Counter
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING
+
+import trio
 
 from tailrace.broker.replicas import Replica, Replicas
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -39,30 +44,51 @@ OFFSET_NOT_AVAILABLE_FROM = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 
-def handle(spu: "Spu", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def handle(
+    spu: "Spu", context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Coroutine[object, object, ListOffsetsResponse]:
     asked = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
+    response = ListOffsetsResponse()
+    answers = _answers(spu.replicas, context.api_version, request, asked, response)
+    if sum(_is_by_time(partition) for topic in request.topics for partition in topic.partitions) > 1:
+        return _in_turns(answers, response)
+    for _ in answers:
+        pass
+    return response
+
+
+async def _in_turns(answers: Iterator[ListOffsetsPartition], response: ListOffsetsResponse) -> ListOffsetsResponse:
+    for partition in answers:
+        if _is_by_time(partition):
+            await trio.lowlevel.checkpoint()
+    return response
+
+
+def _is_by_time(partition: ListOffsetsPartition) -> bool:
+    """Whether a batch has to be unpacked and looked through for it."""
+    return partition.timestamp >= 0 or partition.timestamp == MAX_TIMESTAMP
+
+
+def _answers(
+    replicas: Replicas,
+    version: int,
+    request: ListOffsetsRequest,
+    asked: Counter[tuple[str, int]],
+    response: ListOffsetsResponse,
+) -> Iterator[ListOffsetsPartition]:
+    """Each partition, when its answer is in the response."""
     is_debugging = request.replica_id == DEBUGGING_REPLICA
-    return ListOffsetsResponse(
-        topics=[
-            ListOffsetsTopicResponse(
-                name=topic.name,
-                partitions=[
-                    _answer(
-                        spu.replicas,
-                        context.api_version,
-                        topic.name,
-                        partition,
-                        asked[topic.name, partition.partition_index],
-                        is_debugging=is_debugging,
-                    )
-                    for partition in topic.partitions
-                ],
+    for topic in request.topics:
+        answered = ListOffsetsTopicResponse(topic.name)
+        response.topics.append(answered)
+        for partition in topic.partitions:
+            times_asked = asked[topic.name, partition.partition_index]
+            answered.partitions.append(
+                _answer(replicas, version, topic.name, partition, times_asked, is_debugging=is_debugging)
             )
-            for topic in request.topics
-        ]
-    )
+            yield partition
 
 
 def _answer(

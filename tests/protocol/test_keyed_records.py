@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.keyed_records import keep_last, keyed_records
+from tailrace.protocol.keyed_records import keep_last, keyed_records, record_times
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch, decode_records, encode_records
 
@@ -30,6 +30,21 @@ def test_it_tells_of_each_record_what_decoding_tells(records: list[Record], base
         (record.offset, record.timestamp, record.key, record.value is not None) for record in records
     ]
     assert b"".join(body[record.start : record.end] for record in found) == body
+    assert list(record_times(body, len(records))) == [(f.offset_delta, f.timestamp_delta) for f in found]
+
+
+@given(data=st.binary(max_size=40), count=st.integers(0, 4))
+def test_times_are_never_read_past_the_end_either(data: bytes, count: int) -> None:
+    try:
+        walked = [(record.offset_delta, record.timestamp_delta) for record in keyed_records(data, count)]
+    except KafkaError:
+        walked = None
+    try:
+        times = list(record_times(data, count))
+    except KafkaError as error:
+        times = None
+        assert error.code == ErrorCode.CORRUPT_MESSAGE
+    assert walked in (None, times)
 
 
 @given(data=st.binary(max_size=40), count=st.integers(0, 4))

@@ -1,6 +1,8 @@
 """ListOffsets against a whole SPU: the special times, real ones, and who is told what went wrong."""
 
 import pytest
+import trio
+from simulation.client import WireClient
 from spus import RunningSpu, batch, beyond_time, led_elsewhere, running_spu
 from structlog.testing import capture_logs
 
@@ -15,6 +17,7 @@ from tailrace.broker.handlers.list_offsets import (
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import DEBUGGING_REPLICA
+from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -180,3 +183,26 @@ async def test_a_time_that_nobody_can_name_is_passed_over(autojump_clock: object
         await produce(running, batch(b"c", timestamp=FIRST_TIME + 2))
         (answer,) = await ask(running, ListOffsetsPartition(0, timestamp=FIRST_TIME + 1))
         assert (answer.error_code, answer.timestamp, answer.offset) == (0, FIRST_TIME + 2, 2)
+
+
+@pytest.mark.parametrize("time", [0, MAX_TIMESTAMP])
+async def test_others_have_their_turn_while_a_time_is_looked_up_in_many_partitions(
+    autojump_clock: object, time: int
+) -> None:
+    async with running_spu() as running:
+        await running.create("t", 30)
+        first, other = await running.client(), await running.client()
+        many = [ListOffsetsPartition(partition_index=each, timestamp=time) for each in range(30)]
+        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name="t", partitions=many)])
+        answered: list[object] = []
+
+        async def wait_for(client: WireClient) -> None:
+            await client.response()
+            answered.append(client)
+
+        await first.send(first.encode(ApiKey.LIST_OFFSETS, NEWEST, request))
+        await other.send(other.encode(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait_for, first)
+            nursery.start_soon(wait_for, other)
+        assert answered == [other, first]
