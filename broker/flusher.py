@@ -68,7 +68,7 @@ class Flusher:
         self._metrics.flushes += 1
         self._metrics.flush_seconds += trio.current_time() - started
         replica.unsynced_since = None
-        replica.on_advanced()
+        replica.on_synced()
         if replica.replication is not None:
             replica.replication.on_synced()
         if replica.log.synced_end < replica.log.log_end:

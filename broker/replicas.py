@@ -395,6 +395,13 @@ class Replica:
             for fetch in list(self.waiting_fetches):
                 fetch.on_advanced()
 
+    def on_synced(self) -> None:
+        """More of the log is on the disk than before: where that is what commits, it can be read as well."""
+        if self.is_alone and self.replication is None and self.high_watermark < self.log.synced_end:
+            self.on_advanced()
+        elif self.waiting_syncs:
+            self._acknowledge_synced(self.waiting_syncs)
+
     def _acknowledge(self, waiting: _Waiting) -> None:
         done = []
         while waiting and waiting[0][0] <= self.high_watermark:

@@ -487,6 +487,22 @@ async def test_many_partitions_are_not_looked_through_for_each_of_them(
         assert trio.current_time() - begun < 0.1
 
 
+async def test_nobody_looks_for_more_when_what_could_be_read_has_reached_the_disk(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        producer, consumer = await running.client(), await running.client()
+        await running.create("t", configs={"flush.ms": "10"})
+        looks = Looks(monkeypatch)
+        waiting = fetch(wanted(), wait_ms=60_000, min_bytes=1_000_000)
+        await consumer.send(consumer.encode(ApiKey.FETCH, BY_NAME, waiting))
+        await trio.testing.wait_all_tasks_blocked()
+        await produce(producer, batch(b"a"))
+        await trio.sleep(1)
+        log = running.spu.replicas.leading("t", 0).log
+        assert (log.synced_end, looks.count) == (1, 2)
+
+
 async def test_nobody_looks_for_what_is_yet_to_be_committed(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
