@@ -1,6 +1,7 @@
 """Brings back what a log knows of its producers without reading all of it: snapshots at the ends of segments."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import crc32c
 from msgspec.structs import replace
@@ -95,11 +96,14 @@ class ProducerSnapshots:
                 for _, header, _ in walk(segment.reader.log.get(), 0, segment.size, FAR_BYTES):
                     if header.has_producer and header.base_sequence >= 0:
                         states.on_appended(header)
-            if isinstance(segment, SealedSegment) and (
-                segment.facts.producers_checksum == NOT_WRITTEN or not self.has(segment.end)
-            ):
-                segment.facts = replace(segment.facts, producers_checksum=self.write(segment.end, states))
+            if isinstance(segment, SealedSegment):
+                with suppress(OSError):  # it can be done without
+                    self._write_missing(segment, states)
         return states
+
+    def _write_missing(self, segment: SealedSegment, states: ProducerStates) -> None:
+        if segment.facts.producers_checksum == NOT_WRITTEN or not self.has(segment.end):
+            segment.facts = replace(segment.facts, producers_checksum=self.write(segment.end, states))
 
     def _path(self, log_end: int) -> str:
         return f"{self._directory}/{file_name(log_end, Kind.PRODUCERS)}"

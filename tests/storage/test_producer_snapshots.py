@@ -184,6 +184,17 @@ async def test_snapshots_that_a_power_failure_took_are_there_again_when_records_
     assert _last_sequences(_open(files.crash("synced"), clean=False)) == {7: 4, 8: 19}
 
 
+async def test_a_full_disk_keeps_no_log_closed_for_want_of_snapshots() -> None:
+    files = SimulatedFiles()
+    await _log(files).close()
+    for end in (10, 20, 25):
+        files.remove(f"{DIRECTORY}/{end:020}.producers")
+    files.room_bytes = 0
+    log = _open(files)
+    assert _names(files) == []
+    assert _last_sequences(log) == {7: 4, 8: 19}
+
+
 async def test_producers_whose_records_are_deleted_are_known_when_all_behind_them_is_cut() -> None:
     files = SimulatedFiles()
     log = _log(files)
