@@ -59,7 +59,7 @@ class LogOfEntries:
         """In order, those that reach beyond `start` and begin before `end`."""
         if self._newest_end < self._log.log_end:
             self.on_appended(list(self._read(self._newest_end, self._log.log_end)))
-        newest = self._newest
+        newest, start = self._newest, max(start, self._log.log_start)
         if start >= self._newest_start:
             return iter(newest[bisect_right(newest, start, key=_by_end) : bisect_left(newest, end, key=_by_base)])
         return self._read(start, end)

@@ -48,6 +48,22 @@ async def test_what_has_to_wait_for_a_slow_follower_is_read_again_when_it_leaves
         assert [store.values() for store in wire.stores.values()] == [[b"a"]] * 3
 
 
+async def test_a_follower_that_lacks_what_is_deleted_does_not_wait_for_it(autojump_clock: object) -> None:
+    """Nor is it led through all of that, though the leader still knows what was there."""
+    async with wire_of(2, lrs_max_lag_ms="1000") as wire:
+        leader, follower = wire.stores.values()
+        wire.cut.add(follower.spu)  # its link is there, and nothing gets through
+        for _ in range(40):
+            produce(leader, bytes(300_000))
+        await trio.sleep(3)
+        assert leader.replica.high_watermark == 40
+        await leader.replica.delete_records(40)
+        wire.cut.discard(follower.spu)
+        await trio.sleep(1)
+        assert (follower.log.log_start, follower.log.log_end) == (40, 40)
+        assert set(wire.spec.live_replicas) == {1, 2}
+
+
 async def test_a_deposed_leader_acknowledges_nothing(autojump_clock: object) -> None:
     """It has not heard of the election, but its followers have."""
     async with wire_of(3) as wire:

@@ -83,6 +83,17 @@ async def test_what_was_cut_is_seen_no_more() -> None:
     assert list(entries.entries(0, 2)) == [kept, other]
 
 
+async def test_what_was_deleted_is_seen_no_more() -> None:
+    log = new_log()
+    entries = LogOfEntries(log)
+    appended = [append(log, batch(b"a", b"b")) for _ in range(3)]
+    assert list(entries.entries(0, 6)) == appended
+    await log.advance_log_start(3)
+    assert list(entries.entries(0, 6)) == appended[1:]
+    await log.advance_log_start(6)
+    assert list(entries.entries(0, 6)) == []
+
+
 def test_what_recovery_makes_up_is_the_same_before_it_is_made_and_after() -> None:
     log = new_log()
     append(log, batch(b"a"))
