@@ -47,7 +47,8 @@ POLICY ?= all
 REPLICAS ?= 3
 simulate: install
 	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) --first-seed $(FIRST_SEED) --policy $(POLICY) \
-		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
+		--replicas $(REPLICAS) $(if $(GROUPS),--groups) $(if $(SMALL_TURNS),--small-turns) \
+		$(if $(FAULTS),--faults $(FAULTS)) $(if $(VERBOSE),--verbose)
 
 # The same work against Apache Kafka and this broker by turns; BENCH="--rounds 3 --only latency" runs less of it.
 bench: install

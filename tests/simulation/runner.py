@@ -36,13 +36,15 @@ class Task(Struct, frozen=True):
     """Their kinds; None for those of the seed."""
     has_erasers: bool | None = None
     """Whether somebody deletes records; None for what the seed says."""
+    has_small_turns: bool = False
 
     def scenario(self) -> Scenario:
         make = group_scenario_of if self.has_groups else scenario_of
         more = {} if self.kinds is None else {"faults": self.kinds}
         replicas = int(self.policy[4:].split(",")[0]) if self.policy.startswith("nrw:") else self.replicas
         scenario = make(self.seed, self.policy, replicas=replicas, **more)
-        scenario = replace(scenario, topic={**scenario.topic, **dict(self.topic)})
+        topic = {**scenario.topic, **dict(self.topic)}
+        scenario = replace(scenario, topic=topic, has_small_turns=self.has_small_turns)
         if self.groups is not None:
             scenario = replace(scenario, groups=self.groups)
         if self.has_erasers is not None:
@@ -57,6 +59,8 @@ class Task(Struct, frozen=True):
             words += f" REPLICAS={self.replicas}"
         if self.has_groups:
             words += " GROUPS=1"
+        if self.has_small_turns:
+            words += " SMALL_TURNS=1"
         return words if faults is None else f"{words} FAULTS={','.join(map(str, faults)) or 'none'}"
 
 
@@ -89,6 +93,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--policy", default="all", help="live, majority, nrw:N,R,W, or all of them by turns")
     parser.add_argument("--replicas", type=int, default=3)
     parser.add_argument("--groups", action="store_true", help="what is looked at are consumer groups")
+    parser.add_argument("--small-turns", action="store_true", help="a few records take many turns and portions")
     parser.add_argument("--faults", help="of a single seed: only these of its faults, by number, or none")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--failures", type=int, default=1, help="stop after so many")
@@ -98,6 +103,7 @@ def main(arguments: Sequence[str]) -> int:
         return replay(options)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     tasks = [task_of(seed, options.policy, options.replicas, has_groups=options.groups) for seed in seeds]
+    tasks = [replace(task, has_small_turns=options.small_turns) for task in tasks]
     return run_all(tasks, options.processes, options.failures)
 
 
@@ -110,7 +116,14 @@ def replay(options: argparse.Namespace) -> int:
     chosen = None
     if options.faults is not None:
         chosen = () if options.faults == "none" else tuple(map(int, options.faults.split(",")))
-    task = Task(options.first_seed, options.policy, options.replicas, chosen, has_groups=options.groups)
+    task = Task(
+        options.first_seed,
+        options.policy,
+        options.replicas,
+        chosen,
+        has_groups=options.groups,
+        has_small_turns=options.small_turns,
+    )
     scenario = task.scenario()
     print(scenario.describe())
     for fault in scenario.faults:

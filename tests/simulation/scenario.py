@@ -49,6 +49,8 @@ class Scenario(Struct, frozen=True):
     """Whether somebody sets configs, and deletes topics and brings them back."""
     has_flips: bool = False
     """Whether bits flip at rest. Then they are looked for all the time."""
+    has_small_turns: bool = False
+    """Whether what takes turns, and goes in portions, does so with a few records."""
     groups: Sequence[str] = ()
     """Of which kinds; none if it is not groups that are looked at."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -87,15 +89,16 @@ class Scenario(Struct, frozen=True):
     def describe(self) -> str:
         meddling = "somebody sets configs, and deletes the topic for a while; " * self.has_meddlers
         flips = "bits flip at rest; " * self.has_flips
+        turns = "turns are small; " * self.has_small_turns
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
         added = f"{self.partitions_added} of them added later; " * (self.partitions_added > 0)
         groups = f"groups: {', '.join(self.groups)}; " if self.groups else ""
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
             f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; "
-            f"{groups}{configs}; {added}{self._moves}{meddling}{flips}links take {self.link_seconds * 1000:g} ms, "
-            f"disks {self.sync_seconds * 1000:g} ms, the store "
-            f"{self.store_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
+            f"{groups}{configs}; {added}{self._moves}{meddling}{flips}{turns}"
+            f"links take {self.link_seconds * 1000:g} ms, disks {self.sync_seconds * 1000:g} ms, "
+            f"the store {self.store_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
         )
 
 

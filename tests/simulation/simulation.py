@@ -1,6 +1,7 @@
 """One seed: a cluster under load while things go wrong; then all is mended, and everything must have come true."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import trio
@@ -32,6 +33,7 @@ from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import ALL, LEADER_ALONE, Producer
 from .scenario import FAULTS_END, Scenario
+from .turns import small_turns
 from .world import DATA_DIRECTORY, Machine, Print, World
 
 TOPIC = "orders"
@@ -62,7 +64,8 @@ class Outcome(Struct):
 def simulate(scenario: Scenario, show: Print | None = None) -> Outcome:
     outcome = Outcome(scenario)
     try:
-        run_seeded(scenario.seed, _Run(scenario, outcome, show).run)
+        with small_turns(scenario.seed) if scenario.has_small_turns else nullcontext():
+            run_seeded(scenario.seed, _Run(scenario, outcome, show).run)
     except BaseException as error:
         failure = _first(error)
         if not isinstance(failure, Exception):

@@ -33,6 +33,20 @@ def test_groups_keep_what_their_members_were_told(seed: int) -> None:
     _run(Task(seed, "live", replicas=3, has_groups=True))
 
 
+@pytest.mark.parametrize("policy", ["majority"])
+@pytest.mark.parametrize("seed", FAST_SEEDS)
+def test_however_small_the_turns_are_that_long_work_takes(seed: int, policy: str) -> None:
+    _run(Task(seed, policy, replicas=3, has_small_turns=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("first", SLOW_SEEDS[:20:SEEDS_IN_A_CHUNK])
+def test_however_small_the_turns_are_that_long_work_takes_in_many_clusters(first: int, policy: str) -> None:
+    for seed in range(first, first + SEEDS_IN_A_CHUNK):
+        _run(Task(seed, policy, replicas=3, has_small_turns=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", SLOW_GROUP_SEEDS[::SEEDS_IN_A_CHUNK])
 def test_many_groups_keep_what_their_members_were_told(first: int) -> None:
