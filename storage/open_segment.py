@@ -15,7 +15,7 @@ from . import offset_index
 from .log_config import LogConfig
 from .manifest import SegmentFacts
 from .offset_index import ENTRY_BYTES, RELATIVE_OFFSET_MAX
-from .restamping import restamp
+from .restamping import Behind, restamp
 from .sealed_segment import SealedSegment
 from .segment_reader import SegmentReader
 from .segment_summary import SegmentSummary
@@ -27,7 +27,7 @@ _RECENT_MAX = 256
 
 
 class OpenSegment:
-    __slots__ = ("_last", "_recent", "is_over", "reader", "summary")
+    __slots__ = ("_behind_stamped", "_last", "_recent", "is_over", "reader", "summary")
 
     def __init__(self, summary: SegmentSummary, reader: SegmentReader, *, is_over: bool = False) -> None:
         self.summary = summary
@@ -36,6 +36,7 @@ class OpenSegment:
         """Entries as in the index, but for every one of the last batches: where nearly all reads begin and end."""
         self.is_over = is_over
         """A bridge ends it: nothing more may be appended."""
+        self._behind_stamped: Behind | None = None
         self._last: BatchHeader | None = None
         """Of the last batch, if it was appended here: a leader asks for it again and again."""
 
@@ -152,7 +153,8 @@ class OpenSegment:
     async def restamp(self, base: int, end: int, epoch: int) -> int:
         """Returns how many batches now have another epoch."""
         summary = self.summary
-        stamped = await restamp(self.reader, summary.size, base, end, epoch)
+        stamped = await restamp(self.reader, summary.size, base, end, epoch, self._behind_stamped)
+        self._behind_stamped = stamped.behind
         summary.checksum ^= stamped.checksum_change
         summary.epoch = stamped.last_epoch if stamped.last_epoch is not None else summary.epoch
         self._last = None

@@ -20,6 +20,15 @@ STAMPED_IN_A_TURN = 500
 """Then others go on: there may be a hundred thousand."""
 _EPOCH = struct.Struct(">i")
 _EPOCH_START, _EPOCH_END = 12, 16
+_ANY = bytes(64 * 1024)
+
+
+class Behind(Struct, frozen=True):
+    """So many batches there were from a position on, in a segment of that size."""
+
+    position: int
+    size: int
+    count: int
 
 
 class Restamped(Struct, frozen=True):
@@ -27,18 +36,33 @@ class Restamped(Struct, frozen=True):
     checksum_change: int
     """The segment's checksum is to be combined with it by exclusive or."""
     last_epoch: int | None
-    """Of the segment's last batch; None if none was looked at."""
+    """Of the segment's last batch; None if that was not looked at."""
+    behind: Behind | None
+    """What lies behind those that were stamped: for who goes on there, as followers do with each message."""
 
 
-async def restamp(reader: SegmentReader, size: int, base: int, end: int, epoch: int) -> Restamped:
-    """All batches of the segment that begin in [base, end). OSError: nothing is known of its checksum any more."""
+async def restamp(
+    reader: SegmentReader, size: int, base: int, end: int, epoch: int, known: Behind | None = None
+) -> Restamped:
+    """All batches of the segment that begin in [base, end). OSError: nothing is known of its checksum any more.
+
+    `known`: of the last time. What lies behind is not read again then: what it makes of the change in the checksum
+    depends on its length alone.
+    """
     file = reader.log.get()
     new = _EPOCH.pack(epoch)
     changes: list[tuple[int, bytes]] = []
-    before = after = 0
+    before = after = count = 0
     last_epoch = None
-    for number, (position, header, start) in enumerate(walk(file, reader.position_of(base, size), size), 1):
-        if number % STAMPED_IN_A_TURN == 0:
+    first_position, rest = reader.position_of(base, size), None
+    if known is not None and (known.position, known.size) != (first_position, size):
+        known = None
+    for count, (position, header, start) in enumerate(walk(file, first_position, size), 1):
+        if rest is None and header.base_offset >= end:
+            rest = position, count - 1
+            if known is not None:
+                break
+        if count % STAMPED_IN_A_TURN == 0:
             await trio.lowlevel.checkpoint()
         old_start, new_start = start[:CRC_START], start[:CRC_START]
         last_epoch = header.leader_epoch
@@ -48,8 +72,23 @@ async def restamp(reader: SegmentReader, size: int, base: int, end: int, epoch: 
             changes.append((position + _EPOCH_START, old))
             last_epoch = epoch
         before, after = crc32c.crc32c(old_start, before), crc32c.crc32c(new_start, after)
+    behind = None
+    if rest is not None:
+        rest_position, passed = rest
+        if known is not None:
+            last_epoch, count = None, known.count
+            before, after = (_followed_by((count - passed) * CRC_START, each) for each in (before, after))
+        behind = Behind(rest_position, size, count - passed)
     await _overwrite(file, changes, new)
-    return Restamped(len(changes), before ^ after, last_epoch)
+    return Restamped(len(changes), before ^ after, last_epoch, behind)
+
+
+def _followed_by(size: int, checksum: int) -> int:
+    """By so many bytes, whichever these are in both of two whose difference is wanted."""
+    while size > 0:
+        checksum = crc32c.crc32c(_ANY[:size], checksum)
+        size -= len(_ANY)
+    return checksum
 
 
 async def _overwrite(file: File, changes: list[tuple[int, bytes]], new: bytes) -> None:

@@ -9,13 +9,13 @@ from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.file_range import FileRange
 
 from .manifest import SegmentFacts
-from .restamping import restamp
+from .restamping import Behind, restamp
 from .segment_reader import SegmentReader
 from .time_index import NO_TIMESTAMP
 
 
 class SealedSegment:
-    __slots__ = ("_has_no_records", "facts", "is_closed", "is_synced", "reader")
+    __slots__ = ("_behind_stamped", "_has_no_records", "facts", "is_closed", "is_synced", "reader")
 
     def __init__(self, facts: SegmentFacts, reader: SegmentReader, *, is_synced: bool) -> None:
         self.facts = facts
@@ -24,6 +24,7 @@ class SealedSegment:
         """On the disk, and in the manifest."""
         self.is_closed = False
         """It is no longer part of its log: removed, cut, replaced, or the log was closed."""
+        self._behind_stamped: Behind | None = None
         self._has_no_records: bool | None = None
         """None before somebody had to look."""
 
@@ -64,7 +65,8 @@ class SealedSegment:
     async def restamp(self, base: int, end: int, epoch: int) -> int:
         """The one change to a sealed segment: batches in it get another leader epoch. Returns how many."""
         facts = self.facts
-        stamped = await restamp(self.reader, facts.size, base, end, epoch)
+        stamped = await restamp(self.reader, facts.size, base, end, epoch, self._behind_stamped)
+        self._behind_stamped = stamped.behind
         last_epoch = stamped.last_epoch if stamped.last_epoch is not None else facts.epoch
         checksum = facts.checksum ^ stamped.checksum_change
         self.facts = replace(facts, checksum=checksum, epoch=last_epoch)

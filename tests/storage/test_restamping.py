@@ -1,5 +1,6 @@
 """Epochs change in place, and nothing else does."""
 
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -7,12 +8,14 @@ import trio
 from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFiles
 
-from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.record_batch import BatchHeader, iterate
 from tailrace.storage import restamping
+from tailrace.storage.batch_walk import Readable, walk
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.open_segment import OpenSegment
 from tailrace.storage.restamping import restamp
+from tailrace.storage.sealed_segment import SealedSegment
 from tailrace.storage.segment_maker import SegmentMaker
 from tailrace.storage.segment_recovery import RecoveryReport, recover
 
@@ -78,6 +81,46 @@ async def test_the_segments_checksum_follows(files: SimulatedFiles) -> None:
     file = files.open(PATH)
     scanned = recover(file, file.size(), 50, trusted_end=0, interval_bytes=200).summary
     assert (sealed.facts.checksum, sealed.facts.epoch) == (scanned.checksum, 9)
+
+
+async def test_who_goes_on_where_it_ended_reads_nothing_of_what_is_behind(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A follower stamps with each message; to read all that is behind each time would take hours for a long log."""
+    segment = _segment(files, 40)
+    walked: list[int] = []
+
+    def counting(file: Readable, position: int, end: int) -> Iterator[tuple[int, BatchHeader, bytes]]:
+        for each in walk(file, position, end):
+            walked.append(each[0])
+            yield each
+
+    monkeypatch.setattr(restamping, "walk", counting)
+    for end in range(60, 131, 10):
+        await segment.restamp(end - 10, end, 200 + end)
+        scanned = recover(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200).summary
+        assert (segment.summary.checksum, segment.summary.epoch) == (scanned.checksum, scanned.epoch)
+    assert len(walked) == 40 + 6 * 6 + 5
+    assert _epochs(files) == [200 + end for end in range(60, 131, 10) for _ in range(5)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_the_checksum_follows_wherever_one_goes_on(files: SimulatedFiles, seed: int) -> None:
+    chance = Random(seed)
+    segment: OpenSegment | SealedSegment = _segment(files, 10)
+    for _ in range(30):
+        if chance.random() < 0.2 and isinstance(segment, OpenSegment):
+            batch = make_batch(segment.end, 2, size=71, epoch=segment.epoch)
+            segment.append(batch, header_of(batch))
+        elif chance.random() < 0.1 and isinstance(segment, OpenSegment):
+            segment = segment.seal(0)
+        base = chance.choice((chance.randrange(50, segment.end), chance.randrange(50, segment.end) & ~1))
+        for end in sorted(chance.randrange(base, segment.end + 2) & ~1 for _ in range(chance.choice((1, 3)))):
+            await segment.restamp(base, end, chance.choice((1, 2, 300)))
+            base = end
+            summary = segment.summary if isinstance(segment, OpenSegment) else segment.facts
+            scanned = recover(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200).summary
+            assert (summary.checksum, summary.epoch) == (scanned.checksum, scanned.epoch)
 
 
 async def test_what_has_the_epoch_already_is_not_written(files: SimulatedFiles) -> None:
