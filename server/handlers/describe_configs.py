@@ -5,6 +5,7 @@
   so there are no loggers (8) to list.
 - Groups (32) have configs whether there is such a group or not, as in Kafka: only its coordinator would know. Client
   metrics (16) have none here: INVALID_REQUEST.
+- A resource that is named again with the same keys is answered once: else a small request would hold up all others.
 - Synonyms are all places where the config has a value, the one that applies first.
 - Without keys all configs are listed; unknown keys are passed over.
 """
@@ -41,13 +42,17 @@ class Entry(NamedTuple):
     places: list[ConfiguredValue]
 
 
-Alike = dict[frozenset[tuple[str, str]], list[Entry]]
-"""By what topics set themselves: tools ask for thousands at once, and most of them set the same."""
+Alike = dict[tuple[int, frozenset[tuple[str, str]]], list[Entry]]
+"""By kind and by what is set there: tools ask for thousands of topics at once, and most of them set the same."""
 
 
 def handle(host: Host, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     alike: Alike = {}
-    return DescribeConfigsResponse(results=[_answer(host, request, resource, alike) for resource in request.resources])
+    resources = {
+        (each.resource_type, each.resource_name, frozenset(each.configuration_keys or ())): each
+        for each in request.resources
+    }
+    return DescribeConfigsResponse(results=[_answer(host, request, each, alike) for each in resources.values()])
 
 
 def _answer(
@@ -78,22 +83,27 @@ def _entries(host: Host, resource: DescribeConfigsResource, alike: Alike) -> Ite
         if topic is None:
             check_topic_name(name)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        key = frozenset(topic.configs.items())
-        if key not in alike:
-            alike[key] = list(_of_topic(host, topic.configs))
-        return alike[key]
+        return _once(alike, kind, topic.configs, _of_topic(host, topic.configs))
     if kind == ResourceKind.BROKER and not name:
         return _of_all_spus(host)
     if kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
         if name != str(host.id) or host.id == NO_SPU:
             this = "the Streaming Controller" if host.id == NO_SPU else f"the SPU {host.id}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is {this}; it cannot answer for {name!r:.100}")
-        return _of_this_spu(host) if kind == ResourceKind.BROKER else iter(())
+        return _once(alike, kind, {}, _of_this_spu(host)) if kind == ResourceKind.BROKER else iter(())
     if kind == ResourceKind.GROUP:
         if not name:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "configs of groups are described one group at a time: name one")
-        return _of_group(host, host.cluster.group_configs.get(name, {}))
+        own = host.cluster.group_configs.get(name, {})
+        return _once(alike, kind, own, _of_group(host, own))
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"no resource of type {kind} has configs here")
+
+
+def _once(alike: Alike, kind: int, own: Mapping[str, str], entries: Iterator[Entry]) -> list[Entry]:
+    key = kind, frozenset(own.items())
+    if key not in alike:
+        alike[key] = list(entries)
+    return alike[key]
 
 
 def _of_topic(host: Host, own: Mapping[str, str]) -> Iterator[Entry]:

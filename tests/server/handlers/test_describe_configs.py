@@ -85,6 +85,27 @@ async def test_topics_that_set_the_same_are_looked_up_once(
     assert looked_up.count("retention.ms") == 3
 
 
+async def test_what_is_named_again_and_again_costs_nothing_more(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        looked_up: list[str] = []
+        values = running.spu.broker_configs.values
+
+        def noted(definition: ConfigDefinition) -> Any:
+            looked_up.append(definition.name)
+            return values(definition)
+
+        monkeypatch.setattr(running.spu.broker_configs, "values", noted)
+        resources = [DescribeConfigsResource(BROKER, "1", keys) for keys in (None, ["broker.id"], None, ["node.id"])]
+        client = await running.client()
+        response = await client.request(ApiKey.DESCRIBE_CONFIGS, 4, DescribeConfigsRequest(resources))
+        every, *chosen = [[config.name for config in result.configs] for result in response.results]
+        assert len(every) > 100
+        assert chosen == [["broker.id"], ["node.id"]]
+    assert looked_up.count("broker.id") == 1
+
+
 async def test_every_config_has_a_type_and_when_asked_for_an_explanation(autojump_clock: object) -> None:
     async with running_spu() as running:
         await running.create("t")
