@@ -54,19 +54,21 @@ _WITHOUT_ROWS_BYTES_MAX = 128 * 1024
 def plan_topics(
     topics: Sequence[NewTopic], local: LocalStore, new_topic_id: Callable[[], TopicId]
 ) -> Plans[specs.TopicSpec]:
+    """A request for too many is refused as a whole, as in Kafka, and before any of it is looked at."""
+    try:
+        check_added(sum(max(new.partitions, len(new.replica_map or ()), 1) for new in topics))
+    except KafkaError as error:
+        return [error] * len(topics)
     taken = TakenNames(local.topics)
     plans: Plans[specs.TopicSpec] = []
-    added = 0
     for new in topics:
         try:
             planned = plan_topic(new, new_topic_id(), taken, _spus_for(new.replica_map, local))
-            check_added(added + len(planned.partitions))
             replication_factor = len(planned.partitions[0].replicas)
             check_size(planned.name, len(planned.partitions), replication_factor)
         except KafkaError as error:
             plans.append(error)
             continue
-        added += len(planned.partitions)
         taken.add(planned.name)
         rows = {each.partition: each.replicas for each in planned.partitions} if new.replica_map is not None else {}
         spec = TopicSpec(len(planned.partitions), replication_factor, rows, configs=planned.configs)

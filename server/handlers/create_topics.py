@@ -4,6 +4,7 @@
   request (where Kafka overlooks them).
 - -1 partitions or replicas are `num.partitions` and `default.replication.factor`. A manual assignment excludes both.
 - From v5 on the response lists all configs that apply to the new topic.
+- One request may add 10 000 partitions; one that would add more is POLICY_VIOLATION as a whole, as in Kafka.
 - What the SPUs have not taken up within the timeout is REQUEST_TIMED_OUT; it is created all the same.
 """
 

@@ -108,12 +108,19 @@ def test_rows_chosen_by_hand_may_name_any_spu_that_is_registered() -> None:
     assert refusal(plans[1]) is ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_one_request_adds_so_many_partitions_and_no_more() -> None:
+def test_a_request_that_adds_too_many_partitions_is_refused_as_a_whole() -> None:
     local = local_with(spu(1))
-    plans = plan_topics([NewTopic("many", 9_999, 1), NewTopic("two", 2, 1), NewTopic("one", 1, 1)], local, lambda: ID)
-    assert isinstance(plans[0], Planned)
-    assert refusal(plans[1]) is ErrorCode.POLICY_VIOLATION
-    assert isinstance(plans[2], Planned)
+    many, one, two = NewTopic("many", 9_999, 1), NewTopic("one", 1, 1), NewTopic("two", 2, 1)
+    assert [type(plan) for plan in plan_topics([many, one], local, lambda: ID)] == [Planned, Planned]
+    assert [*map(refusal, plan_topics([many, two], local, lambda: ID))] == [ErrorCode.POLICY_VIOLATION] * 2
+
+
+def test_so_many_topics_are_not_even_looked_at() -> None:
+    def never() -> UUID:
+        raise AssertionError("all of it would be planned in one go")
+
+    names = [NewTopic("no topic", 0, 1)] * 10_001
+    assert {*map(refusal, plan_topics(names, local_with(spu(1)), never))} == {ErrorCode.POLICY_VIOLATION}
 
 
 def test_a_list_of_replicas_that_cannot_be_stored_is_refused_before() -> None:
