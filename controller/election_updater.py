@@ -36,6 +36,10 @@ ASK_AGAIN_SECONDS = 0.05
 """A replica that an SPU does not know yet is about to be opened."""
 BUSY_TIMES_MAX = 20
 """So many times the usual time is given to an SPU that is carrying out specs all the while."""
+MANY_PARTITIONS = 50
+MANY_TIMES_MAX = 5
+"""So many, to one that has so many partitions left that it was elected for, and reports one after the other: it is
+short of time, and elections elsewhere would take more of that."""
 
 
 class Candidates(Protocol):
@@ -87,6 +91,8 @@ class ElectionUpdater:
         self._answer_seconds: dict[SpuId, float] = {}
         """How long those have that are slow to answer: else a partition that has no faster replica would have none."""
         self._awaited: dict[PartitionKey, AwaitLeader] = {}
+        self._reported_at: dict[SpuId, float] = {}
+        """When it was seen last that an SPU had said in time that it leads."""
         self._deadlines: list[_Deadline] = []
         self._deadlines_made = 0
         self._wake = trio.Event()
@@ -232,19 +238,17 @@ class ElectionUpdater:
     async def _report_silent(self, nursery: trio.Nursery) -> None:
         """Those whose time is over. One that does not even say that it knows is stopped rather than unable to lead."""
         now = trio.current_time()
+        due = self._take_due(now)
+        if not due:
+            return
+        left = Counter(action.spu for action in self._awaited.values() if self._is_awaited(action))
         silent: list[AwaitLeader] = []
-        while self._deadlines and self._deadlines[0].at <= now:
-            deadline = heappop(self._deadlines)
+        for deadline in due:
             action = deadline.action
-            key = (action.topic_id, action.number)
-            if self._awaited.get(key) != action:
-                continue
-            if not self._is_awaited(action):
-                del self._awaited[key]
-            elif deadline.times < BUSY_TIMES_MAX and self._candidates.is_carrying_out_specs(action.spu):
+            if deadline.times < self._times_max(action.spu, left[action.spu], now):
                 self._await(action, deadline.times + 1)
             else:
-                del self._awaited[key]
+                del self._awaited[action.topic_id, action.number]
                 silent.append(action)
         for spu, partitions in Counter(action.spu for action in silent).items():
             self._logger.warning("leader_silent", spu=spu, partitions=partitions)
@@ -259,6 +263,35 @@ class ElectionUpdater:
             )
         for spu, key in speechless.items():
             self._listen_to(spu, key, nursery)
+
+    def _take_due(self, now: float) -> list[_Deadline]:
+        """Those whose time is over, and who have not reported."""
+        due = []
+        while self._deadlines and self._deadlines[0].at <= now:
+            deadline = heappop(self._deadlines)
+            action = deadline.action
+            key = (action.topic_id, action.number)
+            if self._awaited.get(key) != action:
+                continue
+            if self._is_awaited(action):
+                due.append(deadline)
+            else:
+                del self._awaited[key]
+                if self._leads(action):
+                    self._reported_at[action.spu] = now
+        return due
+
+    def _times_max(self, spu: SpuId, left: int, now: float) -> int:
+        if self._candidates.is_carrying_out_specs(spu):
+            return BUSY_TIMES_MAX
+        reports = now - self._reported_at.get(spu, -math.inf) < self._wait_seconds()
+        return MANY_TIMES_MAX if reports and left >= MANY_PARTITIONS else 1
+
+    def _leads(self, action: AwaitLeader) -> bool:
+        partition = self._local.partitions.get((action.topic_id, action.number))
+        if partition is None:
+            return False
+        return partition.status.resolution is PartitionResolution.ONLINE and partition.status.epoch == action.epoch
 
     def _is_awaited(self, action: AwaitLeader) -> bool:
         """Of a deleted topic nobody is, though its partitions stay as they are while it may be brought back."""

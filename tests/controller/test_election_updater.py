@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tailrace.controller.actions import AskLogEnd, AwaitLeader, ElectionAction
-from tailrace.controller.election_updater import ANSWER_SECONDS_MAX, BUSY_TIMES_MAX, ElectionUpdater
+from tailrace.controller.election_updater import ANSWER_SECONDS_MAX, BUSY_TIMES_MAX, MANY_PARTITIONS, ElectionUpdater
 from tailrace.controller.events import Event, LeaderSilent, LogEndsReported, Removed, SpuResponded, Stored
 from tailrace.controller.local_store import LocalStore, PartitionKey
 from tailrace.controller.object_codec import key_of
@@ -295,6 +295,32 @@ async def test_who_is_silent_about_many_partitions_is_complained_of_once(autojum
             await trio.sleep(2 * WAIT_SECONDS)
     assert len(world.events) == 3
     assert [(each["event"], each["spu"], each["partitions"]) for each in logs] == [("leader_silent", ONE, 3)]
+
+
+async def test_who_reports_one_after_the_other_has_more_time_for_many(autojump_clock: MockClock) -> None:
+    world = _World()
+    numbers = range(MANY_PARTITIONS + 10)
+    for number in numbers:
+        world.store(number, PartitionResolution.CANDIDATE_FOUND)
+    async with world.taking(*map(_await, numbers)):
+        for number in range(11):
+            await trio.sleep(WAIT_SECONDS / 4)
+            world.store(number, PartitionResolution.ONLINE)
+        await trio.sleep_until(3.5 * WAIT_SECONDS)
+    assert {at for at, _ in world.events} == {3 * WAIT_SECONDS}, "before, there were enough of them left"
+    assert len(world.events) == MANY_PARTITIONS - 1
+
+
+async def test_who_has_stopped_reporting_has_no_more_time(autojump_clock: MockClock) -> None:
+    world = _World()
+    numbers = range(2 * MANY_PARTITIONS)
+    for number in numbers:
+        world.store(number, PartitionResolution.CANDIDATE_FOUND)
+    async with world.taking(*map(_await, numbers)):
+        await trio.sleep(WAIT_SECONDS / 2)
+        world.store(0, PartitionResolution.ONLINE)
+        await trio.sleep(5 * WAIT_SECONDS)
+    assert {at for at, _ in world.events} == {2 * WAIT_SECONDS}
 
 
 async def test_nobody_is_silent_about_a_topic_that_is_deleted_meanwhile(autojump_clock: MockClock) -> None:
