@@ -118,7 +118,7 @@ class ScConnection:
     async def request(self, message: Any) -> Any:
         """The SC's response; it is waited for until there is an SC, which the caller bounds. Raises ScUnreachableError
         when the connection breaks meanwhile: what was asked may then have been done or not."""
-        while self._link is None:
+        while self._link is None or self._link.closed_because is not None:
             if self._ended:
                 raise ScUnreachableError("this SPU is stopping")
             await self._changed.wait()

@@ -205,6 +205,18 @@ async def test_a_request_whose_connection_breaks_is_not_asked_again(autojump_clo
         assert len(sc.heard_of(AllocateProducerIdsRequest)) == 1
 
 
+async def test_what_is_asked_as_the_connection_ends_is_asked_on_the_next_one(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        await sc.registered()
+        await trio.testing.wait_all_tasks_blocked()
+        link = spu.connection._link
+        assert link is not None
+        link.close("it broke")  # which whoever keeps the connection notices a moment later
+        answer = await spu.connection.request(AllocateProducerIdsRequest())
+        assert answer.first_id == 1000
+
+
 async def test_nobody_waits_for_a_controller_once_it_ends(autojump_clock: object) -> None:
     async with trio.open_nursery() as nursery, _running(MemoryNetwork()) as spu:
 
