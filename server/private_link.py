@@ -215,7 +215,7 @@ class PrivateLink:
     def _take(self, frame: bytes, nursery: trio.Nursery) -> None:
         if not frame:
             raise RemoteProtocolError("an empty frame")
-        if self._finishing is not None:
+        if self._finishing is not None or self._closed_because is not None:
             return
         kind = frame[0]
         if kind == REQUEST:

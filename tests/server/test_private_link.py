@@ -327,6 +327,23 @@ async def test_the_answer_to_a_question_that_was_given_up_is_passed_over() -> No
         assert not world.spu._abandoned
 
 
+async def test_an_answer_that_comes_as_the_link_is_closed_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _world() as world:
+        receive = world.sc_connection.receive_into
+
+        def receive_and_close(buffer: memoryview) -> int | None:
+            count: int | None = receive(buffer)
+            if count is not None:
+                world.sc.close("its lease has run out")
+            return count
+
+        monkeypatch.setattr(world.sc_connection, "receive_into", receive_and_close)
+        asked = world.start(world.sc.ask, DescribeReplicasRequest())
+        await trio.testing.wait_all_tasks_blocked()
+        assert [str(each) for each in asked] == ["its lease has run out"]
+        assert world.warnings == []
+
+
 async def test_a_peer_that_never_answers_is_left(autojump_clock: trio.testing.MockClock) -> None:
     async with _world(sc=_never) as world:
         for _ in range(ABANDONED_MAX):
