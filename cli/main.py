@@ -103,7 +103,8 @@ def _end_of_output(error: OSError) -> int:
     """The exit status when it takes no more; raises the error again if that was something else."""
     if not isinstance(error, BrokenPipeError):
         try:
-            sys.stdout.flush()
+            # Where Python was told to keep nothing back, there is nothing left that it would be refused again.
+            print(flush=True)
         except OSError:
             print(f"{_PROGRAM}: standard output: {error.strerror}", file=sys.stderr)
         else:

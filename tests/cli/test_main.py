@@ -70,10 +70,13 @@ def _run(words: list[str], stdout: IO[bytes] | int, environment: dict[str, str])
     return ended.returncode, ended.stderr
 
 
-@pytest.mark.parametrize("words", [["partition", "states"], ["--help"]])
-def test_an_output_that_takes_no_more_is_one_sentence(words: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [(["partition", "states"], {}), (["partition", "states"], {"PYTHONUNBUFFERED": "1"}), (["--help"], {})],
+)
+def test_an_output_that_takes_no_more_is_one_sentence(words: list[str], environment: dict[str, str]) -> None:
     with open("/dev/full", "wb") as full:
-        assert _run(words, full, {}) == (1, b"tailrace: standard output: No space left on device\n")
+        assert _run(words, full, environment) == (1, b"tailrace: standard output: No space left on device\n")
 
 
 @pytest.mark.parametrize("environment", [{}, {"PYTHONUNBUFFERED": "1"}])
