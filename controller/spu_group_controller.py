@@ -1,7 +1,8 @@
 """The SPU Group Controller: makes the managed SPUs of each group what the group's spec wants, and has them run.
 
 A group first reserves its ids, and has its SPUs made when the store has the reservation. SPUs that are no longer wanted
-go one after the other, the highest id first, and only when no topic names them any more.
+go one after the other, the highest id first, and only when no topic names them any more. What is seen for the
+first time lets none of them go: it may come from a store of which topics have not been read yet.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ class SpuGroupController(Struct, frozen=True):
 
     def on_group(self, change: Change[SpuGroup]) -> Iterator[Action]:
         """What one group does may be, or have been, an obstacle to the others."""
-        yield from self._decide_all()
+        yield from self._decide_all(retires=change.previous is not None)
         if change.current is None and change.previous is not None:
             yield from self._retire(change.previous.name)
 
@@ -52,7 +53,7 @@ class SpuGroupController(Struct, frozen=True):
             yield Provision(current)
         elif previous is not None and previous.spec.type is SpuType.MANAGED:
             yield Terminate(previous.spec.id)
-        yield from self._decide_all()
+        yield from self._decide_all(retires=previous is not None)
         if current is None:
             yield from self._retire_orphans()
 
@@ -74,14 +75,14 @@ class SpuGroupController(Struct, frozen=True):
             yield from self.reconcile()
 
     def reconcile(self) -> Iterator[Action]:
-        yield from self._decide_all()
+        yield from self._decide_all(retires=True)
         yield from self._retire_orphans()
 
-    def _decide_all(self) -> Iterator[Action]:
+    def _decide_all(self, *, retires: bool) -> Iterator[Action]:
         for group in self.store.spu_groups.values():
-            yield from self._decide(group)
+            yield from self._decide(group, retires=retires)
 
-    def _decide(self, group: SpuGroup) -> Iterator[Action]:
+    def _decide(self, group: SpuGroup, *, retires: bool) -> Iterator[Action]:
         fault = fault_of(group, self.store)
         if fault is not None:
             status = SpuGroupStatus(SpuGroupResolution.INVALID, fault)
@@ -91,7 +92,8 @@ class SpuGroupController(Struct, frozen=True):
             yield Put(replace(group, status=status))
         if fault is None and group.status.resolution is SpuGroupResolution.RESERVED:
             yield from self._provide(group)
-            yield from self._retire(group.name)
+            if retires:
+                yield from self._retire(group.name)
 
     def _provide(self, group: SpuGroup) -> Iterator[Action]:
         for spu_id in ids_of(group.spec):

@@ -97,6 +97,20 @@ def test_an_spu_that_holds_replicas_stays_and_those_below_it_until_it_holds_none
     assert sc.group("main").status == RESERVED
 
 
+def test_an_spu_that_is_to_go_stays_until_another_sc_has_read_what_it_holds() -> None:
+    sc = with_group(3)
+    sc.write(topic("t", 2, 1, {0: (13,), 1: (13,)}))
+    sc.settle()
+    sc.scale("main", 1)
+    sc.settle()
+    sc.crash()
+    sc.settle()
+    assert ids(sc) == [11, 12, 13]
+    sc.delete_topic("t")
+    sc.settle()
+    assert ids(sc) == [11]
+
+
 def test_what_an_spu_holds_that_is_to_go_moves_to_those_that_stay() -> None:
     sc = with_group(3)
     sc.write(topic("t", 2, 2, {0: (13, 11), 1: (12, 13)}))
