@@ -69,7 +69,16 @@ class ManagedSpus(Struct, frozen=True):
         chosen = [each.address.port for each in self.listeners if self.are_listeners_chosen]
         if moved.may_move and any(0 < first <= port < first + CHOSEN_PORTS_MAX for first in chosen):
             return replace(moved, address=Address(host, 0))
-        return moved if spu == FIRST_ID else replace(moved, may_move=True)
+        if spu == FIRST_ID:
+            return moved
+        return replace(moved, address=Address(host, 0 if self._is_met(listener, port) else port), may_move=True)
+
+    def _is_met(self, listener: ListenerSettings, port: int) -> bool:
+        """Whether one of the other kind, of any SPU, has this port: two that are chosen may be some tens apart."""
+        if listener is self.metrics:
+            return port == self.private.address.port
+        first = 0 if self.metrics is None else self.metrics.address.port
+        return 0 < first <= port and (port - first) % PORTS_APART == 0
 
     @property
     def _host(self) -> str:

@@ -49,12 +49,29 @@ def test_only_ports_that_nobody_expects_may_move() -> None:
 
 
 def test_of_private_ports_and_those_of_metrics_only_those_of_the_first_spu_can_be_chosen() -> None:
-    listener = ListenerSettings("PRIVATE", Address("h", 7006))
-    chosen = replace(DEFAULTS, private=listener, metrics=replace(listener, address=Address("h", 7016)))
+    chosen = replace(
+        DEFAULTS,
+        private=ListenerSettings("PRIVATE", Address("h", 7006)),
+        metrics=ListenerSettings("METRICS", Address("h", 7008)),
+    )
     first, second = (chosen.settings_of(_spu(number), SC) for number in (1, 2))
     assert (first.private, first.metrics) == (chosen.private, chosen.metrics)
-    assert second.private.address.port == 7016, "the first SPU has that, and so it moves on"
-    assert second.private.may_move and second.metrics is not None and second.metrics.may_move
+    assert (second.private.address.port, second.private.may_move) == (7016, True)
+    assert second.metrics is not None
+    assert (second.metrics.address.port, second.metrics.may_move) == (7018, True)
+
+
+def test_chosen_ports_that_are_some_tens_apart_lead_no_two_spus_to_one_port() -> None:
+    def ports(private: int, metrics: int) -> list[list[int]]:
+        chosen = replace(
+            DEFAULTS,
+            private=ListenerSettings("PRIVATE", Address("h", private)),
+            metrics=ListenerSettings("METRICS", Address("h", metrics)),
+        )
+        return [_ports(chosen, _spu(number))[-2:] for number in (1, 2, 3)]
+
+    assert ports(7006, 7016) == [[7006, 7016], [0, 7026], [0, 7036]]
+    assert ports(7016, 7006) == [[7016, 7006], [0, 0], [0, 7026]]
 
 
 def test_chosen_listeners_follow_one_another_as_does_what_clients_are_told_and_stay_put() -> None:
