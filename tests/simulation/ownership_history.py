@@ -38,12 +38,15 @@ class OwnershipHistory:
         holder.epoch = epoch
 
     def on_given(self, member: str, partitions: Iterable[int], at: float) -> None:
-        """It may use them from now on, in the epoch that it was told before."""
+        """It may use them from now on, in the epoch that it was told before: unless that took so long that it is sure
+        of nothing any more, when somebody else may have been told sooner."""
         holder = self._holders.setdefault(member, _Holder())
+        is_sure = at < holder.sure_until
         for partition in partitions:
             for name, other in self._holders.items():
+                is_held = name != member and partition in other.partitions and at < other.sure_until
                 self._check(
-                    name == member or partition not in other.partitions or other.sure_until <= at,
+                    not (is_sure and is_held),
                     f"{member} was given {partition} at {at:.3f} s, which {name} holds for sure until "
                     f"{other.sure_until:.3f} s",
                 )

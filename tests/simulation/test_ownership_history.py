@@ -30,6 +30,16 @@ def test_who_has_not_been_heard_for_long_holds_nothing_for_sure() -> None:
     history.on_given("b", [0], 5)
 
 
+def test_who_hears_too_late_what_it_was_given_may_hear_that_it_was_given_to_somebody_else_since() -> None:
+    history = _history()
+    history.on_given("b", [0], 5.9)
+    history.on_sure_until("a", 6.1)
+    with pytest.raises(GroupHistoryError, match="which b holds"):
+        history.on_given("a", [0], 6)
+    history.on_sure_until("a", 6)
+    history.on_given("a", [0], 6)
+
+
 def test_who_left_holds_nothing() -> None:
     history = _history()
     history.on_given("a", [0], 0)
