@@ -6,7 +6,8 @@ comes meanwhile is kept; so is the newest spec, for a new role begins on a log t
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 
@@ -308,17 +309,8 @@ class ReplicaController:
         return True
 
     async def _look_through(self, start: int) -> None:
-        try:
+        with self._carrying_out():
             await self.entries.look_through(start)
-        except UNREADABLE as error:
-            self._end_carrying_out()
-            self._fail(error)
-        except trio.Cancelled:
-            self._is_over = True
-            self._end_carrying_out()
-            self._end_role()
-            raise
-        self._end_carrying_out()
         self._seal = None
         if self._replica.offline_reason is not None:
             self._fail_role()
@@ -366,10 +358,11 @@ class ReplicaController:
             self._carried_out.set()
             self._carried_out = None
 
-    async def _carry_out_waiting(self, role: Role, ready: Ready, received: ReceivedBatches | None) -> None:
-        missing_from: SpuId | None = None
+    @contextmanager
+    def _carrying_out(self) -> Iterator[None]:
+        """Whatever happens in it, the log is free again afterwards."""
         try:
-            await self._persist(role, ready.persist, received)
+            yield
         except UNREADABLE as error:
             self._end_carrying_out()
             self._fail(error)
@@ -380,10 +373,16 @@ class ReplicaController:
             self._end_carrying_out()
             self._end_role()
             raise
-        except MissingEntriesError as error:
-            self._logger.warning("recovery_failed", holder=error.holder, reason=str(error))
-            missing_from = error.holder
         self._end_carrying_out()
+
+    async def _carry_out_waiting(self, role: Role, ready: Ready, received: ReceivedBatches | None) -> None:
+        missing_from: SpuId | None = None
+        with self._carrying_out():
+            try:
+                await self._persist(role, ready.persist, received)
+            except MissingEntriesError as error:
+                self._logger.warning("recovery_failed", holder=error.holder, reason=str(error))
+                missing_from = error.holder
         if self._replica.offline_reason is not None:
             self._fail_role()  # it may have failed meanwhile
         elif self._role is not role:
