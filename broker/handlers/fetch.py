@@ -13,7 +13,7 @@
   Unlike Apache Kafka we never return a part of a batch after it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -135,6 +135,7 @@ class Fetch:
         "_context",
         "_deadline",
         "_find",
+        "_has_news",
         "_incremental",
         "_parked_on",
         "_partitions",
@@ -170,8 +171,10 @@ class Fetch:
         self._rack = request.rack_id if near else ""
         self._bytes_max = min(request.max_bytes, spu.broker_configs.settings.fetch_bytes_max)
         self._parked_on: list[Replica] = []
-        self._deadline: _Deadline | None = None
-        self._pause: _Pause | None = None
+        self._deadline: _Timer | None = None
+        self._pause: _Timer | None = None
+        self._has_news = False
+        """Something came while it paused."""
         self.done = False
 
     def is_enough(self, reading: Reading) -> bool:
@@ -312,24 +315,25 @@ class Fetch:
                 self._parked_on.append(replica)
         self._context.abandon = self._leave
         self._context.hurry = self.on_deadline
-        self._deadline = _Deadline(self)
+        self._deadline = _Timer(self.on_deadline)
         self._spu.deadlines.add(deadline, self._deadline)
 
     def on_advanced(self) -> None:
         """One of the partitions has new records to read, or is gone."""
         if self._pause is not None:
-            self._pause.has_news = True
+            self._has_news = True
         elif not self.done:
             reading = self.read()
             if self.is_enough(reading):
                 self._answer(reading)
             elif len(self._partitions) > FEW_PARTITIONS:
-                self._pause = _Pause(self)
+                self._pause = _Timer(self._on_pause_over)
                 self._spu.deadlines.add(trio.current_time() + len(self._partitions) * PAUSE_SECONDS, self._pause)
 
-    def on_pause_over(self, *, has_news: bool) -> None:
+    def _on_pause_over(self) -> None:
         self._pause = None
-        if has_news:
+        if self._has_news:
+            self._has_news = False
             self.on_advanced()
 
     def on_deadline(self) -> None:
@@ -346,42 +350,23 @@ class Fetch:
         for replica in self._parked_on:
             replica.waiting_fetches.pop(self, None)
         self._parked_on.clear()
-        if self._deadline is not None:
-            self._deadline.fetch = None
-        if self._pause is not None:
-            self._pause.fetch = None
+        for timer in (self._deadline, self._pause):
+            if timer is not None:
+                timer.on_time = None
 
 
-class _Deadline:
+class _Timer:
     """All that is left of a fetch that was answered before: its partitions and its answer may be many thousands."""
 
-    __slots__ = ("fetch",)
+    __slots__ = ("on_time",)
 
-    def __init__(self, fetch: Fetch) -> None:
-        self.fetch: Fetch | None = fetch
-
-    @property
-    def done(self) -> bool:
-        return self.fetch is None
-
-    def on_deadline(self) -> None:
-        if self.fetch is not None:
-            self.fetch.on_deadline()
-
-
-class _Pause:
-    """Of a parked fetch."""
-
-    __slots__ = ("fetch", "has_news")
-
-    def __init__(self, fetch: Fetch) -> None:
-        self.fetch: Fetch | None = fetch
-        self.has_news = False
+    def __init__(self, on_time: Callable[[], None]) -> None:
+        self.on_time: Callable[[], None] | None = on_time
 
     @property
     def done(self) -> bool:
-        return self.fetch is None
+        return self.on_time is None
 
     def on_deadline(self) -> None:
-        if self.fetch is not None:
-            self.fetch.on_pause_over(has_news=self.has_news)
+        if self.on_time is not None:
+            self.on_time()
