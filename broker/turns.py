@@ -1,5 +1,7 @@
 """Long work in short turns: in between, everybody else goes on, and the lease is renewed."""
 
+from collections.abc import Callable
+
 import trio
 
 
@@ -11,8 +13,10 @@ class Turns:
         self.count = 0
         """Done since the last turn."""
 
-    async def take(self) -> None:
-        """Lets others go on if it was enough for one turn. What was looked at may have changed then."""
+    async def take(self, end_turn: Callable[[], None] | None = None) -> None:
+        """Lets others go on if it was enough for one turn, after `end_turn`. What was looked at may be another then."""
         if self.count >= self._per_turn:
             self.count = 0
+            if end_turn is not None:
+                end_turn()
             await trio.lowlevel.checkpoint()

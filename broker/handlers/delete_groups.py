@@ -27,9 +27,7 @@ async def handle(spu: "Spu", context: RequestContext, request: DeleteGroupsReque
     turns = Turns(RECORDS_PER_TURN)
     for group_id in dict.fromkeys(request.groups_names):
         _delete(spu, group_id, gathering, turns)
-        if turns.count >= RECORDS_PER_TURN:
-            spu.end_turn()
-        await turns.take()
+        await turns.take(spu.end_turn)
     spu.end_turn()
     gathering.start()
 

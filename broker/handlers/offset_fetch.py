@@ -74,9 +74,7 @@ async def _fetch_several(
         before = room.left
         _fetch(spu, context, group, room, gathering.part(_refused(group)))
         turns.count += GROUP_BYTES + before - room.left
-        if turns.count >= BYTES_PER_TURN:
-            spu.end_turn()
-        await turns.take()
+        await turns.take(spu.end_turn)
     spu.end_turn()
     gathering.start()
 
