@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NoReturn
 from uuid import UUID
 
-from tailrace.cluster.topic_names import CHARACTERS_MAX
+from tailrace.cluster.topic_names import may_be_topic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.chance import Chance
 
@@ -24,12 +24,6 @@ _ID_LIMIT = 2**31 - 1
 
 PartitionKey = tuple[str | UUID, int]
 """A topic's name, or its id from Fetch v13 on, and the partition's number."""
-
-
-def _is_nowhere(key: PartitionKey) -> bool:
-    """No topic has such a name, and sessions are not to keep it: a client could give them gigabytes of those."""
-    name, _ = key
-    return isinstance(name, str) and len(name) > CHARACTERS_MAX
 
 
 class FetchedPartition:
@@ -129,7 +123,7 @@ class FetchSessions:
         """A new session; None where a session does not pay or has no room, and the fetch goes on without."""
         if not wanted or self._sessions_max == 0 or len(wanted) > self._partitions_max:
             return None
-        if any(_is_nowhere(partition.key) for partition in wanted):
+        if not all(may_be_topic(partition.key[0]) for partition in wanted):
             return None
         while len(self._sessions) >= self._sessions_max or self.held_partitions + len(wanted) > self._partitions_max:
             if not self._close_unused(now):
@@ -171,7 +165,7 @@ class FetchSessions:
     ) -> None:
         """What a request of the session, which is the one used last, changes in it."""
         wanted = list(wanted)
-        if any(_is_nowhere(partition.key) for partition in wanted):
+        if not all(may_be_topic(partition.key[0]) for partition in wanted):
             self._end(session)
         before = len(session.partitions)
         session.update(wanted, forgotten)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from tailrace.cluster.topic_names import CHARACTERS_MAX
+from tailrace.cluster.topic_names import may_be_topic
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.primitives import Buffer
 from tailrace.protocol.record_batch import BatchHeader, read_header
@@ -59,7 +59,7 @@ class RefusedBatches:
     def on_refused(
         self, topic: str | UUID, partition: int, records: Buffer | None, error: KafkaError, now: float
     ) -> None:
-        if error.code not in _FOR_NOW or records is None or not _may_exist(topic):
+        if error.code not in _FOR_NOW or records is None or not may_be_topic(topic):
             return
         try:
             header = read_header(records)
@@ -92,8 +92,3 @@ class RefusedBatches:
                 raise KafkaError(refused.code, refused.message)
         del self._refused[key]
         return header.base_sequence == refused.sequence and header.producer_epoch == refused.producer_epoch
-
-
-def _may_exist(topic: str | UUID) -> bool:
-    """Whoever names topics does not choose how much is remembered of them."""
-    return not isinstance(topic, str) or len(topic) <= CHARACTERS_MAX

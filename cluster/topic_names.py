@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from uuid import UUID
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
@@ -26,6 +27,12 @@ def check_topic_name(name: str) -> None:
     raise KafkaError(
         ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name[:_QUOTED_CHARACTERS_MAX]!r} cannot name a topic: {fault}"
     )
+
+
+def may_be_topic(name: str | UUID) -> bool:
+    """Whether a topic can have this name, or id, by its length. Others are not kept: whoever names topics could have
+    gigabytes of them remembered."""
+    return not isinstance(name, str) or len(name) <= CHARACTERS_MAX
 
 
 class TakenNames:
