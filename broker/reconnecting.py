@@ -14,6 +14,11 @@ from .backoff import spread_pause_seconds
 
 STABLE_SECONDS = 1.0
 """A connection that lived for less is as good as none: trying again at once could go on forever."""
+ANSWER_SECONDS_MAX = 5.0
+STANDBY_ROUNDS = 4
+STANDBY_ANSWER_SECONDS_MAX = 1.0
+"""So long one of several is waited for in the first rounds. The silent one may be frozen or cut off; whoever takes its
+place elects without the SPUs that have not come within a lease (1.5 s), so a round has to end before that."""
 DUPLICATE_LEASES_MAX = 2
 """For so long another process of our id may be one that has died, whose lease has yet to run out."""
 
@@ -43,11 +48,21 @@ class Reconnecting:
             return 0.0
         return spread_pause_seconds(rounds, self._chance)
 
+    def answer_seconds_max(self) -> float:
+        """How long to wait for its connection, and then for its answer."""
+        has_standbys = len(self._addresses) > 1
+        in_first_rounds = self._failures < STANDBY_ROUNDS * len(self._addresses)
+        return STANDBY_ANSWER_SECONDS_MAX if has_standbys and in_first_rounds else ANSWER_SECONDS_MAX
+
     # what happened
 
     def on_registered(self) -> None:
         self.was_registered = True
         self._duplicate_since = None
+
+    def on_silent(self) -> None:
+        """The one with whom this SPU is registered answers no more: another one may lead by now."""
+        self._ask_next()
 
     def on_lost(self, seconds: float) -> None:
         """A connection ended on which this SPU was registered for so long."""
@@ -59,7 +74,7 @@ class Reconnecting:
     def on_failed(self) -> None:
         """Nobody was there, or this SPU was refused."""
         self._failures += 1
-        self._turn = (self._turn + 1) % len(self._addresses)
+        self._ask_next()
 
     def on_duplicate(self, now: float, lease_seconds: float) -> bool:
         """Refused because another process has this id. Whether that is final: it is no leftover of an earlier one.
@@ -72,3 +87,6 @@ class Reconnecting:
         if self._duplicate_since is None:
             self._duplicate_since = now
         return now - self._duplicate_since > DUPLICATE_LEASES_MAX * lease_seconds
+
+    def _ask_next(self) -> None:
+        self._turn = (self._turn + 1) % len(self._addresses)

@@ -30,7 +30,6 @@ from .cluster_identity import ClusterIdentity
 from .reconnecting import Reconnecting
 
 CONNECT_SECONDS_MAX = 2.0
-REGISTER_SECONDS_MAX = 5.0
 LEAVE_SECONDS_MAX = 1.0
 """An SC that does not answer finds out by itself that this SPU has gone."""
 LEASE_MS_ASSUMED = 1500
@@ -146,7 +145,7 @@ class ScConnection:
                 await trio.sleep(self._reconnecting.pause_seconds())
                 address = self._reconnecting.address
                 try:
-                    with trio.fail_after(CONNECT_SECONDS_MAX):
+                    with trio.fail_after(min(CONNECT_SECONDS_MAX, self._reconnecting.answer_seconds_max())):
                         connection = await self._network.connect(address)
                 except (OSError, trio.TooSlowError) as error:
                     self._on_no_answer(address, error)
@@ -191,7 +190,7 @@ class ScConnection:
         """The SC's acceptance; None if there is none."""
         reconnecting = self._reconnecting
         try:
-            with trio.fail_after(REGISTER_SECONDS_MAX):
+            with trio.fail_after(reconnecting.answer_seconds_max()):
                 answer: RegisterSpuResponse = await link.ask(_message(registration))
         except LinkClosed as error:
             self._on_no_answer(address, LinkClosed(f"{error}; is this the private port (9004) of an SC?"))
@@ -270,6 +269,7 @@ class ScConnection:
             if asked <= self.last_lease_end < trio.current_time():
                 self._logger.warning("lease_not_confirmed", seconds=lease_seconds)
             if answer is None:
+                self._reconnecting.on_silent()
                 link.close("the lease was not confirmed in time")
                 return
             if answer.error_code != ErrorCode.NONE:

@@ -402,6 +402,24 @@ async def test_a_controller_that_accepts_connections_and_says_nothing_is_left(au
                 await standby.registered()
 
 
+@pytest.mark.parametrize("tenths", range(40, 80, 3))
+async def test_whoever_takes_the_place_of_a_frozen_controller_is_found_within_a_lease(
+    autojump_clock: object, tenths: int
+) -> None:
+    """Within the one for which it waits for all that had one before it elects without them."""
+    network = MemoryNetwork()
+    async with scripted_sc(network) as frozen, scripted_sc(network, STANDBY) as standby:
+        standby.answers[InternalApiKey.REGISTER_SPU] = lambda message: RegisterSpuResponse(ErrorCode.NOT_CONTROLLER)
+        async with _running(network, (SC_ADDRESS, STANDBY)):
+            await frozen.registered()
+            for api_key in (InternalApiKey.RENEW_LEASE, InternalApiKey.REGISTER_SPU):
+                frozen.answers[api_key] = lambda message: None
+            await trio.sleep(tenths / 10)
+            standby.answers[InternalApiKey.REGISTER_SPU] = lambda message: accepted()
+            with trio.fail_after(LEASE_MS / 1000):
+                await standby.registered()
+
+
 def _of_another_cluster(message: object) -> RegisterSpuResponse:
     return replace(accepted(), cluster_id="another")
 
