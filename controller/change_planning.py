@@ -14,7 +14,7 @@ from tailrace.cluster.group_config_table import GROUP_CONFIGS
 from tailrace.cluster.group_configs import check_group_configs
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.cluster.topic_configs import check_topic_configs, check_unchanged, effective_value
-from tailrace.cluster.topic_names import INTERNAL_TOPICS, TakenNames
+from tailrace.cluster.topic_names import INTERNAL_TOPICS, TakenNames, check_topic_name
 from tailrace.cluster.topic_planning import (
     FIRST_EPOCH,
     MorePartitions,
@@ -238,6 +238,7 @@ def find_deleted(name_or_id: str, deleted_topics: Iterable[DeletedTopic]) -> Del
 def _topic_configs(alteration: Alteration, local: LocalStore, broker_configs: BrokerConfigs) -> Put:
     if not alteration.name:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "configs of topics are altered one topic at a time: name one")
+    check_topic_name(alteration.name)
     topic = _existing(alteration.name, local)
 
     def effective(definition: ConfigDefinition) -> Value:

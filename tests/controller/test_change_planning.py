@@ -256,6 +256,20 @@ def test_lists_are_appended_to_as_they_apply() -> None:
     assert changed.spec.configs == {"cleanup.policy": "compact,delete"}
 
 
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("no/topic", ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("", ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_no_topic_has_no_configs_to_alter(name: str, code: ErrorCode) -> None:
+    change = ConfigChange("retention.ms", Operation.SET, "1000")
+    (plan,) = plan_configs([Alteration(ResourceKind.TOPIC, name, (change,))], local_with(topic()), BrokerConfigs({}))
+    assert refusal(plan) is code
+
+
 def test_a_topic_keeps_the_policy_it_was_created_with() -> None:
     local = local_with(topic(replication_policy="majority"))
     keep = ConfigChange("replication.policy", Operation.SET, "majority")
