@@ -23,6 +23,7 @@ from .groups.moment import Moment
 from .groups.ready import Answer, Ready, Waiter
 from .groups.records import GroupRecord, decode_record, encode_record
 from .replicas import Replica
+from .waiting import Timer
 
 LOAD_BYTES = 1 << 18
 LOAD_RECORDS = 1000
@@ -52,7 +53,7 @@ class GroupPartition:
         )
         self._is_over = False
         self._loading = trio.CancelScope()
-        self._alarm: _Alarm | None = None
+        self._alarm: Timer | None = None
 
     # life
 
@@ -92,7 +93,7 @@ class GroupPartition:
         self._is_over = True
         self._loading.cancel()
         if self._alarm is not None:
-            self._alarm.done = True
+            self._alarm.on_time = None
         error = not_coordinator()
         for waiter in self.coordinator.waiters():
             waiter.refuse(error)
@@ -184,10 +185,8 @@ class GroupPartition:
         if self.is_loaded:
             self._set_alarm()
 
-    def on_alarm(self, alarm: "_Alarm") -> None:
-        alarm.done = True
-        if alarm is not self._alarm:
-            return
+    def _on_alarm(self) -> None:
+        """The coordinator's next deadline has come."""
         self._alarm = None
         try:
             self.coordinator.on_deadline(self._moment())
@@ -247,8 +246,8 @@ class GroupPartition:
         if self._is_over or deadline == math.inf or (self._alarm is not None and self._alarm.deadline <= deadline):
             return
         if self._alarm is not None:
-            self._alarm.done = True
-        self._alarm = _Alarm(self, deadline)
+            self._alarm.on_time = None
+        self._alarm = Timer(deadline, self._on_alarm)
         self._context.deadlines.add(deadline, self._alarm)
 
     def _moment(self) -> Moment:
@@ -272,20 +271,6 @@ def _give(answers: Sequence[Answer]) -> None:
 def _refuse(answers: Sequence[Answer], error: KafkaError) -> None:
     for answer in answers:
         answer.waiter.refuse(error)
-
-
-class _Alarm:
-    """The coordinator's next deadline. A later one takes its place when it fires."""
-
-    __slots__ = ("_partition", "deadline", "done")
-
-    def __init__(self, partition: GroupPartition, deadline: float) -> None:
-        self._partition = partition
-        self.deadline = deadline
-        self.done = False
-
-    def on_deadline(self) -> None:
-        self._partition.on_alarm(self)
 
 
 class _Committing:

@@ -41,6 +41,7 @@ from .replication.ready import (
 )
 from .replication.sealing import Promise
 from .replication_context import ReplicationContext
+from .waiting import Timer
 
 KEPT_EVENTS_MAX = 1000
 """Many times the window of a leader. Messages that come beyond are dropped, as if the network had lost them. All else
@@ -82,7 +83,7 @@ class ReplicaController:
         self._takes_long = False
         """To begin to lead: the log has to be looked through."""
         self._is_over = False
-        self._timer: _Timer | None = None
+        self._timer: Timer | None = None
 
     # what is
 
@@ -98,9 +99,6 @@ class ReplicaController:
     @property
     def is_in_touch(self) -> bool:
         return self._role is not None and self._role.is_in_touch
-
-    def is_stale(self, timer: "_Timer") -> bool:
-        return timer is not self._timer
 
     # what happened
 
@@ -489,15 +487,16 @@ class ReplicaController:
         if deadline == math.inf:
             self.entries.on_rest()
         if deadline < math.inf and (self._timer is None or deadline < self._timer.deadline):
-            self._timer = _Timer(self, deadline)
+            if self._timer is not None:
+                self._timer.on_time = None
+            self._timer = Timer(deadline, self._on_time)
             self._context.deadlines.add(deadline, self._timer)
 
-    def on_timer(self, timer: "_Timer") -> None:
-        if timer is self._timer:
-            self._timer = None
-            if self._role is not None:
-                self._tell(_let_time_pass)
-                self._context.peers.flush()
+    def _on_time(self) -> None:
+        self._timer = None
+        if self._role is not None:
+            self._tell(_let_time_pass)
+            self._context.peers.flush()
 
 
 def _on_message(spu: SpuId, from_leader: bool, message: PeerMessage, role: Role, now: float) -> None:
@@ -528,20 +527,3 @@ def _let_time_pass(role: Role, now: float) -> None:
     """What the timer was set for may have been put off since; then it is set again."""
     if now >= role.core.deadline:
         role.core.on_deadline(now)
-
-
-class _Timer:
-    """The next deadline of a role, on the heap of all."""
-
-    __slots__ = ("_controller", "deadline")
-
-    def __init__(self, controller: ReplicaController, deadline: float) -> None:
-        self._controller = controller
-        self.deadline = deadline
-
-    @property
-    def done(self) -> bool:
-        return self._controller.is_stale(self)
-
-    def on_deadline(self) -> None:
-        self._controller.on_timer(self)

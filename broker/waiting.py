@@ -6,6 +6,7 @@ What waits is woken by the event it waits for; the sweeper only sees to those wh
 import heapq
 import itertools
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 import trio
@@ -19,6 +20,25 @@ class Waiter(Protocol):
         """Answered or abandoned: its deadline no longer matters."""
 
     def on_deadline(self) -> None: ...
+
+
+class Timer:
+    """One deadline of somebody who may call it off: no more than this stays on the heap of what that one held."""
+
+    __slots__ = ("deadline", "on_time")
+
+    def __init__(self, deadline: float, on_time: Callable[[], None]) -> None:
+        self.deadline = deadline
+        self.on_time: Callable[[], None] | None = on_time
+        """None: it was called off."""
+
+    @property
+    def done(self) -> bool:
+        return self.on_time is None
+
+    def on_deadline(self) -> None:
+        if self.on_time is not None:
+            self.on_time()
 
 
 class Deadlines:

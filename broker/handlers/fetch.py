@@ -13,7 +13,7 @@
   Unlike Apache Kafka we never return a part of a batch after it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -30,6 +30,7 @@ from tailrace.broker.fetch_session import (
 from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
 from tailrace.broker.replicas import Replica
+from tailrace.broker.waiting import Timer
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import DEBUGGING_REPLICA, NO_EPOCH, SpuId
@@ -171,8 +172,8 @@ class Fetch:
         self._rack = request.rack_id if near else ""
         self._bytes_max = min(request.max_bytes, spu.broker_configs.settings.fetch_bytes_max)
         self._parked_on: list[Replica] = []
-        self._deadline: _Timer | None = None
-        self._pause: _Timer | None = None
+        self._deadline: Timer | None = None
+        self._pause: Timer | None = None
         self._has_news = False
         """Something came while it paused."""
         self.done = False
@@ -315,7 +316,7 @@ class Fetch:
                 self._parked_on.append(replica)
         self._context.abandon = self._leave
         self._context.hurry = self.on_deadline
-        self._deadline = _Timer(self.on_deadline)
+        self._deadline = Timer(deadline, self.on_deadline)
         self._spu.deadlines.add(deadline, self._deadline)
 
     def on_advanced(self) -> None:
@@ -327,8 +328,9 @@ class Fetch:
             if self.is_enough(reading):
                 self._answer(reading)
             elif len(self._partitions) > FEW_PARTITIONS:
-                self._pause = _Timer(self._on_pause_over)
-                self._spu.deadlines.add(trio.current_time() + len(self._partitions) * PAUSE_SECONDS, self._pause)
+                paused_until = trio.current_time() + len(self._partitions) * PAUSE_SECONDS
+                self._pause = Timer(paused_until, self._on_pause_over)
+                self._spu.deadlines.add(paused_until, self._pause)
 
     def _on_pause_over(self) -> None:
         self._pause = None
@@ -352,21 +354,4 @@ class Fetch:
         self._parked_on.clear()
         for timer in (self._deadline, self._pause):
             if timer is not None:
-                timer.on_time = None
-
-
-class _Timer:
-    """All that is left of a fetch that was answered before: its partitions and its answer may be many thousands."""
-
-    __slots__ = ("on_time",)
-
-    def __init__(self, on_time: Callable[[], None]) -> None:
-        self.on_time: Callable[[], None] | None = on_time
-
-    @property
-    def done(self) -> bool:
-        return self.on_time is None
-
-    def on_deadline(self) -> None:
-        if self.on_time is not None:
-            self.on_time()
+                timer.on_time = None  # its partitions and its answer may be many thousands

@@ -1,12 +1,13 @@
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
 import trio.testing
 
-from tailrace.broker.waiting import Deadlines
+from tailrace.broker.waiting import Deadlines, Timer
 
 pytestmark = pytest.mark.trio
 
@@ -62,6 +63,19 @@ async def test_whoever_was_answered_is_not_called(autojump_clock: trio.testing.M
         await trio.sleep(2)
         assert waiter.called_at is None
         assert len(deadlines) == 0
+
+
+async def test_a_timer_that_was_called_off_does_not_fire(autojump_clock: trio.testing.MockClock) -> None:
+    async with _running() as deadlines:
+        fired: list[str] = []
+        deadline = trio.current_time() + 1
+        kept, called_off = (Timer(deadline, partial(fired.append, name)) for name in ("kept", "called off"))
+        for timer in (kept, called_off):
+            deadlines.add(deadline, timer)
+        called_off.on_time = None
+        assert called_off.done and not kept.done
+        await trio.sleep(2)
+        assert fired == ["kept"]
 
 
 async def test_a_deadline_set_before_the_sweeper_ran_counts(autojump_clock: trio.testing.MockClock) -> None:
