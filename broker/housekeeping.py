@@ -3,7 +3,7 @@
 One task for each, one replica after the other: none of this is urgent, and clients' requests come first.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -14,6 +14,7 @@ from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark, save_high_watermarks
 from tailrace.storage.log_compaction import CannotCompactError
 
+from .closed_replicas import ClosedReplicas
 from .parking import Parking
 from .replicas import Replica, Replicas
 from .resting import rest
@@ -36,12 +37,10 @@ class Housekeeping:
         replicas: Replicas,
         parking: Parking,
         configs: BrokerConfigs,
+        closed: ClosedReplicas,
         logger: FilteringBoundLogger,
-        *,
-        unopened: Callable[[], Mapping[ReplicaKey, SavedHighWatermark]],
     ) -> None:
-        """`unopened`: of replicas that are not here now, and may be given back."""
-        self._unopened = unopened
+        self._closed = closed
         self._data_directory = data_directory
         self._files = files
         self._replicas = replicas
@@ -109,7 +108,7 @@ class Housekeeping:
     async def write_high_watermarks(self) -> None:
         """Raises OSError."""
         async with self._writing_high_watermarks:
-            now = {**self._unopened(), **{each.key: each.saved_high_watermark for each in self._replicas}}
+            now = {**self._closed.high_watermarks, **{each.key: each.saved_high_watermark for each in self._replicas}}
             if now != self._saved_high_watermarks:
                 await save_high_watermarks(self._files, self._data_directory, now)
                 self._saved_high_watermarks = now

@@ -26,6 +26,10 @@ class Storage(NamedTuple):
     topic_id: TopicId
     partition: int | None = None
 
+    def holds(self, key: ReplicaKey) -> bool:
+        topic_id, partition = key
+        return topic_id == self.topic_id and self.partition in (None, partition)
+
 
 def _unheard(_: Storage) -> None:
     pass

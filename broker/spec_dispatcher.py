@@ -15,15 +15,15 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import NO_EPOCH, SpuId, TopicId
+from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.descriptors import files_of_logs
 from tailrace.runtime.files import Files
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
 from tailrace.storage.directory_syncs import DirectorySyncs
 from tailrace.storage.log import Log
 from tailrace.storage.open_files import FILES_A_HOLDER_MAX, OPEN_FILES_MAX, OpenFiles
 
+from .closed_replicas import NOTHING_SAVED, ClosedReplicas
 from .flusher import Flusher
 from .held_specs import HeldSpecs, HeldTopic
 from .metrics import BrokerMetrics
@@ -40,9 +40,6 @@ APPLIED_IN_A_ROW = 50
 """Thousands of partitions must not keep clients waiting: after so many it is their turn."""
 CLOSES_AT_ONCE = 16
 """Each waits for its disk, and all other specs for the last of them."""
-HIGH_WATERMARKS_KEPT_MAX = 10_000
-"""Of replicas that have gone. One that does not know its own any more begins with where its log starts."""
-_NOTHING_SAVED = SavedHighWatermark(0, NO_EPOCH)
 _SHARED_SETTINGS_MAX = 1000
 
 
@@ -58,10 +55,8 @@ class SpecDispatcher:
         flusher: Flusher,
         metrics: BrokerMetrics,
         replication: ReplicaInfoDispatcher,
+        closed: ClosedReplicas,
         logger: FilteringBoundLogger,
-        *,
-        closed: set[ReplicaKey],
-        high_watermarks: dict[ReplicaKey, SavedHighWatermark],
     ) -> None:
         self._spu = spu
         self._data_directory = data_directory
@@ -79,9 +74,7 @@ class SpecDispatcher:
         self._open_files.on_index_rebuilt = self._report_rebuilt_index
         self._directory_syncs = DirectorySyncs(files)
         self._closed = closed
-        """The replicas whose logs were closed cleanly and have not been opened since."""
         self._topics: dict[TopicId, HeldTopic] = {}
-        self._high_watermarks = high_watermarks
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
         """Shared by the topics that set the same configs; emptied when those of the SPU change."""
         self._settings_in_use: dict[TopicId, TopicSettings] = {}
@@ -103,7 +96,7 @@ class SpecDispatcher:
                 for topic in topics.values():
                     await self._apply_topic(topic, refused)
                 if specs.is_full and not self.has_applied_all:
-                    self._closed.clear()  # storage that is attached from now on has no mark that speaks for it
+                    self._closed.whole.clear()  # storage that is attached from now on has no mark that speaks for it
                     # Also what could not be applied: it may be understood another time.
                     held = {topic.id: {spec.partition for spec in topic.partitions} for topic in specs.topics}
                     await self._park_orphans(held)
@@ -190,13 +183,11 @@ class SpecDispatcher:
             for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
                 await self._parking.unpark(Storage(spec.topic, spec.topic_id, partition))
             is_new = not self._files.list(directory)
-            clean = is_new or key in self._closed
-            self._closed.discard(key)
             log = Log.open(
                 self._files,
                 directory,
                 settings.log,
-                clean=clean,
+                clean=self._closed.take_whole(key) or is_new,
                 open_files=self._open_files,
                 directory_syncs=self._directory_syncs,
             )
@@ -210,7 +201,7 @@ class SpecDispatcher:
         self._report_recovery(spec, log)
         # With no other replica everything in the log is committed; else only what was known to be so.
         alone = spec.replicas == (self._spu,)
-        saved = self._high_watermarks.get(key, _NOTHING_SAVED)
+        saved = self._closed.high_watermarks.get(key, NOTHING_SAVED)
         try:
             entries = LogOfEntries(log)
             high_watermark = log.log_end if alone else await entries.high_watermark_at_start(saved.value)
@@ -218,7 +209,7 @@ class SpecDispatcher:
             await self._refuse_opened(spec, log, str(error))
             return
         epoch = epoch_at_start(high_watermark, saved.value, saved.epoch)
-        self._high_watermarks.pop(key, None)
+        self._closed.high_watermarks.pop(key, None)
         replica = Replica(self._spu, spec, log, settings, high_watermark, epoch)
         replica.offline_watcher = self._report_offline
         self._replicas.add(replica)
@@ -277,19 +268,12 @@ class SpecDispatcher:
         concerned = (spec for topic_id in topics for spec in self._topics[topic_id].partitions)
         return [spec for spec in concerned if (spec.topic_id, spec.partition) in removed]
 
-    def _keep_high_watermark(self, replica: Replica) -> None:
-        """The replica may be given back."""
-        self._high_watermarks[replica.key] = replica.saved_high_watermark
-        if len(self._high_watermarks) > HIGH_WATERMARKS_KEPT_MAX:
-            oldest = next(iter(self._high_watermarks))
-            del self._high_watermarks[oldest]
-            self._closed.discard(oldest)
-
     async def _remove(self, gone: list[PartitionSpec]) -> None:
         """The replicas stop, and their storage is parked: by topics, where nothing of a topic is left here."""
         replicas = [replica for spec in gone if (replica := self._replicas.remove(spec)) is not None]
         for replica in replicas:
-            self._keep_high_watermark(replica)  # from now on: whoever writes them down finds it nowhere else
+            # From now on: whoever writes them down finds it nowhere else.
+            self._closed.keep(replica.key, replica.saved_high_watermark)
             reason = f"{replica.topic}-{replica.partition} was deleted, or moved to other SPUs"
             replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
         limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
@@ -314,14 +298,14 @@ class SpecDispatcher:
     async def _close(self, replica: Replica, limiter: trio.CapacityLimiter) -> None:
         async with limiter:
             await self._replication.leave(replica)
-            self._keep_high_watermark(replica)
+            self._closed.keep(replica.key, replica.saved_high_watermark)
             try:
                 await replica.close()
             except OSError as error:
                 self._log(replica.spec).error("log_not_closed", reason=str(error))
             else:
                 if replica.offline_reason is None:
-                    self._closed.add(replica.key)
+                    self._closed.whole.add(replica.key)
 
     async def _park(self, storage: Storage) -> bool:
         try:
@@ -340,20 +324,11 @@ class SpecDispatcher:
             self._logger.error("orphans_not_parked", reason=str(error))
 
     def _forget(self, removed: Storage) -> None:
-        """Whoever is given such a replica again begins with nothing."""
-        keys = [key for key in self._high_watermarks if _is_of(key, removed)]
-        for key in keys:
-            del self._high_watermarks[key]
-        self._closed -= {key for key in self._closed if _is_of(key, removed)}
+        self._closed.forget(removed)
         self._replication.forget(removed.topic_id, removed.partition)
 
     def _log(self, spec: PartitionSpec) -> FilteringBoundLogger:
         return self._logger.bind(topic=spec.topic, partition=spec.partition)
-
-
-def _is_of(key: ReplicaKey, storage: Storage) -> bool:
-    topic_id, partition = key
-    return topic_id == storage.topic_id and storage.partition in (None, partition)
 
 
 def _merged(before: HeldTopic, named: HeldTopic) -> HeldTopic:

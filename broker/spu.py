@@ -33,7 +33,6 @@ from tailrace.server.request_context import Reply, RequestContext
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import (
     ReplicaKey,
-    SavedHighWatermark,
     leave_clean_shutdown_mark,
     load_high_watermarks,
     take_clean_shutdown_mark,
@@ -42,6 +41,7 @@ from tailrace.storage.promises import Promises
 from tailrace.storage.store_incarnation import take_store_incarnation
 
 from . import handlers
+from .closed_replicas import ClosedReplicas
 from .cluster_identity import ClusterIdentity
 from .copies import FetchedCopies
 from .fetch_session import FetchSessions
@@ -106,6 +106,7 @@ class Spu:
         )
         self.parking = Parking(self.data_directory, self.files, self.wall_clock)
         self._network = seams.network
+        self._closed = ClosedReplicas()
         self._housekeeping = Housekeeping(
             self.data_directory,
             self.files,
@@ -113,8 +114,8 @@ class Spu:
             self.replicas,
             self.parking,
             self.broker_configs,
+            self._closed,
             self._logger,
-            unopened=lambda: self._high_watermarks,
         )
         copies = FetchedCopies(self.id, self.cluster, self._network)
         self._scrubbing = Scrubbing(self.replicas, copies, self.broker_configs, self.metrics, self._logger)
@@ -126,10 +127,6 @@ class Spu:
         self._nursery: trio.Nursery
         self._clean = False
         """Whether the last process stopped cleanly."""
-        self._closed: set[ReplicaKey] = set()
-        """The replicas whose logs are closed, and whole."""
-        self._high_watermarks: dict[ReplicaKey, SavedHighWatermark] = {}
-        """Of the replicas that are not open."""
         self._process = str(seams.chance.uuid())
         self.peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
@@ -241,9 +238,9 @@ class Spu:
         self._identity = ClusterIdentity(self.files, self.data_directory, self.id)
         if (owner := self._identity.other_owner) is not None:
             raise StartError(f"{self.data_directory} holds the data of SPU {owner}, and this is SPU {self.id}")
-        closed = await take_clean_shutdown_mark(self.files, self.data_directory)
-        self._clean, self._closed = closed is not None, closed or set()
-        self._high_watermarks = load_high_watermarks(self.files, self.data_directory)
+        whole = await take_clean_shutdown_mark(self.files, self.data_directory)
+        self._clean, self._closed.whole = whole is not None, whole or set()
+        self._closed.high_watermarks = load_high_watermarks(self.files, self.data_directory)
         self._promises = Promises(self.files, self.data_directory)
         self._store_incarnation = await take_store_incarnation(
             self.files,
@@ -256,10 +253,11 @@ class Spu:
 
     def _lacks_replicas(self) -> bool:
         """Whether logs have gone in which something was committed. Others must not count on this store for that."""
-        missing = self.parking.missing(key for key, saved in self._high_watermarks.items() if saved.value > 0)
+        high_watermarks = self._closed.high_watermarks
+        missing = self.parking.missing(key for key, saved in high_watermarks.items() if saved.value > 0)
         for key in missing:
             topic_id, partition = key
-            committed = self._high_watermarks.pop(key).value
+            committed = high_watermarks.pop(key).value
             self._logger.error("replica_missing", topic_id=str(topic_id), partition=partition, committed=committed)
         return bool(missing)
 
@@ -383,9 +381,8 @@ class Spu:
             self._flusher,
             self.metrics,
             replication,
+            self._closed,
             self._logger,
-            closed=self._closed,
-            high_watermarks=self._high_watermarks,
         )
         return ScReceiver(
             self._dispatcher, self._mirror, live_replicas, replication, self.replicas, self.cluster, self.storage_limit
@@ -444,7 +441,7 @@ class Spu:
                         "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
                     )
                 else:
-                    self._closed.add(replica.key)
+                    self._closed.whole.add(replica.key)
 
         async with trio.open_nursery() as nursery:
             for replica in self.replicas:
@@ -453,7 +450,7 @@ class Spu:
         opened_all = self._dispatcher is not None and self._dispatcher.has_applied_all
         damaged = self.replicas.damaged or any(replica.offline_reason for replica in self.replicas)
         if (opened_all or self._clean) and not failed and not damaged:
-            await leave_clean_shutdown_mark(self.files, self.data_directory, self._closed)
+            await leave_clean_shutdown_mark(self.files, self.data_directory, self._closed.whole)
         elif failed:
             try:
                 await self._promises.note_failed_disk()

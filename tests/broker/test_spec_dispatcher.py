@@ -11,6 +11,7 @@ from spus import SteadyClock, batch
 from structlog.testing import capture_logs
 
 from tailrace.broker import replica_log, spec_dispatcher
+from tailrace.broker.closed_replicas import ClosedReplicas
 from tailrace.broker.flusher import Flusher
 from tailrace.broker.held_specs import HeldSpecs, HeldTopic
 from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
@@ -64,13 +65,14 @@ class _Spu:
 
     def __post_init__(self) -> None:
         logger = structlog.get_logger()
-        self.closed = {(topic_id, number) for topic_id in (TOPIC, OTHER) for number in range(3) if self.clean}
+        self.closed = ClosedReplicas()
+        self.closed.whole = {(topic_id, number) for topic_id in (TOPIC, OTHER) for number in range(3) if self.clean}
         self.replicas = Replicas(HERE, Cluster())
         self.metrics = BrokerMetrics()
         self.broker_configs = BrokerConfigs({})
         self.files.make_directories("/data")
         self.promises = Promises(self.files, "/data")
-        self.high_watermarks = load_high_watermarks(self.files, "/data")
+        self.closed.high_watermarks = load_high_watermarks(self.files, "/data")
         self.parking = Parking("/data", self.files, SteadyClock())
         self.dispatcher = SpecDispatcher(
             HERE,
@@ -82,9 +84,8 @@ class _Spu:
             Flusher(self.nursery, Deadlines(), self.metrics),
             self.metrics,
             replication_on(HERE, self.files, self.replicas, self.nursery, self.promises),
+            self.closed,
             logger,
-            closed=self.closed,
-            high_watermarks=self.high_watermarks,
         )
 
     def again(self, files: SimulatedFiles | None = None, *, clean: bool = True) -> "_Spu":
@@ -307,7 +308,7 @@ async def test_a_topic_of_many_partitions_goes_as_fast_as_one_of_a_single_one(
         await spu.apply(*left)
         took.append(trio.current_time() - since)
     assert took[0] == took[1] > 0
-    assert {(TOPIC, number) for number in range(CLOSES_AT_ONCE)} <= spu.closed
+    assert {(TOPIC, number) for number in range(CLOSES_AT_ONCE)} <= spu.closed.whole
 
 
 async def test_the_same_topic_again_finds_its_records_and_another_of_its_name_starts_empty(spu: _Spu) -> None:
@@ -365,7 +366,7 @@ async def test_an_index_that_is_lost_after_a_clean_stop_is_built_again_and_count
         _append(replica, bytes(200))
     await replica.close()
     again = spu.again(spu.files, clean=False)
-    again.closed.add((TOPIC, 0))
+    again.closed.whole.add((TOPIC, 0))
     spu.files.remove(f"{replica.log.directory}/{0:020d}.index")
     (reopened,) = await again.apply(_topic())
     assert again.metrics.rebuilt_indexes == 0
@@ -406,9 +407,9 @@ async def test_a_replica_made_after_the_start_has_no_past_to_examine(nursery: tr
 
 async def test_a_clean_stop_speaks_for_each_log_once_and_not_for_those_that_did_not_belong_here(spu: _Spu) -> None:
     await spu.change(_topic(partitions=(0, 1)))
-    assert spu.closed == {(TOPIC, 2), *((OTHER, number) for number in range(3))}
+    assert spu.closed.whole == {(TOPIC, 2), *((OTHER, number) for number in range(3))}
     await spu.apply(_topic(partitions=(0, 1)))
-    assert spu.closed == set()
+    assert spu.closed.whole == set()
 
 
 async def test_a_log_is_examined_that_was_not_closed_though_others_were(spu: _Spu) -> None:
@@ -417,7 +418,7 @@ async def test_a_log_is_examined_that_was_not_closed_though_others_were(spu: _Sp
         _append(replica, b"a")
         await replica.close()
     again = spu.again(spu.files.crash("all"), clean=False)
-    again.closed.add((TOPIC, 1))
+    again.closed.whole.add((TOPIC, 1))
     await again.apply(_topic(partitions=(0, 1)))
     assert again.metrics.recovered_replicas == 1
 
@@ -451,23 +452,7 @@ async def test_what_was_committed_is_known_all_the_time_that_logs_are_being_clos
         nursery.start_soon(spu.apply)
         await trio.testing.wait_all_tasks_blocked()
         assert list(spu.replicas) == []
-        assert [saved.value for saved in spu.high_watermarks.values()] == [1, 1]
-
-
-async def test_of_replicas_that_have_gone_not_all_is_known_for_ever(spu: _Spu, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spec_dispatcher, "HIGH_WATERMARKS_KEPT_MAX", 2)
-    both = (HERE, ELSEWHERE)
-    for replica in await spu.apply(_topic(partitions=(0, 1, 2), live=both)):
-        _append(replica, b"a")
-        replica.on_committed(1, Epoch(1))
-    for partition in (1, 0, 2):
-        await spu.change(removed=((TOPIC, partition),))
-    back = await spu.change(_topic(partitions=(0, 1, 2), live=both, epoch=3))
-    assert sorted((replica.partition, replica.high_watermark) for replica in back) == [(0, 1), (1, 0), (2, 1)]
-    for partition in (0, 1):
-        await spu.change(removed=((TOPIC, partition),))
-    back = await spu.change(_topic(partitions=(0, 1), live=both, epoch=4))
-    assert sorted((replica.partition, replica.high_watermark) for replica in back) == [(0, 1), (1, 0), (2, 1)]
+        assert [saved.value for saved in spu.closed.high_watermarks.values()] == [1, 1]
 
 
 async def test_with_other_live_replicas_only_what_was_known_to_be_committed_is(spu: _Spu) -> None:
