@@ -5,11 +5,9 @@ kept, the controllers hear that it is there, and then it is told everything. Wha
 Who is here at all is a matter of leases, see `leases`.
 """
 
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import trio
@@ -17,17 +15,13 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
-from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
+from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal.leave import LeaveRequest, LeaveResponse
 from tailrace.protocol.internal.register_spu import RegisterSpuRequest, RegisterSpuResponse
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
-from tailrace.protocol.internal.report_live_replicas import (
-    ReportedPartition,
-    ReportLiveReplicasRequest,
-    ReportLiveReplicasResponse,
-)
+from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.runtime.network import Address, Connection, Network
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
@@ -36,22 +30,15 @@ from .actions import AddPartition, AddSpu, ConnectionAction, DeletePartition, De
 from .cluster_mirror import MirrorChange
 from .connection_documents import ConnectionRow
 from .ends_of_processes import until_nobody_listens
-from .events import (
-    Event,
-    FailedReplica,
-    LeaderFailed,
-    LeasesUnknownOver,
-    LiveReplicasReported,
-    SpuConnected,
-    SpuLost,
-    StorageReported,
-)
+from .events import Event, LeasesUnknownOver, SpuConnected, SpuLost
 from .leases import Leases
 from .local_store import LocalStore, PartitionKey
 from .metrics import ScMetrics
 from .objects import Listener, Spu
 from .spec_cache import SpecCache
+from .spu_reports import SpuReports
 from .spu_stream import Registered, SpuStream
+from .waiting_events import WaitingEvents
 
 HEARTBEATS_PER_LEASE = 3
 STALL_SECONDS_MIN = 0.1
@@ -62,9 +49,7 @@ STRANGER_BYTES_MAX = 64 * 1024
 FORWARDS_MAX = 128
 FORWARDED_BYTES_MAX = 8 * 1024 * 1024
 """Of one SPU at once; well below what makes its link stop reading."""
-EVENTS_WAITING_MAX = 1000
 PORT_MAX = 65535
-NOTHING: Mapping[str, int] = MappingProxyType({})
 
 CONCURRENT = frozenset({InternalApiKey.RENEW_LEASE, InternalApiKey.ALLOCATE_PRODUCER_IDS, InternalApiKey.FORWARD})
 """Those that take long, and the renewal of the lease: being alive must not wait for anything."""
@@ -97,7 +82,7 @@ class ConnectionManager:
         forward: Callable[[ForwardRequest], Awaitable[ForwardResponse]],
         metrics: ScMetrics,
         logger: FilteringBoundLogger,
-        unreadable: Mapping[str, int] = NOTHING,
+        unreadable: Mapping[str, int],
         lease_seconds: float,
     ) -> None:
         """`events` takes what the controllers should know, in order; it may wait. The two other callables may raise
@@ -106,7 +91,7 @@ class ConnectionManager:
         self._store = store
         self._cluster = cluster
         self._network = network
-        self._events = events
+        self._events = WaitingEvents(events)
         self._allocate_producer_ids = allocate_producer_ids
         self._forward = forward
         self._metrics = metrics
@@ -118,8 +103,6 @@ class ConnectionManager:
         self._connected: dict[SpuId, _Peer] = {}
         self._told_configs: dict[TopicId, Mapping[str, str]] = {}
         """Of each topic, those that the SPUs that hold it have been told, or are about to be."""
-        self._full: dict[SpuId, str] = {}
-        """The SPUs of which the controllers were told that their storage is full, each with its incarnation then."""
         self._began_at = trio.current_time()
         self._leases_unknown_until = self._began_at + lease_seconds
         self._is_nobody_here = False
@@ -127,15 +110,12 @@ class ConnectionManager:
         come, one by one."""
         self._someone_is_back = trio.Event()
         self._lost_at: dict[SpuId, float] = {}
-        self._failed: dict[FailedReplica, tuple[str, float]] = {}
-        """The incarnation that said so, and when."""
-        self._waiting_events: deque[Event] = deque()
-        self._events_changed = trio.Event()
+        self.reports = SpuReports(self._cache, self._events, self.is_connected, metrics, logger)
 
     async def run(self) -> None:
         """Until cancelled. SPUs that have not come within a lease from now on are offline."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._hand_over_events)
+            nursery.start_soon(self._events.hand_over)
             nursery.start_soon(self._watch_leases)
             while True:
                 await trio.sleep_until(self._leases_unknown_until)
@@ -143,7 +123,7 @@ class ConnectionManager:
                 if late_seconds > STALL_SECONDS_MIN:  # SPUs may have come whom we have not let in yet
                     self._leases_unknown_until += late_seconds + self._heartbeat_seconds
                 elif late_seconds >= 0:
-                    self._report(LeasesUnknownOver())
+                    self._events.add(LeasesUnknownOver())
                     self._is_nobody_here = not self._leases.are_any_held
                     self._someone_is_back = trio.Event()
                     await self._someone_is_back.wait()
@@ -211,17 +191,6 @@ class ConnectionManager:
             for spu in self._cache.spus
             if not self._leases.is_held(spu) and self._lost_at.get(spu, self._began_at) <= since
         )
-
-    def failed(self, seconds: float) -> frozenset[FailedReplica]:
-        """The replicas whose disks have failed for so long, in the processes that are connected; also those that have
-        moved since, for the disk is the same."""
-        self._failed = {
-            replica: noted
-            for replica, noted in self._failed.items()
-            if replica[:2] in self._cache.partitions and self.is_connected(replica[2], noted[0])
-        }
-        since = trio.current_time() - seconds
-        return frozenset(replica for replica, (_, failed_at) in self._failed.items() if failed_at <= since)
 
     def connections(self) -> list[ConnectionRow]:
         now = trio.current_time()
@@ -299,14 +268,14 @@ class ConnectionManager:
             raise RemoteProtocolError(f"{type(message).__name__} from who has not registered")
         match message:
             case RenewLeaseRequest():
-                self._take_storage(registered, message)
+                self.reports.take_storage(registered, message)
                 renewed = self._leases.renew(registered.spu, registered.incarnation, trio.current_time())
                 return RenewLeaseResponse(ErrorCode.NONE if renewed else ErrorCode.STALE_BROKER_EPOCH)
             case LeaveRequest():
                 self._leave(peer, registered)
                 return LeaveResponse()
             case ReportLiveReplicasRequest(partitions):
-                return await self._take_report(registered, partitions)
+                return await self.reports.take_partitions(registered, partitions)
             case AllocateProducerIdsRequest():
                 return await self._answer_with_producer_ids()
             case ForwardRequest():
@@ -318,7 +287,7 @@ class ConnectionManager:
     async def _register(self, peer: _Peer, message: RegisterSpuRequest) -> RegisterSpuResponse:
         if peer.stream.registered is not None:
             raise RemoteProtocolError("registered for the second time on one connection")
-        await self._room_for_events()
+        await self._events.room()
         spu = SpuId(message.spu_id)
         refusal = self._refusal(message)
         if refusal is not None:
@@ -342,7 +311,7 @@ class ConnectionManager:
             before.link.close("the SPU has connected anew")
         self._metrics.cm_accepted += 1
         self._logger.info("spu_connected", spu=spu, address=str(peer.address), version=message.software_version)
-        self._report(
+        self._events.add(
             SpuConnected(
                 spu,
                 message.incarnation,
@@ -387,7 +356,7 @@ class ConnectionManager:
             self._is_nobody_here = not self._leases.are_any_held
             self._metrics.cm_lost += 1
             self._logger.warning("spu_lost", spu=spu, reason=reason)
-            self._report(SpuLost(spu, lease.incarnation, reason))
+            self._events.add(SpuLost(spu, lease.incarnation, reason))
 
     async def _watch_leases(self) -> None:
         while True:
@@ -406,76 +375,6 @@ class ConnectionManager:
                     connected.link.close("its lease has run out")
 
     # what SPUs ask
-
-    async def _take_report(
-        self, registered: Registered, partitions: list[ReportedPartition]
-    ) -> ReportLiveReplicasResponse:
-        refused = 0
-        for reported in partitions:
-            await self._room_for_events()
-            if reported.has_failed:
-                self._take_failure(registered, reported)
-            elif reported.epoch == NO_EPOCH:  # its log has opened after all
-                self._failed.pop((reported.topic_id, reported.partition, registered.spu), None)
-            elif not self._is_leader(registered.spu, reported):
-                refused += 1
-            else:
-                self._logger.debug(
-                    "live_replicas_reported",
-                    spu=registered.spu,
-                    topic_id=str(reported.topic_id),
-                    partition=reported.partition,
-                    epoch=reported.epoch,
-                    high_watermark=reported.high_watermark,
-                    log_end=reported.log_end,
-                    lags={lag.spu_id: lag.records for lag in reported.lags},
-                )
-                self._report(
-                    LiveReplicasReported(
-                        registered.spu,
-                        registered.incarnation,
-                        reported.topic_id,
-                        reported.partition,
-                        Epoch(reported.epoch),
-                        reported.version,
-                        tuple((SpuId(each.spu_id), each.incarnation) for each in reported.members),
-                        reported.has_taken_over,
-                    )
-                )
-        self._metrics.live_replica_reports += len(partitions) - refused
-        self._metrics.refused_live_replica_reports += refused
-        return ReportLiveReplicasResponse(ErrorCode.FENCED_LEADER_EPOCH if refused else ErrorCode.NONE)
-
-    def _take_failure(self, registered: Registered, reported: ReportedPartition) -> None:
-        spu, incarnation = registered.spu, registered.incarnation
-        replica = (reported.topic_id, reported.partition, spu)
-        partition, noted = self._cache.partitions.get(replica[:2]), self._failed.get(replica)
-        is_here = partition is not None and spu in partition.spec.replicas
-        if is_here and (noted is None or noted[0] != incarnation):
-            self._failed[replica] = incarnation, trio.current_time()
-            self._logger.warning("replica_failed", spu=spu, topic_id=str(replica[0]), partition=replica[1])
-        if self._is_leader(spu, reported):
-            self._report(LeaderFailed(spu, incarnation, *replica[:2], Epoch(reported.epoch)))
-
-    def _take_storage(self, registered: Registered, message: RenewLeaseRequest) -> None:
-        """Only a change is news. The renewal waits for nothing: without room for events the next one says it again."""
-        spu, incarnation = registered.spu, registered.incarnation
-        is_full = 0 <= message.size_bytes <= message.used_bytes
-        was_full = self._full.get(spu) == incarnation
-        if is_full != was_full and len(self._waiting_events) < EVENTS_WAITING_MAX:
-            if is_full:
-                self._full[spu] = incarnation
-            else:
-                del self._full[spu]
-            self._report(StorageReported(spu, incarnation, is_full, message.used_bytes, message.size_bytes))
-
-    def _is_leader(self, spu: SpuId, reported: ReportedPartition) -> bool:
-        """And says what can be: it cannot name what is no replica, nor leave out itself."""
-        partition = self._cache.partitions.get((reported.topic_id, reported.partition))
-        if partition is None or (partition.status.leader, partition.status.epoch) != (spu, reported.epoch):
-            return False
-        members = {member.spu_id for member in reported.members}
-        return not members or (spu in members and members <= set(partition.spec.replicas))
 
     async def _answer_with_producer_ids(self) -> AllocateProducerIdsResponse:
         try:
@@ -507,28 +406,6 @@ class ConnectionManager:
         finally:
             peer.forwards -= 1
             peer.forwarded_bytes -= size_bytes
-
-    # what the controllers hear
-
-    def _report(self, event: Event) -> None:
-        self._waiting_events.append(event)
-        self._wake_events()
-
-    async def _room_for_events(self) -> None:
-        """What an SPU says waits for room, and with it that SPU; that one is lost must be said in any case."""
-        while len(self._waiting_events) >= EVENTS_WAITING_MAX:
-            await self._events_changed.wait()
-
-    async def _hand_over_events(self) -> None:
-        while True:
-            while self._waiting_events:
-                await self._events(self._waiting_events.popleft())
-                self._wake_events()
-            await self._events_changed.wait()
-
-    def _wake_events(self) -> None:
-        self._events_changed.set()
-        self._events_changed = trio.Event()
 
     # what is cached
 

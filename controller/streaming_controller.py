@@ -224,7 +224,7 @@ class StreamingController:
         """Looks at everything again from time to time, and tells SPUs again what they are to hold."""
         while True:
             seconds, connections = self._settings.replace_after_seconds, term.connections
-            await term.workflow.events.send(SpusAway(connections.away(seconds), connections.failed(seconds)))
+            await term.workflow.events.send(SpusAway(connections.away(seconds), connections.reports.failed(seconds)))
             await term.workflow.events.send(ReconciliationDue())
             term.connections.reconcile()
             await term.administration.forget_deleted_topics()

@@ -22,12 +22,7 @@ from tailrace.controller.actions import (
     UpdateSpu,
 )
 from tailrace.controller.cluster_mirror import ClusterMirror
-from tailrace.controller.connection_manager import (
-    EVENTS_WAITING_MAX,
-    FORWARDED_BYTES_MAX,
-    FORWARDS_MAX,
-    ConnectionManager,
-)
+from tailrace.controller.connection_manager import FORWARDED_BYTES_MAX, FORWARDS_MAX, ConnectionManager
 from tailrace.controller.events import (
     Event,
     LeaderFailed,
@@ -59,8 +54,9 @@ from tailrace.controller.objects import (
     TopicStatus,
 )
 from tailrace.controller.private_server import PrivateServer
+from tailrace.controller.waiting_events import EVENTS_WAITING_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
+from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest
 from tailrace.protocol.internal.apply_specs import Config, PartitionState, RemovedPartition
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
@@ -293,32 +289,6 @@ async def test_who_does_not_register_is_not_waited_for_long(autojump_clock: trio
         assert silent.link.closed_because is None
         await trio.sleep(0.2)
         assert silent.link.closed_because is not None
-
-
-async def test_that_its_storage_is_full_is_reported_once_for_each_change(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with _world(spu(1)) as world:
-        one = await world.registered(1)
-        for used_bytes, size_bytes in ((7, -1), (4, 5), (5, 5), (6, 5), (4, 5), (3, 5), (9, 9)):
-            assert await one.renew(used_bytes, size_bytes) == ErrorCode.NONE
-        await trio.testing.wait_all_tasks_blocked()
-        assert [
-            (each.spu, each.incarnation, each.is_full, each.used_bytes, each.size_bytes)
-            for each in world.events
-            if isinstance(each, StorageReported)
-        ] == [(1, "first", True, 5, 5), (1, "first", False, 4, 5), (1, "first", True, 9, 9)]
-
-
-async def test_another_process_says_anew_that_its_storage_is_full(autojump_clock: trio.testing.MockClock) -> None:
-    async with _world(spu(1)) as world:
-        for incarnation in ("first", "first", "second"):
-            one = await world.registered(1, incarnation)
-            await one.renew(5, 5)
-            one.link.close()
-            await trio.testing.wait_all_tasks_blocked()
-        reported = [each.incarnation for each in world.events if isinstance(each, StorageReported)]
-        assert reported == ["first", "second"]
 
 
 # what changes later
@@ -713,80 +683,23 @@ def _live(partition: PartitionState) -> list[int]:
 # what SPUs say and ask
 
 
-def _reported(
-    number: int = 0, epoch: int = 3, members: tuple[int, ...] = (1,), *, has_taken_over: bool = False
-) -> ReportedPartition:
-    stores = [Member(spu, f"store of {spu}") for spu in members]
-    return ReportedPartition(TOPIC, number, epoch, 5, stores, has_taken_over=has_taken_over)
+def _reported(number: int) -> ReportedPartition:
+    return ReportedPartition(TOPIC, number, 3, 5, [Member(1, "store of 1")])
 
 
-async def test_live_replicas_reach_the_controllers(autojump_clock: trio.testing.MockClock) -> None:
-    async with _world(spu(1), partition(0, 1, 2), partition(1, 1)) as world:
+async def test_what_spus_report_reaches_the_controllers(autojump_clock: trio.testing.MockClock) -> None:
+    async with _world(spu(1), partition(0, 1)) as world:
         one = await world.registered(1)
-        assert await one.report(_reported(0, members=(1, 2)), _reported(1, members=(), has_taken_over=True)) == 0
-        await trio.testing.wait_all_tasks_blocked()
-        assert world.happened[1:] == [
-            LiveReplicasReported(
-                SpuId(1), "first", TOPIC, 0, Epoch(3), 5, ((SpuId(1), "store of 1"), (SpuId(2), "store of 2"))
-            ),
-            LiveReplicasReported(SpuId(1), "first", TOPIC, 1, Epoch(3), 5, (), has_taken_over=True),
-        ]
-        assert world.metrics.live_replica_reports == 2
-
-
-async def test_a_replica_that_failed_is_known_for_as_long_as_its_process_is_there(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    async with _world(spu(1), spu(2), partition(0, 1, 2), partition(1, 1)) as world:
-        two = await world.registered(2)
-        happened = len(world.happened)
-        assert await two.report(ReportedPartition(TOPIC, 0, 3, has_failed=True)) == 0
-        await trio.sleep(0.5)
-        again = [ReportedPartition(TOPIC, number, 3, has_failed=True) for number in (0, 1)]
-        assert await two.report(*again) == 0
-        assert world.manager.failed(0.5) == {(TOPIC, 0, SpuId(2))}, "it does not hold the other one"
-        assert world.manager.failed(0.6) == frozenset()
-        assert len(world.happened) == happened, "another SPU leads"
-        one = await world.registered(1)
-        happened = len(world.happened)
-        assert await one.report(ReportedPartition(TOPIC, 0, NO_EPOCH, has_failed=True)) == 0
-        assert (TOPIC, 0, SpuId(1)) in world.manager.failed(0)
-        assert len(world.happened) == happened, "it may be elected once more"
-        assert await one.report(ReportedPartition(TOPIC, 0, NO_EPOCH)) == 0
-        assert world.manager.failed(0) == {(TOPIC, 0, SpuId(2))}, "it has opened"
-        assert await one.report(ReportedPartition(TOPIC, 0, NO_EPOCH, has_failed=True)) == 0
-        two.link.close("a test wants it")
-        await trio.testing.wait_all_tasks_blocked()
-        assert world.manager.failed(0) == {(TOPIC, 0, SpuId(1))}
-
-
-async def test_a_leader_that_gives_up_is_heard(autojump_clock: trio.testing.MockClock) -> None:
-    async with _world(spu(1), partition(0, 1, 2)) as world:
-        one = await world.registered(1)
+        assert await one.report(_reported(0)) == 0
+        assert await one.renew(5, 5) == ErrorCode.NONE
         assert await one.report(ReportedPartition(TOPIC, 0, 3, has_failed=True)) == 0
         await trio.testing.wait_all_tasks_blocked()
-        assert world.happened[1:] == [LeaderFailed(SpuId(1), "first", TOPIC, 0, Epoch(3))]
-
-
-@pytest.mark.parametrize(
-    ("why", "reported"),
-    [
-        ("another epoch", _reported(epoch=2)),
-        ("another leader", _reported(1)),
-        ("no such partition", _reported(9)),
-        ("a replica that is none", _reported(members=(1, 3))),
-        ("without the leader itself", _reported(members=(2,))),
-    ],
-)
-async def test_a_report_by_who_does_not_lead_is_refused(
-    why: str, reported: ReportedPartition, autojump_clock: trio.testing.MockClock
-) -> None:
-    async with _world(spu(1), partition(0, 1, 2), partition(1, 2, 1)) as world:
-        one = await world.registered(1)
-        assert await one.report(reported, _reported()) == ErrorCode.FENCED_LEADER_EPOCH
+        happened = [type(event) for event in world.happened[1:]]
+        assert happened == [LiveReplicasReported, StorageReported, LeaderFailed]
+        assert world.manager.reports.failed(0) == {(TOPIC, 0, SpuId(1))}
+        one.link.close("a test wants it")
         await trio.testing.wait_all_tasks_blocked()
-        assert len(world.happened[1:]) == 1
-        assert (world.metrics.live_replica_reports, world.metrics.refused_live_replica_reports) == (1, 1)
+        assert world.manager.reports.failed(0) == frozenset(), "it is known for as long as its process is there"
 
 
 async def test_when_the_controllers_are_busy_reports_wait_and_leases_do_not(
@@ -801,7 +714,7 @@ async def test_when_the_controllers_are_busy_reports_wait_and_leases_do_not(
         world.nursery.start_soon(one.report, *[_reported(row.number) for row in rows])
         await trio.sleep(10)
         assert one.link.closed_because is None
-        assert EVENTS_WAITING_MAX - 1 <= len(world.manager._waiting_events) <= EVENTS_WAITING_MAX
+        assert EVENTS_WAITING_MAX - 1 <= len(world.manager._events._waiting) <= EVENTS_WAITING_MAX
         world.may_hear.set()
         await trio.testing.wait_all_tasks_blocked()
         assert len(world.happened) == 1 + len(rows)

@@ -47,6 +47,7 @@ async def _serving(network: MemoryNetwork) -> AsyncIterator[tuple[MemoryListener
         forward=_no_forwarding,
         metrics=ScMetrics({}),
         logger=structlog.get_logger(),
+        unreadable={},
         lease_seconds=1.5,
     )
     for number in range(4):

@@ -212,7 +212,7 @@ def takes_for_lost_whoever_has_not_come_yet(patch: pytest.MonkeyPatch) -> None:
     """An SC that has just started, and cannot know whose lease goes on."""
 
     async def run(self: ConnectionManager) -> None:
-        self._report(LeasesUnknownOver())
+        self._events.add(LeasesUnknownOver())
         await original(self)
 
     original = ConnectionManager.run
