@@ -131,7 +131,7 @@ class Log:
         self.log_end = opened.open_segment.end
         """Exclusive: the offset that comes next."""
         self.size_bytes = self._segments.size
-        disk = self._disk = LogDisk(files, directory, manifest_file, directory_syncs)
+        disk = self._disk = LogDisk(files, directory, self._segments, manifest_file, directory_syncs)
         self._lock = disk.lock
         disk.closed = opened.manifest.closed
         disk.is_changed = not self.recovery.was_clean
@@ -310,7 +310,7 @@ class Log:
     async def sync(self) -> None:
         """Returns once everything that was appended before the call is on the disk."""
         async with self._lock:
-            await self._disk.sync(self._segments, self._epochs.noted_in)
+            await self._disk.sync(self._epochs.noted_in)
             if self._disk.wants_new_manifest:
                 await self._disk.replace_manifest_if_room(self._manifest_content())
 
@@ -323,19 +323,19 @@ class Log:
                     if self._segments.open.is_over:
                         # As an open one it would not be known to end with a bridge.
                         self._roll()
-                    await disk.sync(self._segments, self._epochs.noted_in)
+                    await disk.sync(self._epochs.noted_in)
                     await self._note_clean_close()
             finally:
                 disk.fail(disk.failure or f"{self._directory}: the log was closed")
                 self._segments.close()
 
     async def _note_clean_close(self) -> None:
-        open_segment = self._segments.open
-        facts = self._epochs.noted_in(open_segment.facts(self._snapshots.write(self.log_end, self.producers)))
+        producers_checksum = self._snapshots.write(self.log_end, self.producers)
+        facts = self._epochs.noted_in(self._segments.open.facts(producers_checksum))
         if self._disk.wants_new_manifest:
             await self._disk.rewrite_manifest(self._manifest_content(closed=facts))
         else:
-            await self._disk.sync_note(self._disk.note([manifest.closed_line(facts)]), open_segment)
+            await self._disk.sync_note(self._disk.note([manifest.closed_line(facts)]))
 
     def _manifest_content(self, closed: SegmentFacts | None = None) -> Manifest:
         return Manifest(
@@ -384,7 +384,7 @@ class Log:
 
     async def _note_epochs(self) -> None:
         """On the disk before the batches are: after a power failure they alone would say that epochs ended early."""
-        await self._disk.sync_note(self._disk.note(self._epochs.lines()), self._segments.open)
+        await self._disk.sync_note(self._disk.note(self._epochs.lines()))
 
     async def _disown(self, segments: Sequence[Segment], base: int) -> None:
         """Before a byte changes the manifest stops to speak of these segments, and of those that follow them; and it
@@ -395,7 +395,7 @@ class Log:
         for segment in followers:
             segment.is_synced = False
         if was_named or names_closed:
-            await self._disk.replace_manifest(self._manifest_content(), self._segments.open)
+            await self._disk.replace_manifest(self._manifest_content())
         else:
             await self._note_epochs()
 
@@ -412,7 +412,7 @@ class Log:
             if offset > self.log_start:
                 if self._disk.synced_end < offset < self.log_end:
                     # A log that a power failure leaves empty must not start in the midst of a batch that others have.
-                    await self._disk.sync(self._segments, self._epochs.noted_in)
+                    await self._disk.sync(self._epochs.noted_in)
                 await self._advance_log_start(offset)
 
     async def _advance_log_start(self, offset: int) -> list[SegmentFacts]:
@@ -429,7 +429,7 @@ class Log:
         for segment in segments.sealed[count - 1 :] if count else ():
             if (snapshot := self._snapshots.find(segment.end)) is not None:
                 # Nothing else will tell of the producers in the segments that go.
-                await self._disk.sync_note(snapshot, segments.open)
+                await self._disk.sync_note(snapshot)
                 break
         epochs = LeaderEpochs(self.epochs)
         epochs.cut_start(offset)
@@ -438,7 +438,7 @@ class Log:
         file = self._disk.note(lines)
         self.log_start, self._epochs.starts = offset, epochs
         self._disk.is_changed = True
-        await self._disk.sync_note(file, self._segments.open)
+        await self._disk.sync_note(file)
         gone, self._segments.sealed[:count] = self._segments.sealed[:count], []
         for segment in gone:
             await self._remove(segment)
@@ -528,7 +528,7 @@ class Log:
         self._segments.sealed = self._segments.sealed[:kept]
         self._disk.synced_end = synced_end
         self._compactions = cut_history(self._compactions, synced_end)
-        await self._disk.replace_manifest(self._manifest_content(), self._segments.open)
+        await self._disk.replace_manifest(self._manifest_content())
 
     @contextmanager
     def _cutting(self) -> Iterator[None]:
@@ -544,7 +544,7 @@ class Log:
         self.is_overgrown = False
         self.log_end = self._segments.open.end
         self._disk.synced_end = min(self._disk.synced_end, self.log_end)
-        self.size_bytes = sum(segment.size for segment in self._segments.sealed) + self._segments.open.size
+        self.size_bytes = self._segments.size
         self._disk.unsynced_bytes = self._segments.open.size
         if self.log_end > self.log_start:
             self._epochs.cut_end(self.log_end)
@@ -680,7 +680,7 @@ class Log:
                 return None
             if segment is self._segments.open:
                 self._roll()
-            await self._disk.sync(self._segments, self._epochs.noted_in)
+            await self._disk.sync(self._epochs.noted_in)
             return self._segments.sealed[self._segments.place_of(segment.base)]
 
     def _unsound_after(self, offset: int) -> Segment | None:

@@ -17,7 +17,6 @@ from .directory_syncs import DirectorySyncs
 from .layout import directories_up_to_data
 from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
-from .open_segment import OpenSegment
 from .segments import Segments
 
 _FLUSHED_LINE_BYTES = 2**20
@@ -34,6 +33,7 @@ class LogDisk:
         "_entered_base",
         "_files",
         "_manifest",
+        "_segments",
         "_unnoted_bytes",
         "closed",
         "failure",
@@ -44,10 +44,16 @@ class LogDisk:
     )
 
     def __init__(
-        self, files: Files, directory: str, manifest_file: ManifestFile, directory_syncs: DirectorySyncs
+        self,
+        files: Files,
+        directory: str,
+        segments: Segments,
+        manifest_file: ManifestFile,
+        directory_syncs: DirectorySyncs,
     ) -> None:
         self._files = files
         self._directory = directory
+        self._segments = segments
         self._manifest = manifest_file
         self.lock = trio.Lock()
         self.failure: str | None = None
@@ -79,19 +85,19 @@ class LogDisk:
 
     # records
 
-    async def sync(self, segments: Segments, as_noted: Callable[[SegmentFacts], SegmentFacts]) -> None:
+    async def sync(self, as_noted: Callable[[SegmentFacts], SegmentFacts]) -> None:
         """Returns once everything that was appended before the call is on the disk. For want of an open file it is not
         tried at all: who calls may call again."""
         self.check()
-        end, unsynced_bytes = segments.open.end, self.unsynced_bytes
-        sealed, open_segment = segments.unsynced(), segments.open
+        sealed, open_segment = self._segments.unsynced(), self._segments.open
+        end, unsynced_bytes = open_segment.end, self.unsynced_bytes
         try:
             for segment in sealed:
                 await segment.reader.log.get().sync()
             if not open_segment.is_empty:
                 await open_segment.sync()
             if sealed or open_segment.base != self._entered_base:
-                await self.sync_directories(segments.open)
+                await self.sync_directories()
         except OSError as error:
             if not are_used_up(error):
                 self._fail_sync(error)
@@ -108,8 +114,9 @@ class LogDisk:
             for segment in sealed:
                 segment.is_synced = True
 
-    async def sync_directories(self, open_segment: OpenSegment) -> None:
+    async def sync_directories(self) -> None:
         """The log's own, and those above it that need it: who finds the file after a crash must find its directory."""
+        open_segment = self._segments.open
         entered_base = open_segment.base if not open_segment.is_empty else _NOT_ENTERED
         own, *above = directories_up_to_data(self._directory)
         await self._files.sync_directory(own)
@@ -132,10 +139,10 @@ class LogDisk:
         """Returns the manifest, for whoever needs the lines on the disk now."""
         return self._manifest.append(lines)
 
-    async def sync_note(self, file: File, open_segment: OpenSegment) -> None:
+    async def sync_note(self, file: File) -> None:
         try:
             await file.sync()
-            await self.sync_directories(open_segment)
+            await self.sync_directories()
         except OSError as error:
             self._fail_sync(error)
             raise
@@ -150,14 +157,14 @@ class LogDisk:
             self._fail_sync(error)
             raise
 
-    async def replace_manifest(self, content: Manifest, open_segment: OpenSegment) -> None:
+    async def replace_manifest(self, content: Manifest) -> None:
         """Before anything is changed of which it speaks: it says what will be true then, and not how the log was
         closed once."""
         self.closed = None
         try:
             with trio.CancelScope(shield=True):  # half a change would leave a log that agrees with nothing
                 await self._manifest.replace(content)
-                await self.sync_directories(open_segment)
+                await self.sync_directories()
         except OSError as error:
             self._fail_sync(error)
             raise

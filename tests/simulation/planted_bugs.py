@@ -114,7 +114,7 @@ def says_synced_of_what_is_not(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_to_sync_the_directory(patch: pytest.MonkeyPatch) -> None:
-    async def sync_directories(self: LogDisk, open_segment: Any) -> None:
+    async def sync_directories(self: LogDisk) -> None:
         pass
 
     patch.setattr(LogDisk, "sync_directories", sync_directories)

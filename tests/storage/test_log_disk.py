@@ -29,9 +29,9 @@ class Parts:
         self.files = SimulatedFiles()
         self.files.make_directories(DIRECTORY)
         self.manifest_file = ManifestFile(self.files, DIRECTORY)
-        self.disk = LogDisk(self.files, DIRECTORY, self.manifest_file, DirectorySyncs(self.files))
         self._maker = SegmentMaker(OpenFiles(self.files), DIRECTORY, LogConfig(), RecoveryReport())
         self.segments = Segments([], self._maker.new_segment(0))
+        self.disk = LogDisk(self.files, DIRECTORY, self.segments, self.manifest_file, DirectorySyncs(self.files))
 
     def append(self, count: int) -> None:
         for _ in range(count):
@@ -63,7 +63,7 @@ async def test_a_sync_brings_all_there_and_notes_what_is_sealed(parts: Parts) ->
     parts.append(3)
     parts.roll()
     parts.append(2)
-    await parts.disk.sync(parts.segments, _as_it_is)
+    await parts.disk.sync(_as_it_is)
     assert (parts.disk.synced_end, parts.disk.unsynced_bytes) == (5, 0)
     assert (list(parts.stated().sealed), parts.stated().flushed_end) == ([0], 5)
     after = parts.files.crash("synced")
@@ -81,14 +81,14 @@ async def test_directories_are_synced_once_for_each_segment(parts: Parts) -> Non
     parts.files.sync_directory = noting  # type: ignore[method-assign]
     for _ in range(3):
         parts.append(1)
-        await parts.disk.sync(parts.segments, _as_it_is)
+        await parts.disk.sync(_as_it_is)
     assert (len(synced), synced[0], synced[-1]) == (5, DIRECTORY, "/data")
     parts.roll()
     parts.append(1)
-    await parts.disk.sync(parts.segments, _as_it_is)
+    await parts.disk.sync(_as_it_is)
     assert synced[5:] == [DIRECTORY]
     parts.disk.forget_entry()
-    await parts.disk.sync(parts.segments, _as_it_is)
+    await parts.disk.sync(_as_it_is)
     assert synced[5:] == [DIRECTORY] * 2
 
 
@@ -96,10 +96,10 @@ async def test_a_failed_sync_is_never_tried_again(parts: Parts) -> None:
     parts.append(1)
     parts.files.syncs_fail = True
     with pytest.raises(OSError, match="broken"):
-        await parts.disk.sync(parts.segments, _as_it_is)
+        await parts.disk.sync(_as_it_is)
     parts.files.syncs_fail = False
     with pytest.raises(OSError, match="sync failed"):
-        await parts.disk.sync(parts.segments, _as_it_is)
+        await parts.disk.sync(_as_it_is)
     with pytest.raises(OSError, match="sync failed"):
         parts.disk.check()
     assert parts.disk.synced_end == 0
@@ -119,9 +119,9 @@ async def test_a_sync_that_lacked_an_open_file_is_tried_again(
     with monkeypatch.context() as now:
         now.setattr(parts.files, call, refuse)
         with pytest.raises(OSError, match="too many open files"):
-            await parts.disk.sync(parts.segments, _as_it_is)
+            await parts.disk.sync(_as_it_is)
     assert (parts.disk.failure, parts.disk.synced_end) == (None, 0)
-    await parts.disk.sync(parts.segments, _as_it_is)
+    await parts.disk.sync(_as_it_is)
     assert parts.disk.synced_end == 1
     assert parts.files.crash("synced").size(f"{DIRECTORY}/{0:020}.log") == 100
 
@@ -129,19 +129,19 @@ async def test_a_sync_that_lacked_an_open_file_is_tried_again(
 async def test_a_new_manifest_says_nothing_of_how_the_log_was_closed(parts: Parts) -> None:
     parts.append(1)
     parts.disk.closed = SegmentFacts(0, 1)
-    await parts.disk.replace_manifest(Manifest(log_start=7), parts.segments.open)
+    await parts.disk.replace_manifest(Manifest(log_start=7))
     assert parts.disk.closed is None
     assert ManifestFile(parts.files.crash("synced"), DIRECTORY).load() == Manifest(log_start=7)
     parts.files.syncs_fail = True
     with pytest.raises(OSError, match="broken"):
-        await parts.disk.replace_manifest(Manifest(), parts.segments.open)
+        await parts.disk.replace_manifest(Manifest())
     with pytest.raises(OSError, match="sync failed"):
         parts.disk.check()
 
 
 async def test_a_note_is_on_the_disk_when_it_was_synced(parts: Parts) -> None:
     parts.append(1)
-    await parts.disk.sync(parts.segments, _as_it_is)
+    await parts.disk.sync(_as_it_is)
     file = parts.disk.note([b"not a fact\n"])
-    await parts.disk.sync_note(file, parts.segments.open)
+    await parts.disk.sync_note(file)
     assert parts.files.crash("synced").read(f"{DIRECTORY}/manifest").endswith(b"not a fact\n")
