@@ -183,7 +183,7 @@ class SpecDispatcher:
             for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
                 await self._parking.unpark(Storage(spec.topic, spec.topic_id, partition))
             is_new = not self._files.list(directory)
-            log = Log.open(
+            log = Log(
                 self._files,
                 directory,
                 settings.log,

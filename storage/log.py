@@ -49,7 +49,6 @@ OVERGROWTH_BYTES_MIN = 64 * 2**20
 class Log:
     __slots__ = (
         "_compactions",
-        "_directory",
         "_disk",
         "_epochs",
         "_files",
@@ -60,6 +59,7 @@ class Log:
         "_segments",
         "_snapshots",
         "config",
+        "directory",
         "is_overgrown",
         "log_end",
         "log_start",
@@ -69,28 +69,6 @@ class Log:
         "recovery",
         "size_bytes",
     )
-
-    @classmethod
-    def open(
-        cls,
-        files: Files,
-        directory: str,
-        config: LogConfig,
-        *,
-        clean: bool,
-        open_files: OpenFiles | None = None,
-        directory_syncs: DirectorySyncs | None = None,
-    ) -> "Log":
-        """`clean`: the program that wrote last says that it closed its logs. Then what lies there is not scanned.
-
-        Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk; KafkaError where
-        producers have to be known from batches that are none any more.
-        """
-        if open_files is None:
-            open_files = OpenFiles(files)
-        if directory_syncs is None:
-            directory_syncs = DirectorySyncs(files)
-        return cls(files, directory, config, clean=clean, open_files=open_files, directory_syncs=directory_syncs)
 
     def __init__(
         self,
@@ -102,9 +80,15 @@ class Log:
         open_files: OpenFiles,
         directory_syncs: DirectorySyncs,
     ) -> None:
+        """Opens it. `clean`: the program that wrote last says that it closed its logs. Then what lies there is not
+        scanned.
+
+        Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk; KafkaError where
+        producers have to be known from batches that are none any more.
+        """
         files.make_directories(directory)
         self._files = files
-        self._directory = directory
+        self.directory = directory
         manifest_file = ManifestFile(files, directory)
         self.config = config
         self.may_roll: Callable[[int], bool] = _always
@@ -139,10 +123,6 @@ class Log:
         disk.unsynced_bytes = 0 if self.recovery.was_clean else opened.open_segment.size
 
     # what is
-
-    @property
-    def directory(self) -> str:
-        return self._directory
 
     @property
     def synced_end(self) -> int:
@@ -326,7 +306,7 @@ class Log:
                     await disk.sync(self._epochs.noted_in)
                     await self._note_clean_close()
             finally:
-                disk.fail(disk.failure or f"{self._directory}: the log was closed")
+                disk.fail(disk.failure or f"{self.directory}: the log was closed")
                 self._segments.close()
 
     async def _note_clean_close(self) -> None:
@@ -370,7 +350,7 @@ class Log:
                     for segment in touched:
                         self._disk.unsynced_bytes += 4 * await segment.restamp(base, end, epoch)
             except OSError as error:
-                self._disk.fail(f"{self._directory}: epochs could not be stamped: {error}")
+                self._disk.fail(f"{self.directory}: epochs could not be stamped: {error}")
                 raise
 
     async def expect_stamped(self, end: int, epoch: int, starts: Iterable[EpochStart] = ()) -> None:
@@ -536,7 +516,7 @@ class Log:
         try:
             yield
         except OSError as error:
-            self._disk.fail(f"{self._directory}: the log could not be cut: {error}")
+            self._disk.fail(f"{self.directory}: the log could not be cut: {error}")
             raise
 
     def _end_cut(self) -> None:
@@ -597,7 +577,7 @@ class Log:
         except OSError as error:
             if self.has_failed:
                 raise
-            raise CannotCompactError(f"{self._directory}: {error}") from error
+            raise CannotCompactError(f"{self.directory}: {error}") from error
 
     @property
     def compactions(self) -> Sequence[Compacted]:
@@ -613,13 +593,13 @@ class Log:
             assert self._segments.sealed[self._segments.place_of(new.facts.base) :][: len(old)] == list(old)
             with trio.CancelScope(shield=True):
                 try:
-                    await self._files.sync_directory(self._directory)
+                    await self._files.sync_directory(self.directory)
                     await self._note_replacement(old, new.facts)
                     # From here on the new segment counts: an opening log carries the rest through.
                     self._put_in_place(old, new)
-                    await self._files.sync_directory(self._directory)
+                    await self._files.sync_directory(self.directory)
                 except OSError as error:
-                    self._disk.fail(f"{self._directory}: a compacted segment did not take its place: {error}")
+                    self._disk.fail(f"{self.directory}: a compacted segment did not take its place: {error}")
                     raise
             return True
 
@@ -634,7 +614,7 @@ class Log:
             del content.sealed[segment.base]
         content.sealed[new.base] = new
         if not await self._disk.replace_manifest_if_room(content):
-            raise CannotCompactError(f"{self._directory}: there is no room for another manifest")
+            raise CannotCompactError(f"{self.directory}: there is no room for another manifest")
 
     def _put_in_place(self, old: Sequence[SealedSegment], new: NewSegment) -> None:
         """Whoever reads a file of the old ones still has it."""

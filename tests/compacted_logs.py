@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from logs import log_at
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.record_batch import BatchHeader, iterate, read_header
@@ -25,7 +26,7 @@ Pair = tuple[str, str | None]
 
 
 def open_log(files: SimulatedFiles, config: LogConfig = CONFIG, *, clean: bool = False) -> Log:
-    return Log.open(files, DIRECTORY, config, clean=clean)
+    return log_at(files, DIRECTORY, config, clean=clean)
 
 
 def append(log: Log, *pairs: Pair, time: int = 0, epoch: int = 0, **attributes: Any) -> bytes:

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import structlog
 import trio
+from logs import log_at
 from msgspec import Struct, field
 from msgspec.structs import replace
 from simulation.files import Keep, SimulatedFiles
@@ -241,7 +242,7 @@ class Wire(Struct):
             cluster.put_spu(SpuSpec(SpuId(each)))
         replicas = Replicas(spu, cluster)
         settings = settings_of(self.configs, BrokerConfigs({}))
-        log = Log.open(disk, f"/data/topics/t/{TOPIC}/0", settings.log, clean=False)
+        log = log_at(disk, f"/data/topics/t/{TOPIC}/0", settings.log, clean=False)
         spec = replace(self.spec, replicas=self.spec.replicas or (spu, SpuId(99)), leader=NO_LEADER)
         replica = Replica(spu, spec, log, settings, *(saved or (log.log_start,)))
         replicas.add(replica)

@@ -6,6 +6,7 @@ from typing import Never
 import pytest
 import trio
 import trio.testing
+from logs import log_at
 from msgspec import Struct
 from simulation.files import SimulatedFiles
 from spus import batch
@@ -19,7 +20,6 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.record_batch import read_header, stamp
-from tailrace.storage.log import Log
 
 NEVER = str(2**63 - 1)
 SPU = SpuId(1)
@@ -48,7 +48,7 @@ class SlowDisk(SimulatedFiles):
 def replica_on(files: SimulatedFiles, partition: int = 0, **configs: str) -> Replica:
     settings = settings_of({name.replace("_", "."): value for name, value in configs.items()}, BrokerConfigs({}))
     spec = PartitionSpec(TOPIC, "t", partition, SPU, Epoch(0), (SPU,), (SPU,))
-    log = Log.open(files, f"/data/topics/t/{TOPIC}/{partition}", settings.log, clean=True)
+    log = log_at(files, f"/data/topics/t/{TOPIC}/{partition}", settings.log, clean=True)
     return Replica(SPU, spec, log, settings, log.log_end)
 
 

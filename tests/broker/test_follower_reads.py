@@ -1,6 +1,7 @@
 """Whom a consumer is told to read from."""
 
 import pytest
+from logs import log_at
 from simulation.files import SimulatedFiles
 
 from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
@@ -9,7 +10,6 @@ from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec, SpuSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
-from tailrace.storage.log import Log
 
 LEADER, NEAR, NEARER, AWAY, LAGGING, BESIDE = SPUS = [SpuId(each) for each in range(1, 7)]
 RACKS = {
@@ -28,7 +28,7 @@ def _replica(
 ) -> Replica:
     spec = PartitionSpec(TopicId(int=7), "t", 0, LEADER, Epoch(5), tuple(SPUS), live)
     settings = settings_of({name.replace("_", "."): value for name, value in configs.items()}, BrokerConfigs({}))
-    log = Log.open(SimulatedFiles(), "/data/topics/t/7/0", settings.log, clean=True)
+    log = log_at(SimulatedFiles(), "/data/topics/t/7/0", settings.log, clean=True)
     replica = Replica(here, spec, log, settings, 0)
     if here == LEADER:
         replica.begin_leading()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 import structlog
 import trio
+from logs import log_at
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 from spus import batch
@@ -23,7 +24,6 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest, ReportLiveReplicasResponse
 from tailrace.protocol.record_batch import read_header
-from tailrace.storage.log import Log
 
 HERE, ELSEWHERE, FURTHER = SpuId(1), SpuId(2), SpuId(3)
 TOPIC = TopicId(int=7)
@@ -54,7 +54,7 @@ class _Spu:
 
     def add(self, spec: PartitionSpec) -> Replica:
         settings = settings_of({}, BrokerConfigs({}))
-        log = Log.open(self.files, f"/data/topics/t/{TOPIC}/{spec.partition}", settings.log, clean=True)
+        log = log_at(self.files, f"/data/topics/t/{TOPIC}/{spec.partition}", settings.log, clean=True)
         replica = Replica(HERE, spec, log, settings, 0)
         self.replicas.add(replica)
         return replica

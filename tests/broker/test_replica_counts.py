@@ -1,6 +1,7 @@
 """What is counted of replicas."""
 
 import pytest
+from logs import log_at
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
@@ -12,7 +13,6 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
-from tailrace.storage.log import Log
 
 HERE, SECOND, THIRD = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
 LED_HERE = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_SET)
@@ -20,7 +20,7 @@ LED_HERE = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_
 
 def _replica(files: SimulatedFiles, spec: PartitionSpec) -> Replica:
     settings = settings_of({"min.insync.replicas": "2"}, BrokerConfigs({}))
-    log = Log.open(files, f"/data/topics/t/7/{spec.partition}", settings.log, clean=True)
+    log = log_at(files, f"/data/topics/t/7/{spec.partition}", settings.log, clean=True)
     replica = Replica(HERE, spec, log, settings, 0)
     if spec.leader == HERE:
         replica.begin_leading()

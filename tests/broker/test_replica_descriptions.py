@@ -1,3 +1,4 @@
+from logs import log_at
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 from spus import batch
@@ -16,7 +17,6 @@ from tailrace.protocol.internal.describe_replicas import (
     EpochStart,
 )
 from tailrace.protocol.record_batch import read_header, stamp
-from tailrace.storage.log import Log
 
 HERE, ELSEWHERE = SpuId(1), SpuId(2)
 TOPIC = TopicId(int=7)
@@ -28,7 +28,7 @@ def _replicas(*specs: PartitionSpec) -> Replicas:
     replicas = Replicas(HERE, Cluster())
     settings = settings_of({}, BrokerConfigs({}))
     for spec in specs:
-        log = Log.open(files, f"/data/topics/t/{TOPIC}/{spec.partition}", settings.log, clean=True)
+        log = log_at(files, f"/data/topics/t/{TOPIC}/{spec.partition}", settings.log, clean=True)
         replicas.add(Replica(HERE, spec, log, settings, 0))
     return replicas
 

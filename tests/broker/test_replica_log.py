@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from logs import log_at
 from simulation.files import SimulatedFiles
 from spus import batch
 
@@ -16,7 +17,7 @@ from tailrace.storage.log_config import LogConfig
 
 
 def new_log() -> Log:
-    return Log.open(SimulatedFiles(), "/data/topics/t/id/0", LogConfig(), clean=True)
+    return log_at(SimulatedFiles(), "/data/topics/t/id/0", LogConfig(), clean=True)
 
 
 def append(log: Log, data: bytes | bytearray, epoch: int = 1) -> Entry:

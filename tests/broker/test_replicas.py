@@ -4,6 +4,7 @@ from typing import cast
 from uuid import UUID
 
 import pytest
+from logs import log_at
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 from spus import batch
@@ -50,7 +51,7 @@ class _World:
         made = []
         for spec in topic.partitions:
             directory = f"/data/topics/{topic.name}/{topic.id}/{spec.partition}"
-            log = Log.open(self.files, directory, settings.log, clean=True)
+            log = log_at(self.files, directory, settings.log, clean=True)
             made.append(Replica(HERE, spec, log, settings, log.log_end))
             self.replicas.add(made[-1])
         return made

@@ -7,6 +7,7 @@ import structlog
 import trio
 import trio.testing
 from batch_samples import header_of, make_batch
+from logs import log_at
 from msgspec import Struct
 from simulation.files import SimulatedFiles
 from structlog.testing import capture_logs
@@ -21,7 +22,6 @@ from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.storage import segment_scrub
-from tailrace.storage.log import Log
 
 HERE, EMPTY, OTHER = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
 BATCH_BYTES, BATCHES = 100, 20
@@ -33,7 +33,7 @@ async def _replica(spu: SpuId, files: SimulatedFiles) -> Replica:
     spec = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_SET)
     settings = settings_of({"internal.segment.bytes": str(SEGMENT_BYTES)}, BrokerConfigs({}))
     files.make_directories("/data")
-    log = Log.open(files, "/data/topics/t/7/0", settings.log, clean=True)
+    log = log_at(files, "/data/topics/t/7/0", settings.log, clean=True)
     for number in range(BATCHES + 1):
         batch = make_batch(number, size=BATCH_BYTES, epoch=5)
         log.append(batch, header_of(batch))

@@ -1,5 +1,6 @@
 import pytest
 import trio
+from logs import log_at
 from simulation.files import SimulatedFiles
 from spus import batch
 
@@ -18,7 +19,6 @@ from tailrace.protocol.internal.describe_replica_segments import (
     OffsetRange,
 )
 from tailrace.protocol.record_batch import read_header, stamp
-from tailrace.storage.log import Log
 
 HERE, THERE = SpuId(1), SpuId(2)
 TOPIC = TopicId(int=7)
@@ -30,7 +30,7 @@ class Holder:
 
     def __init__(self) -> None:
         settings = settings_of({}, BrokerConfigs({}))
-        self.log = Log.open(SimulatedFiles(), f"/data/topics/t/{TOPIC}/0", settings.log, clean=True)
+        self.log = log_at(SimulatedFiles(), f"/data/topics/t/{TOPIC}/0", settings.log, clean=True)
         self.replica = Replica(HERE, SPEC, self.log, settings, 0)
         self.replicas = Replicas(HERE, Cluster())
         self.replicas.add(self.replica)

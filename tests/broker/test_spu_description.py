@@ -1,6 +1,7 @@
 """What an SPU says of its controllers."""
 
 import structlog
+from logs import log_at
 from msgspec.structs import replace
 from peers import identity
 from simulation.files import SimulatedFiles
@@ -16,7 +17,6 @@ from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.internal.describe_spu import FollowerOfLeader, FollowerOfThis
 from tailrace.runtime.chance import RandomChance
-from tailrace.storage.log import Log
 
 HERE, SECOND, THIRD = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
 LED_HERE = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_SET)
@@ -30,7 +30,7 @@ class _Spu:
 
     def add(self, spec: PartitionSpec, log_end: int = 0) -> Replica:
         settings = settings_of({}, BrokerConfigs({}))
-        log = Log.open(self._files, f"/data/topics/t/7/{spec.partition}", settings.log, clean=True)
+        log = log_at(self._files, f"/data/topics/t/7/{spec.partition}", settings.log, clean=True)
         log.log_end = log_end
         replica = Replica(HERE, spec, log, settings, 0)
         if spec.leader == HERE:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from logs import log_at
 from msgspec import Struct
 
 from tailrace.cli.main import main
@@ -15,7 +16,6 @@ from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch
 from tailrace.runtime.files import RealFiles
 from tailrace.storage.checkpoints import SavedHighWatermark, save_high_watermarks
-from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
 
 FIRST = "00000000000000000000"
@@ -70,7 +70,7 @@ def dump(capsys: pytest.CaptureFixture[str]) -> Dump:
 
 @pytest.fixture
 async def replica(tmp_path: Path) -> Path:
-    log = Log.open(RealFiles(), str(tmp_path), LogConfig(index_interval_bytes=100), clean=True)
+    log = log_at(RealFiles(), str(tmp_path), LogConfig(index_interval_bytes=100), clean=True)
     for batch in BATCHES:
         log.append(batch, read_header(batch))
     await log.close()

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 import trio
 from batch_samples import header_of, make_batch
+from logs import log_at
 from msgspec import Struct
 
 from tailrace.cli.main import main
@@ -16,7 +17,6 @@ from tailrace.runtime.files import RealFiles
 from tailrace.storage.batch_scan import BatchScan
 from tailrace.storage.checkpoints import SavedHighWatermark, leave_clean_shutdown_mark, save_high_watermarks
 from tailrace.storage.layout import replica_directory
-from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
 
 TOPIC = UUID(int=3)
@@ -52,7 +52,7 @@ async def write_data(data: Path) -> None:
     for partition in range(2):
         directory = replica_directory(str(data), "events", TOPIC, partition)
         files.make_directories(directory)
-        log = Log.open(files, directory, LogConfig(segment_bytes_max=500, index_interval_bytes=100), clean=True)
+        log = log_at(files, directory, LogConfig(segment_bytes_max=500, index_interval_bytes=100), clean=True)
         for offset in range(12):
             batch = make_batch(offset)
             log.append(batch, header_of(batch))

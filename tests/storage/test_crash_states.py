@@ -7,6 +7,7 @@ from random import Random
 import pytest
 import trio
 from batch_samples import header_of, make_batch
+from logs import log_at
 from msgspec import Struct, field
 from seeds import seeds
 from simulation.files import Keep, SimulatedFiles
@@ -39,7 +40,7 @@ class Expectation(Struct):
     def check(
         self, files: SimulatedFiles, *, clean: bool = False, verifies: bool = True, knows_epochs: bool = False
     ) -> Log:
-        log = Log.open(files, DIRECTORY, CONFIG, clean=clean)
+        log = log_at(files, DIRECTORY, CONFIG, clean=clean)
         assert self.start_min <= log.log_start <= self.start_max
         assert log.log_end >= self.synced_end
         assert log.synced_end <= log.log_end
@@ -129,7 +130,7 @@ class Workload:
         await self.files.sync_directory("/data")
         await self.files.sync_directory("")
         self.files.on_operation = self.crash
-        log = Log.open(self.files, DIRECTORY, CONFIG, clean=False)
+        log = log_at(self.files, DIRECTORY, CONFIG, clean=False)
         actions = [self.append] * 4 + [self.sync] * 2
         actions += [self.delete, self.retain, self.truncate, self.begin_epoch, self.recover]
         for _ in range(steps):
@@ -219,7 +220,7 @@ class Workload:
         self.files.on_operation = self.crash
         clean = self.chance.random() < 0.7
         nothing_there = not self.files.list(DIRECTORY)
-        log = Log.open(self.files, DIRECTORY, CONFIG, clean=clean)
+        log = log_at(self.files, DIRECTORY, CONFIG, clean=clean)
         assert log.recovery.was_clean == (clean or nothing_there)
         assert log.log_end == end
         return log

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 import trio
 from batch_samples import header_of, make_batch
+from logs import log_at
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
@@ -30,7 +31,7 @@ async def files() -> SimulatedFiles:
 
 
 def _open(files: SimulatedFiles, config: LogConfig = CONFIG, *, clean: bool = False) -> Log:
-    return Log.open(files, DIRECTORY, config, clean=clean)
+    return log_at(files, DIRECTORY, config, clean=clean)
 
 
 def _append(log: Log, count: int = 1, *, size: int = 100, timestamp: int = 0, epoch: int = 0) -> None:
@@ -127,7 +128,7 @@ async def test_wherever_the_disk_becomes_full_the_log_goes_on_later(files: Simul
 
 async def test_consecutive_batches_are_written_at_once_where_they_fit(files: SimulatedFiles) -> None:
     batches = [make_batch(offset, size=100, timestamp=offset, epoch=offset // 25) for offset in range(40)]
-    one_by_one, at_once = _open(files), Log.open(files, "/data/other", CONFIG, clean=False)
+    one_by_one, at_once = _open(files), log_at(files, "/data/other", CONFIG, clean=False)
     for batch in batches:
         one_by_one.append(batch, header_of(batch))
     writes: list[int] = []
@@ -543,7 +544,7 @@ async def test_a_batch_larger_than_the_limit_is_read_only_when_it_must_be(files:
 
 async def test_logs_share_their_open_files(files: SimulatedFiles) -> None:
     open_files = OpenFiles(files, 3)
-    logs = [Log.open(files, f"/data/{number}", CONFIG, clean=True, open_files=open_files) for number in range(10)]
+    logs = [log_at(files, f"/data/{number}", CONFIG, clean=True, open_files=open_files) for number in range(10)]
     for log in logs * 2:
         _append(log)
         assert 0 < len(open_files) <= 3

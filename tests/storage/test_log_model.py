@@ -10,6 +10,7 @@ from batch_samples import header_of
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from logs import log_at
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
@@ -42,7 +43,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def open(self, *, clean: bool) -> Log:
         # Two files at most are open at once: nearly every use has to open its own again.
-        return Log.open(self.files, DIRECTORY, CONFIG, clean=clean, open_files=OpenFiles(self.files, 2))
+        return log_at(self.files, DIRECTORY, CONFIG, clean=clean, open_files=OpenFiles(self.files, 2))
 
     @property
     def end(self) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from batch_samples import header_of, make_batch
+from logs import log_at
 from simulation.files import SimulatedFiles
 
 from tailrace.storage.log import Log
@@ -23,7 +24,7 @@ def _path(base: int, suffix: str = "log") -> str:
 
 
 def _open(files: SimulatedFiles, *, clean: bool = True, open_files: OpenFiles | None = None) -> Log:
-    return Log.open(files, DIRECTORY, CONFIG, clean=clean, open_files=open_files)
+    return log_at(files, DIRECTORY, CONFIG, clean=clean, open_files=open_files)
 
 
 async def _closed_log(*, clean: bool = True) -> SimulatedFiles:

@@ -5,6 +5,7 @@ from struct import pack_into
 
 import pytest
 from batch_samples import header_of, make_batch
+from logs import log_at
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.record_batch import crc_of
@@ -19,7 +20,7 @@ CONFIG = LogConfig(segment_bytes_max=1000, index_interval_bytes=100, retention_m
 
 
 def _open(files: SimulatedFiles, *, clean: bool = True) -> Log:
-    return Log.open(files, DIRECTORY, CONFIG, clean=clean)
+    return log_at(files, DIRECTORY, CONFIG, clean=clean)
 
 
 def _append(log: Log, producer_id: int, sequence: int) -> None:

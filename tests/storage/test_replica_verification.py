@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from logs import log_at
 from msgspec.structs import replace
 from seeds import seeds
 from simulation.files import Keep, SimulatedFiles
@@ -39,7 +40,7 @@ def batch_at(offset: int, epoch: int) -> bytearray:
 
 
 def open_log(files: SimulatedFiles, *, clean: bool = True) -> Log:
-    return Log.open(files, REPLICA, CONFIG, clean=clean)
+    return log_at(files, REPLICA, CONFIG, clean=clean)
 
 
 def append(log: Log, count: int, epoch: int) -> None:
@@ -369,7 +370,7 @@ async def test_a_log_that_is_in_use_is_not_damaged(seed: int) -> None:
     files = SimulatedFiles()
     files.make_directories(REPLICA)
     config = replace(CONFIG, retention_ms=100, compacts=True, min_cleanable_dirty_ratio=0.0)
-    log = Log.open(files, REPLICA, config, clean=True)
+    log = log_at(files, REPLICA, config, clean=True)
     for turn in range(24):
         await _use(log, chance, turn * 30)
     moments = [files.after_kill()]

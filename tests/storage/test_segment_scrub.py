@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 from batch_samples import header_of, make_batch
+from logs import log_at
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.record_batch import stamp
@@ -32,7 +33,7 @@ def files() -> SimulatedFiles:
 async def log(files: SimulatedFiles) -> Log:
     """One sealed segment that is on the disk, and an open one."""
     config = LogConfig(segment_bytes_max=COUNT * SIZE, index_interval_bytes=100)
-    log = Log.open(files, DIRECTORY, config, clean=False)
+    log = log_at(files, DIRECTORY, config, clean=False)
     for batch in (*COPIES.values(), make_batch(log.log_end + 50, epoch=3)):
         log.append(batch, header_of(batch))
     await log.sync()
@@ -209,7 +210,7 @@ async def test_damage_is_found_from_before_it_on(log: Log, within: int) -> None:
 
 async def test_damage_is_found_segments_later(files: SimulatedFiles) -> None:
     """All of which a follower may be sent at once."""
-    log = Log.open(files, DIRECTORY, LogConfig(segment_bytes_max=2 * SIZE), clean=False)
+    log = log_at(files, DIRECTORY, LogConfig(segment_bytes_max=2 * SIZE), clean=False)
     for batch in COPIES.values():
         log.append(batch, header_of(batch))
     await log.sync()
