@@ -33,6 +33,18 @@ def is_due(sealed: Sequence[SegmentFacts], config: LogConfig, *, now_ms: int, st
     return now_ms - oldest > config.max_compaction_lag_ms
 
 
+Filled = tuple[int, int]
+"""The base of an open segment, and since when it has had records."""
+
+
+def filled_since(before: Filled | None, base: int, first_timestamp_ms: int, now_ms: int) -> Filled:
+    """Timestamps may be of long ago, and so may those of all that come after them: they are believed of the segment
+    alone that was there when the log was opened, which is the first that is looked at."""
+    if before is None:
+        return base, now_ms if first_timestamp_ms == NO_TIMESTAMP else min(first_timestamp_ms, now_ms)
+    return before if before[0] == base else (base, now_ms)
+
+
 def must_roll(config: LogConfig, *, now_ms: int, since_ms: int) -> bool:
     """Whether the open segment has had records for so long that they must not wait for more of them to come.
 

@@ -18,7 +18,7 @@ from tailrace.runtime.files import Buffer, Files
 
 from . import manifest
 from .compaction import KEYS_MAX, Compacted, compacted_end, cut_history, with_compaction
-from .compaction_schedule import compactable_end, is_due, must_roll
+from .compaction_schedule import Filled, compactable_end, filled_since, is_due, must_roll
 from .directory_syncs import DirectorySyncs
 from .layout import Kind
 from .leader_epochs import EpochStart, LeaderEpochs
@@ -38,9 +38,8 @@ from .sealed_segment import SealedSegment
 from .segment_cutting import cut
 from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
-from .segment_scrub import CHECKED_BYTES_MIN, SegmentScrub, is_sound
+from .segment_scrub import SegmentScrub, first_unsound
 from .segments import Segment, Segments, by_end
-from .time_index import NO_TIMESTAMP
 
 OVERGROWTH_BYTES_MIN = 64 * 2**20
 """More than healthy followers are behind: small segments must not make producers wait."""
@@ -107,8 +106,8 @@ class Log:
         """What is known of idempotent producers; the broker asks before it appends."""
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions
-        self._filled: tuple[int, int] | None = None
-        """The base of the open segment that was looked at last, and since when it had records."""
+        self._filled: Filled | None = None
+        """Of the open segment that was looked at last."""
         self._rewrites = 0
         """How often the log was cut, or stamped: what was read of it before may be there no more."""
         self.log_start = opened.log_start
@@ -541,8 +540,9 @@ class Log:
             self._disk.check()
             open_segment = self._segments.open
             if not open_segment.is_empty:
-                since_ms = self._filled_since(open_segment, now_ms)
-                if must_roll(self.config, now_ms=now_ms, since_ms=since_ms) and self.may_roll(open_segment.base):
+                base, first_timestamp_ms = open_segment.base, open_segment.summary.first_timestamp
+                self._filled = filled_since(self._filled, base, first_timestamp_ms, now_ms)
+                if must_roll(self.config, now_ms=now_ms, since_ms=self._filled[1]) and self.may_roll(base):
                     with self._ending_compaction():
                         self._roll()
         rewrites = self._rewrites
@@ -558,16 +558,6 @@ class Log:
         # What is written into one must be neighbours.
         segments = list(takewhile(lambda each: each.end <= end and each.is_synced, self._segments.sealed))
         return await LogCompaction(self, self._maker, self.config, now_ms, keys_max, rewrites).run(segments, start)
-
-    def _filled_since(self, segment: OpenSegment, now_ms: int) -> int:
-        """Since when the open segment has had records. Theirs may be times of long ago, and so may those of all that
-        come after them: they are believed of the segment alone that was there when the log was opened."""
-        if self._filled is None:
-            first_ms = segment.summary.first_timestamp
-            self._filled = segment.base, now_ms if first_ms == NO_TIMESTAMP else min(first_ms, now_ms)
-        elif self._filled[0] != segment.base:
-            self._filled = segment.base, now_ms
-        return self._filled[1]
 
     @contextmanager
     def _ending_compaction(self) -> Iterator[None]:
@@ -651,27 +641,18 @@ class Log:
         return [segment for segment in self._segments.sealed if segment.is_synced]
 
     async def damaged_segment(self, offset: int) -> SealedSegment | None:
-        """The one with batches that are not what they were, soon after the offset; None if they seem to be. Of an open
-        one it becomes known what it should be by sealing it, if it may be."""
+        """The one with batches that are not what they were, soon after the offset; None if they seem to be. An open one
+        is sealed first, if it may be: only then is it known what it should be."""
         async with self._lock:
             self._disk.check()
-            segment = self._unsound_after(offset)
+            following = self._segments.between(offset, self.log_end) if offset < self.log_end else []
+            segment = first_unsound(following, offset, self.epochs.latest)
             if segment is None or (segment is self._segments.open and not self.may_roll(segment.base)):
                 return None
             if segment is self._segments.open:
                 self._roll()
             await self._disk.sync(self._epochs.noted_in)
             return self._segments.sealed[self._segments.place_of(segment.base)]
-
-    def _unsound_after(self, offset: int) -> Segment | None:
-        left = CHECKED_BYTES_MIN
-        for segment in self._segments.between(offset, self.log_end) if offset < self.log_end else ():
-            if not is_sound(segment, offset, self.epochs.latest):
-                return segment
-            left -= segment.size - segment.position_of(offset)
-            if left <= 0:
-                break
-        return None
 
     async def mend(self, scrub: SegmentScrub) -> bool:
         """Writes what was proven to be lost where it was; False when the segment has changed meanwhile."""

@@ -6,7 +6,7 @@ that were lost, and can be written where they were. So nothing that was right ca
 what it was and the segment is not, an offset or an epoch is wrong, which the neighbours tell: it is read again so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -16,9 +16,9 @@ from tailrace.runtime.files import Buffer
 
 from .batch_scan import BatchScan
 from .header_corrections import HeaderCorrections
-from .open_segment import OpenSegment
 from .sealed_segment import SealedSegment
 from .segment_summary import SegmentSummary
+from .segments import Segment
 
 STEP_BYTES = 64 * 1024
 CHECKED_BYTES_MIN = 2**20
@@ -26,7 +26,19 @@ CHECKED_BYTES_MIN = 2**20
 AS_THEY_ARE: Mapping[int, tuple[int, int]] = {}
 
 
-def is_sound(segment: SealedSegment | OpenSegment, offset: int, epoch_max: int) -> bool:
+def first_unsound(segments: Iterable[Segment], offset: int, epoch_max: int) -> Segment | None:
+    """Of these, which follow each other, the first with batches soon after the offset that are not what they were."""
+    left = CHECKED_BYTES_MIN
+    for segment in segments:
+        if not _is_sound(segment, offset, epoch_max):
+            return segment
+        left -= segment.size - segment.position_of(offset)
+        if left <= 0:
+            break
+    return None
+
+
+def _is_sound(segment: Segment, offset: int, epoch_max: int) -> bool:
     """Whether the next batches from an offset in it on are whole and in order."""
     try:
         start = segment.position_of(offset)

@@ -3,9 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from tailrace.storage.compaction_schedule import compactable_end, groups, is_due, must_roll
+from tailrace.storage.compaction_schedule import compactable_end, filled_since, groups, is_due, must_roll
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.manifest import SegmentFacts
+from tailrace.storage.time_index import NO_TIMESTAMP
 
 CONFIG = LogConfig(compacts=True, segment_bytes_max=100, max_compaction_lag_ms=1000)
 SEGMENTS = [
@@ -56,6 +57,13 @@ def test_what_lies_beyond_the_end_does_not_count() -> None:
 )
 def test_the_open_segment_ends_when_its_records_waited_for_too_long(config: LogConfig, now: int, rolls: bool) -> None:
     assert must_roll(config, now_ms=now, since_ms=0) == rolls
+
+
+def test_timestamps_are_believed_of_the_segment_alone_that_was_there_at_first() -> None:
+    assert filled_since(None, 0, 3, 10) == (0, 3)
+    assert filled_since(None, 0, 30, 10) == filled_since(None, 0, NO_TIMESTAMP, 10) == (0, 10)
+    assert filled_since((0, 3), 0, 3, 20) == (0, 3), "the same one"
+    assert filled_since((0, 3), 5, 3, 20) == (5, 20), "the next one"
 
 
 def test_neighbours_become_one_while_they_fit() -> None:
