@@ -30,6 +30,7 @@ from .replication.messages import Append, Fenced, Seal
 from .replication.ready import (
     AdvanceLogStart,
     AppendEntries,
+    Change,
     Cut,
     EndDoubt,
     ExpectStamped,
@@ -408,47 +409,59 @@ class ReplicaController:
             self._hear(event, batches)
 
     async def _persist(self, role: Role, effects: Sequence[Persist], received: ReceivedBatches | None) -> None:
-        log, replica = self._replica.log, self._replica
-        to_append = [effect.entries for effect in effects if isinstance(effect, AppendEntries)]
-        made: list[bytearray] | None = None
         if isinstance(role, LeaderController):
-            # What recovery keeps of the own log must be read before it is cut.
-            role.keep(list(chain.from_iterable(to_append)))
+            await self._persist_recovered(role, effects)
+            return
         for effect in effects:
-            if isinstance(role, LeaderController) and made is None and to_append:
-                made = await role.batches_of(to_append.pop(0))  # or nothing more is done to the log
-            match effect:
-                case StorePromise(epoch):
-                    await self._context.promises.promise(replica.key, epoch, in_doubt=self._in_doubt)
-                case EndDoubt():
-                    await log.sync()
-                    await self._context.promises.end_doubt(replica.key)
-                    self._in_doubt = False
-                case Sync():
-                    await log.sync()
-                case Cut(end):
-                    self._logger.info("log_cut", to=end, log_end=log.log_end)
-                    if end < replica.high_watermark:
-                        # Only after an unclean election. What was written down must not outlive what it spoke of.
-                        replica.high_watermark = end
-                        await self._context.write_high_watermarks()
-                    await log.truncate(end)
-                    self.entries.on_changed()
-                case Restamp(base, end, epoch):
-                    await log.restamp(base, end, epoch)
-                    self.entries.on_changed()
-                case ExpectStamped(end, epochs):
-                    await log.expect_stamped(end, role.epoch, [EpochStart(*each) for each in epochs])
-                case AdvanceLogStart(offset):
-                    await self._advance_log_start(offset)
-                    self.entries.on_changed()
-                case AppendEntries():
-                    if made is not None:
-                        self._append_made(made)
-                        made = None
-                    else:
-                        assert received is not None
-                        self._append_received(effect, received)
+            if isinstance(effect, AppendEntries):
+                assert received is not None
+                self._append_received(effect, received)
+            else:
+                await self._change(effect, role.epoch)
+
+    async def _persist_recovered(self, leader: LeaderController, effects: Sequence[Persist]) -> None:
+        """What a leader appends through its core is what recovery found, here or elsewhere."""
+        to_append = [effect.entries for effect in effects if isinstance(effect, AppendEntries)]
+        leader.keep(list(chain.from_iterable(to_append)))  # before it is cut off
+        batches: list[bytearray] | None = None
+        for effect in effects:
+            if batches is None and to_append:
+                # First of all: if whoever has them does not hand them over, nothing more is done to the log.
+                batches = await leader.batches_of(to_append.pop(0))
+            if isinstance(effect, AppendEntries):
+                assert batches is not None
+                self._append_made(batches)
+                batches = None
+            else:
+                await self._change(effect, leader.epoch)
+
+    async def _change(self, effect: Change, epoch: Epoch) -> None:
+        log, replica = self._replica.log, self._replica
+        match effect:
+            case StorePromise(promised):
+                await self._context.promises.promise(replica.key, promised, in_doubt=self._in_doubt)
+            case EndDoubt():
+                await log.sync()
+                await self._context.promises.end_doubt(replica.key)
+                self._in_doubt = False
+            case Sync():
+                await log.sync()
+            case Cut(end):
+                self._logger.info("log_cut", to=end, log_end=log.log_end)
+                if end < replica.high_watermark:
+                    # Only after an unclean election. What was written down must not outlive what it spoke of.
+                    replica.high_watermark = end
+                    await self._context.write_high_watermarks()
+                await log.truncate(end)
+                self.entries.on_changed()
+            case Restamp(base, end, stamp):
+                await log.restamp(base, end, stamp)
+                self.entries.on_changed()
+            case ExpectStamped(end, epochs):
+                await log.expect_stamped(end, epoch, [EpochStart(*each) for each in epochs])
+            case AdvanceLogStart(offset):
+                await self._advance_log_start(offset)
+                self.entries.on_changed()
 
     async def _advance_log_start(self, offset: int) -> None:
         log = self._replica.log

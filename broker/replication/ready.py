@@ -61,7 +61,9 @@ class Sync(Struct, frozen=True):
     """All that is in the log must be on the disk before anything is sent."""
 
 
-Persist = StorePromise | EndDoubt | AdvanceLogStart | Cut | Restamp | ExpectStamped | AppendEntries | Sync
+Change = StorePromise | EndDoubt | AdvanceLogStart | Cut | Restamp | ExpectStamped | Sync
+"""What can be done without the bytes of any entry."""
+Persist = Change | AppendEntries
 
 
 class Ready(Struct):
