@@ -23,7 +23,6 @@ class TopicSettings(Struct, frozen=True):
     produce: ProduceRules
     """What is asked of a producer's batches, and made of them."""
     min_insync_replicas: int
-    unclean_election: bool
     replication_policy: str
     lag_records_max: int
     """How far a follower may be behind and stay in the live replica set."""
@@ -77,7 +76,6 @@ def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicS
             compression_level=None if level is None else number(level),
         ),
         min_insync_replicas=number("min.insync.replicas"),
-        unclean_election=value("unclean.leader.election.enable") is True,
         replication_policy=str(value("replication.policy")),
         lag_records_max=number("lrs.max.lag.records"),
         lag_seconds_max=number("lrs.max.lag.ms") / 1000,

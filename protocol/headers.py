@@ -40,18 +40,11 @@ class RequestHeader(Struct):
     client_id: str | None = None
 
 
-def decode_request_header(
-    view: memoryview, position: int = 0, table: Mapping[int, Api] = API_TABLE
-) -> tuple[RequestHeader, int]:
-    """The header, and where the body begins. The version may be one that we do not serve: the caller looks."""
-    api_key, api_version, correlation_id, client_id, position = read_request_header(view, position, table)
-    return RequestHeader(api_key, api_version, correlation_id, client_id), position
-
-
 def read_request_header(
     view: memoryview, position: int = 0, table: Mapping[int, Api] = API_TABLE
 ) -> tuple[IntEnum, int, int, str | None, int]:
-    """The header's fields, and where the body begins, for a server that makes something of its own of them."""
+    """API key, version, correlation id and client id, and where the body begins. The version may be one that we do not
+    serve: the caller looks."""
     try:
         api_key, api_version, correlation_id, length = _REQUEST.unpack_from(view, position)
         position += _REQUEST.size

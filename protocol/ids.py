@@ -6,8 +6,6 @@ from uuid import UUID
 SpuId = NewType("SpuId", int)
 Epoch = NewType("Epoch", int)
 """A leader epoch: assigned by an election, never falls."""
-Offset = NewType("Offset", int)
-"""A record's place in its partition. Log ends and high watermarks are exclusive: the next offset."""
 ProducerId = NewType("ProducerId", int)
 TopicId = UUID
 NO_TOPIC_ID = UUID(int=0)

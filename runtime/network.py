@@ -97,14 +97,6 @@ async def receive_some(connection: Connection, buffer: memoryview) -> int:
             return count
 
 
-async def call_in_a_loop(connection: Connection, on_readable: Callable[[], bool]) -> None:
-    """`call_when_readable`, for connections that can do nothing better than to wait each time."""
-    while True:
-        await connection.wait_readable()
-        if not on_readable():
-            return
-
-
 class Listener(Protocol):
     @property
     def address(self) -> Address:

@@ -12,7 +12,7 @@ from simulation.network import MemoryConnection, MemoryNetwork
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.compile import decode
 from tailrace.protocol.framing import FrameBuffer
-from tailrace.protocol.headers import decode_request_header, encode_response
+from tailrace.protocol.headers import encode_response, read_request_header
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS
 from tailrace.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from tailrace.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -60,15 +60,14 @@ class ScriptedBroker(Struct):
             return
 
     async def _answer(self, connection: MemoryConnection, frame: bytes) -> None:
-        header, position = decode_request_header(memoryview(frame), 0, APIS)
-        key, version = header.api_key, header.api_version
+        key, version, correlation_id, _, position = read_request_header(memoryview(frame), 0, APIS)
         request = decode(APIS[key].request, version, frame, position)
         response: Any = self._versions() if key is ApiKey.API_VERSIONS else self.script(self, request)
         if key is not ApiKey.API_VERSIONS:
             self.heard.append(request)
         if response is None:
             await trio.sleep_forever()
-        parts: list[Any] = encode_response(key, version, header.correlation_id, response, APIS)
+        parts: list[Any] = encode_response(key, version, correlation_id, response, APIS)
         await send_all(connection, b"".join(parts))
 
     def _versions(self) -> ApiVersionsResponse:

@@ -79,7 +79,6 @@ def test_every_config_reaches_its_setting() -> None:
     assert settings.produce.timestamp_before_ms_max == 13
     assert settings.produce.timestamp_after_ms_max == 14
     assert settings.min_insync_replicas == 15
-    assert settings.unclean_election
     assert settings.replication_policy == "nrw:3,2,2"
     assert settings.lag_records_max == 16
     assert settings.lag_seconds_max == 1.7

@@ -9,10 +9,10 @@ from tailrace.protocol.compile import decode, encode, encode_whole
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.headers import (
     RequestHeader,
-    decode_request_header,
     decode_response,
     encode_request,
     encode_response,
+    read_request_header,
     read_request_kind,
     response_header,
     response_with_body,
@@ -42,8 +42,8 @@ def test_requests_and_responses_of_every_version_round_trip(api: Api, table: Map
         header = RequestHeader(api.key, version, correlation_id=-7, client_id="clíent")
         request = sample(api.request, version, random)
         frame = frame_of(encode_request(header, request, table))
-        decoded, position = decode_request_header(frame, 0, table)
-        assert decoded == header
+        *decoded, position = read_request_header(frame, 0, table)
+        assert RequestHeader(*decoded) == header
         assert decode(api.request, version, frame, position) == request
 
         response = sample(api.response, version, random)
@@ -55,11 +55,11 @@ def test_requests_and_responses_of_every_version_round_trip(api: Api, table: Map
 
 def test_headers_byte_by_byte() -> None:
     classic = bytes.fromhex("0003 0004 00000009 0003 616263")
-    assert decode_request_header(memoryview(classic + b"body")) == (RequestHeader(ApiKey.METADATA, 4, 9, "abc"), 13)
+    assert read_request_header(memoryview(classic + b"body")) == (ApiKey.METADATA, 4, 9, "abc", 13)
     anonymous = bytes.fromhex("0003 0004 00000009 ffff")
-    assert decode_request_header(memoryview(anonymous)) == (RequestHeader(ApiKey.METADATA, 4, 9, None), 10)
+    assert read_request_header(memoryview(anonymous)) == (ApiKey.METADATA, 4, 9, None, 10)
     flexible = bytes.fromhex("0003 0009 00000009 0003 616263 01 05 02 7878")
-    assert decode_request_header(memoryview(flexible)) == (RequestHeader(ApiKey.METADATA, 9, 9, "abc"), len(flexible))
+    assert read_request_header(memoryview(flexible)) == (ApiKey.METADATA, 9, 9, "abc", len(flexible))
 
     assert response_header(ApiKey.METADATA, 8, 258) == bytes.fromhex("00000102")
     assert response_header(ApiKey.METADATA, 9, 258) == bytes.fromhex("00000102 00")
@@ -74,14 +74,14 @@ def test_the_response_header_of_api_versions_is_always_the_oldest() -> None:
 
 def test_text_that_is_not_utf_8_is_read_as_far_as_it_can_be() -> None:
     """Clients of some languages send the bytes that they were given, and Apache Kafka serves them."""
-    header, _ = decode_request_header(memoryview(bytes.fromhex("0003 0004 00000001 0004 636166e9")))
-    assert header.client_id == "caf\N{REPLACEMENT CHARACTER}"
+    *_, client_id, _ = read_request_header(memoryview(bytes.fromhex("0003 0004 00000001 0004 636166e9")))
+    assert client_id == "caf\N{REPLACEMENT CHARACTER}"
 
 
 def test_api_versions_of_an_unknown_version_can_be_read_and_answered() -> None:
     unknown = bytes.fromhex("0012 7fff 0000002a 0002 6d65") + b"\xff" * 30
-    header, position = decode_request_header(memoryview(unknown))
-    assert (header.correlation_id, header.client_id, position) == (42, "me", 12)
+    *_, correlation_id, client_id, position = read_request_header(memoryview(unknown))
+    assert (correlation_id, client_id, position) == (42, "me", 12)
 
     answer = encode_response(ApiKey.API_VERSIONS, 0, 42, ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
     correlation_id, response = decode_response(ApiKey.API_VERSIONS, 4, frame_of(answer))
@@ -104,7 +104,7 @@ def test_api_versions_of_an_unknown_version_can_be_read_and_answered() -> None:
 )
 def test_malformed_request_header_is_refused(what: str, header: str) -> None:
     with pytest.raises(RemoteProtocolError):
-        decode_request_header(memoryview(bytes.fromhex(header)))
+        read_request_header(memoryview(bytes.fromhex(header)))
 
 
 @pytest.mark.parametrize("frame", ["", "000000", "00000001", "00000001 ff", "00000001 01 00 7f"])

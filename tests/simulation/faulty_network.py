@@ -17,7 +17,9 @@ import trio
 from msgspec import Struct, field
 
 from tailrace.runtime.files import Buffer, File
-from tailrace.runtime.network import Address, CannotListenError, call_in_a_loop
+from tailrace.runtime.network import Address, CannotListenError
+
+from .network import call_in_a_loop
 
 FIRST_FREE_PORT = 40_000
 BUFFER_BYTES = 64 * 1024

@@ -11,11 +11,19 @@ from collections.abc import Callable, Sequence
 import trio
 
 from tailrace.runtime.files import Buffer, File
-from tailrace.runtime.network import Address, CannotListenError, call_in_a_loop
+from tailrace.runtime.network import Address, CannotListenError, Connection
 
 FIRST_FREE_PORT = 40_000
 CLIENT = Address("192.0.2.1", 50_000)
 SERVER = Address("192.0.2.2", 9092)
+
+
+async def call_in_a_loop(connection: Connection, on_readable: Callable[[], bool]) -> None:
+    """`call_when_readable`, for connections that can do nothing better than to wait each time."""
+    while True:
+        await connection.wait_readable()
+        if not on_readable():
+            return
 
 
 class _Pipe:
