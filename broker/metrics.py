@@ -1,10 +1,12 @@
 """What an SPU counts, as plain numbers, beside what its server counts of clients."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from tailrace.protocol.apis import API_TABLE, Api
 from tailrace.protocol.ids import SpuId
@@ -51,61 +53,29 @@ class BrokerMetrics:
         self.lookups = LookupReads()
 
 
-class Gauges:
-    """What is read off the SPU at a scrape rather than counted: one row per partition, and totals."""
-
-    def __init__(
-        self,
-        partitions: Iterable["PartitionGauges"],
-        unsynced_seconds_max: float,
-        used_bytes: int = 0,
-        size_bytes: int | None = None,
-        counts: "ReplicaCounts | None" = None,
-        peers: Iterable["PeerGauges"] = (),
-        groups: GroupGauges | None = None,
-    ) -> None:
-        self.partitions = list(partitions)
-        self.unsynced_seconds_max = unsynced_seconds_max
-        self.used_bytes = used_bytes
-        self.size_bytes = size_bytes
-        """How much may be stored; None: as much as the disk takes."""
-        self.counts = counts
-        self.peers = list(peers)
-        self.groups = groups or GroupGauges()
+class PartitionGauges(Struct):
+    topic: str
+    partition: int
+    log_start: int
+    log_end: int
+    high_watermark: int
+    size_bytes: int
+    unsynced_records: int
+    follower_lags: Mapping[SpuId, int] = field(default_factory=dict)
+    """How many records each follower lacks, where the partition is led here."""
 
 
-class PartitionGauges:
-    __slots__ = (
-        "follower_lags",
-        "high_watermark",
-        "log_end",
-        "log_start",
-        "partition",
-        "size_bytes",
-        "topic",
-        "unsynced_records",
-    )
+class Gauges(Struct):
+    """What is read off the SPU at a scrape rather than counted."""
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        log_start: int,
-        log_end: int,
-        high_watermark: int,
-        size_bytes: int,
-        unsynced_records: int,
-        follower_lags: Mapping[SpuId, int] | None = None,
-    ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.log_start = log_start
-        self.log_end = log_end
-        self.high_watermark = high_watermark
-        self.size_bytes = size_bytes
-        self.unsynced_records = unsynced_records
-        self.follower_lags: Mapping[SpuId, int] = follower_lags or {}
-        """How many records each follower lacks, where the partition is led here."""
+    partitions: Sequence[PartitionGauges]
+    unsynced_seconds_max: float
+    used_bytes: int = 0
+    size_bytes: int | None = None
+    """How much may be stored; None: as much as the disk takes."""
+    counts: "ReplicaCounts | None" = None
+    peers: "Sequence[PeerGauges]" = ()
+    groups: GroupGauges = field(default_factory=GroupGauges)
 
 
 def render(metrics: BrokerMetrics, gauges: Gauges) -> bytes:
@@ -214,7 +184,7 @@ def _families(metrics: BrokerMetrics, gauges: Gauges) -> Iterator["Metric"]:
     yield from group_metrics.families(metrics.groups, gauges.groups)
 
 
-def _peer_families(peers: list["PeerGauges"]) -> Iterator["Metric"]:
+def _peer_families(peers: "Sequence[PeerGauges]") -> Iterator["Metric"]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     for attribute, name, text in _PEER_COUNTERS:

@@ -5,7 +5,7 @@ from msgspec import Struct
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import SpuId
 
-from .metrics import BrokerMetrics
+from .metrics import BrokerMetrics, PartitionGauges
 from .replicas import Replica, Replicas
 
 
@@ -35,6 +35,27 @@ def count_replicas(replicas: Replicas) -> ReplicaCounts:
             counts.under_min_insync += live < replica.settings.min_insync_replicas
             counts.follower_lag_records = max((counts.follower_lag_records, *lags_of_followers(replica).values()))
     return counts
+
+
+def gauge_partitions(replicas: Replicas) -> list[PartitionGauges]:
+    return [
+        PartitionGauges(
+            replica.topic,
+            replica.partition,
+            replica.log.log_start,
+            replica.log.log_end,
+            replica.high_watermark,
+            replica.log.size_bytes,
+            replica.log.log_end - replica.log.synced_end,
+            lags_of_followers(replica),
+        )
+        for replica in replicas
+    ]
+
+
+def unsynced_seconds_max(replicas: Replicas, now: float) -> float:
+    """For how long the oldest append has not been on the disk."""
+    return now - min((each.unsynced_since for each in replicas if each.unsynced_since is not None), default=now)
 
 
 def lags_of_followers(replica: Replica) -> dict[SpuId, int]:

@@ -55,14 +55,14 @@ from .group_settings import SettingsOfGroups
 from .housekeeping import Housekeeping
 from .isolation import Isolation
 from .live_replicas_updater import LiveReplicasUpdater
-from .metrics import KNOWN, BrokerMetrics, Gauges, PartitionGauges, pieces, render
+from .metrics import KNOWN, BrokerMetrics, Gauges, pieces, render
 from .mirror_updater import MirrorUpdater
 from .parking import Parking
 from .peer_links import PeerLinks
 from .peer_messages import PeerIdentity
 from .producer_ids import ProducerIds, allocate_from
 from .refused_batches import RefusedBatches
-from .replica_counts import count_replicas, lags_of_followers
+from .replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replica_trace import ReplicaTrace
 from .replicas import Replica, Replicas
@@ -460,30 +460,16 @@ class Spu:
     async def _scrape(self) -> bytes:
         lags = await self._group_lag.measure()
         now = trio.current_time()
-        partitions = []
-        oldest = now
-        for replica in self.replicas:
-            log = replica.log
-            if replica.unsynced_since is not None:
-                oldest = min(oldest, replica.unsynced_since)
-            partitions.append(
-                PartitionGauges(
-                    replica.topic,
-                    replica.partition,
-                    log.log_start,
-                    log.log_end,
-                    replica.high_watermark,
-                    log.size_bytes,
-                    log.log_end - log.synced_end,
-                    lags_of_followers(replica),
-                )
-            )
         self.storage_limit.measure()
-        used_bytes, size_bytes = self.storage_limit.used_bytes, self.storage_limit.size_bytes
-        counts = count_replicas(self.replicas)
-        peers = self.peers.gauges(now)
-        groups = gauge_groups(self.groups.groups(), lags)
-        gauges = Gauges(partitions, now - oldest, used_bytes, size_bytes, counts, peers, groups)
+        gauges = Gauges(
+            gauge_partitions(self.replicas),
+            unsynced_seconds_max(self.replicas, now),
+            self.storage_limit.used_bytes,
+            self.storage_limit.size_bytes,
+            count_replicas(self.replicas),
+            self.peers.gauges(now),
+            gauge_groups(self.groups.groups(), lags),
+        )
         text = bytearray(render(self.metrics, gauges))
         for piece in pieces(gauges):
             text += piece.encode()

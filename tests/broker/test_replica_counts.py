@@ -5,8 +5,15 @@ from logs import log_at
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
-from tailrace.broker.metrics import BrokerMetrics
-from tailrace.broker.replica_counts import ReplicaCounts, count_replicas, lags_of_followers, note_live_replicas
+from tailrace.broker.metrics import BrokerMetrics, PartitionGauges
+from tailrace.broker.replica_counts import (
+    ReplicaCounts,
+    count_replicas,
+    gauge_partitions,
+    lags_of_followers,
+    note_live_replicas,
+    unsynced_seconds_max,
+)
 from tailrace.broker.replicas import Replica, Replicas
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -57,10 +64,21 @@ def test_the_follower_that_is_farthest_behind_is_told() -> None:
     replica.follower_end = {HERE: 0, SECOND: 8, THIRD: 3}.get
     assert count_replicas(replicas).follower_lag_records == 7
     assert lags_of_followers(replica) == {SECOND: 2, THIRD: 7}
+    assert gauge_partitions(replicas) == [PartitionGauges("t", 0, 0, 10, 0, 0, 10, {SECOND: 2, THIRD: 7})]
     replica.follower_end = {SECOND: 0}.get
     assert lags_of_followers(replica) == {SECOND: 10}, "the other one has not said what it has"
     replica.is_leader = False
     assert lags_of_followers(replica) == {}
+
+
+def test_the_append_that_waits_longest_for_the_disk_is_told() -> None:
+    files, replicas = SimulatedFiles(), Replicas(HERE, Cluster())
+    assert unsynced_seconds_max(replicas, 9.0) == 0
+    for number, since in enumerate((None, 7.0, 6.5)):
+        replica = _replica(files, replace(LED_HERE, partition=number))
+        replica.unsynced_since = since
+        replicas.add(replica)
+    assert unsynced_seconds_max(replicas, 9.0) == 2.5
 
 
 @pytest.mark.parametrize(
