@@ -28,7 +28,7 @@ from tailrace.broker.fetch_session import (
     PartitionKey,
 )
 from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
-from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
+from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere, newest_leader
 from tailrace.broker.replicas import Replica
 from tailrace.broker.waiting import Timer
 from tailrace.cluster.specs import NO_LEADER
@@ -51,7 +51,11 @@ if TYPE_CHECKING:
 FOLLOWERS_FROM = 11
 TOPIC_IDS_FROM = 13
 LEADERS_FROM = 16
-LED_BY_OTHERS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+LEADER_TOLD_WITH = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: leader_elsewhere,
+    # Whoever leads, this SPU itself as well, does so at a later epoch than the consumer knows.
+    ErrorCode.FENCED_LEADER_EPOCH: newest_leader,
+}
 READ_COMMITTED = 1
 NO_REPLICA = -1
 FEW_PARTITIONS = 16
@@ -302,7 +306,8 @@ class Fetch:
     def _tell_leaders(self, reading: Reading, response: FetchResponse) -> None:
         leaders: dict[SpuId, None] = {}
         for wanted, data in reading.found:
-            if data.error_code in LED_BY_OTHERS and (found := leader_elsewhere(self._spu, *wanted.key)) is not None:
+            find = LEADER_TOLD_WITH.get(ErrorCode(data.error_code))
+            if find is not None and (found := find(self._spu, *wanted.key)) is not None:
                 data.current_leader = LeaderIdAndEpoch(found.leader, found.epoch)
                 leaders[found.leader] = None
         endpoints = (endpoint_of(self._spu, leader, self._context.listener) for leader in leaders)

@@ -79,23 +79,23 @@ async def test_a_producer_whose_leader_is_deposed_is_told_who_leads_now(autojump
         assert [each.node_id for each in response.node_endpoints] == [2]
 
 
+@pytest.mark.parametrize("leader", [1, 2], ids=["the one that is asked", "another one"])
 @pytest.mark.parametrize("version", [15, 16, newest(ApiKey.FETCH)])
 async def test_a_consumer_that_knows_an_epoch_that_is_over_is_told_who_leads(
-    autojump_clock: object, version: int
+    autojump_clock: object, version: int, leader: int
 ) -> None:
     async with running_spu() as running:
         client = await running.client()
         topic = await _created(running)
         replica = running.spu.replicas.leading("t", 0)
-        led_elsewhere(replica)
         before = replica.spec.epoch
-        replica.use_spec(replace(replica.spec, epoch=Epoch(before + 1)))
+        replica.use_spec(replace(replica.spec, leader=SpuId(leader), epoch=Epoch(before + 1)))
         response = await client.request(ApiKey.FETCH, version, _fetch(topic, before))
         (answer,) = response.responses[0].partitions
         assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
         is_told = version >= 16
-        assert _hint(answer) == ((2, before + 1) if is_told else None)
-        assert [each.node_id for each in response.node_endpoints] == ([2] if is_told else [])
+        assert _hint(answer) == ((leader, before + 1) if is_told else None)
+        assert [each.node_id for each in response.node_endpoints] == ([leader] if is_told else [])
 
 
 async def test_the_newest_that_is_known_is_told(autojump_clock: object) -> None:
