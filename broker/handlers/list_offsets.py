@@ -41,7 +41,15 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 OFFSET_NOT_AVAILABLE_FROM = 5
-_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+NEVER = 1 << 15
+_FIRST_VERSION = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 
 
 def handle(
@@ -104,6 +112,7 @@ def _answer(
     try:
         if times_asked > 1:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the partition is named twice")
+        _check_known(partition.timestamp, version)
         find = replicas.reading if is_debugging else replicas.leading
         replica = find(topic, partition.partition_index, partition.current_leader_epoch)
         found = _find(replica, partition.timestamp, version, is_debugging=is_debugging)
@@ -118,8 +127,6 @@ def _answer(
 def _find(replica: Replica, timestamp: int, version: int, *, is_debugging: bool) -> tuple[int, int, int] | None:
     """Timestamp, offset and leader epoch; None where no record matches."""
     log = replica.log
-    if version < _FIRST_VERSION.get(timestamp, 0):
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} came with a later version")
     if timestamp == LATEST:
         if is_debugging:
             return -1, log.log_end, replica.spec.epoch
@@ -132,12 +139,16 @@ def _find(replica: Replica, timestamp: int, version: int, *, is_debugging: bool)
         return replica.max_timestamp()
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return None
-    if timestamp < 0:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} has no meaning")
     found = replica.find_timestamp(timestamp)
     if found is None:
         _check_recovered(replica, version)
     return found
+
+
+def _check_known(timestamp: int, version: int) -> None:
+    """First of all, whoever leads: nobody else would know such a time either."""
+    if timestamp < 0 and version < _FIRST_VERSION.get(timestamp, NEVER):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"time {timestamp} has no meaning in version {version}")
 
 
 def _check_recovered(replica: Replica, version: int) -> None:

@@ -153,6 +153,19 @@ async def test_a_special_time_of_a_later_version_is_not_known_to_an_earlier_one(
         assert found.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
+@pytest.mark.parametrize(("time", "version"), [(MAX_TIMESTAMP, 6), (LATEST_TIERED, 8), (-7, NEWEST)])
+@pytest.mark.parametrize("led_by", [1, 2])
+async def test_a_time_that_is_not_known_is_refused_whoever_leads(
+    autojump_clock: object, time: int, version: int, led_by: int
+) -> None:
+    async with running_spu() as running:
+        await fill(running)
+        led_elsewhere(running.spu.replicas.leading("t", 0), led_by)
+        partitions = [ListOffsetsPartition(number, timestamp=time) for number in (0, 9)]
+        answers = await ask(running, *partitions, version=version)
+        assert [each.error_code for each in answers] == [ErrorCode.UNSUPPORTED_VERSION] * 2
+
+
 async def test_a_partition_that_is_named_twice_is_refused(autojump_clock: object) -> None:
     async with running_spu() as running:
         await fill(running)
