@@ -133,7 +133,9 @@ def _find(replica: Replica, timestamp: int, version: int, *, is_debugging: bool)
         _check_recovered(replica, version)
         return -1, replica.high_watermark, replica.spec.epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start, log.epoch_at(log.log_start)
+        # Where there is no record, the leader's own epoch is that of the first one to come.
+        is_empty = log.log_start == log.log_end
+        return -1, log.log_start, replica.spec.epoch if is_empty else log.epoch_at(log.log_start)
     if timestamp == MAX_TIMESTAMP:
         _check_recovered(replica, version)
         return replica.max_timestamp()

@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, batch, beyond_time, led_elsewhere, running_spu
 from structlog.testing import capture_logs
@@ -16,7 +17,7 @@ from tailrace.broker.handlers.list_offsets import (
 )
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.ids import DEBUGGING_REPLICA
+from tailrace.protocol.ids import DEBUGGING_REPLICA, Epoch
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -164,6 +165,16 @@ async def test_a_time_that_is_not_known_is_refused_whoever_leads(
         partitions = [ListOffsetsPartition(number, timestamp=time) for number in (0, 9)]
         answers = await ask(running, *partitions, version=version)
         assert [each.error_code for each in answers] == [ErrorCode.UNSUPPORTED_VERSION] * 2
+
+
+@pytest.mark.parametrize("time", [EARLIEST, EARLIEST_LOCAL, LATEST])
+async def test_where_no_record_is_left_the_epoch_is_the_leaders(autojump_clock: object, time: int) -> None:
+    async with running_spu() as running:
+        await running.create("t")
+        replica = running.spu.replicas.leading("t", 0)
+        replica.use_spec(replace(replica.spec, epoch=Epoch(7)))
+        (found,) = await ask(running, ListOffsetsPartition(0, timestamp=time))
+        assert (found.error_code, found.offset, found.leader_epoch) == (0, 0, 7)
 
 
 async def test_a_partition_that_is_named_twice_is_refused(autojump_clock: object) -> None:
