@@ -43,7 +43,7 @@ class Broker(NamedTuple):
 def brokers(
     cluster: Cluster, this: SpuId, listener: ConnectedListener, *, lost_since: float = math.inf
 ) -> list[Broker]:
-    """The SPUs that a client on this listener can reach, by id; and those that were lost since then.
+    """The SPUs that a client on this listener can reach, by id; and those lost since then: since -inf all.
 
     This SPU is where the client has just reached it, unless its mirror has an address of its own: see `MirrorUpdater`.
     """
@@ -51,7 +51,7 @@ def brokers(
     for spu_id in sorted(cluster.spus):
         spu = cluster.spus[spu_id]
         endpoint = spu.endpoint(listener.name)
-        is_named = spu.online or spu_id == this or cluster.lost_at.get(spu_id, -math.inf) > lost_since
+        is_named = spu.online or spu_id == this or cluster.lost_at.get(spu_id, -math.inf) >= lost_since
         if endpoint is not None and is_named:
             found.append(Broker(spu_id, endpoint.host, endpoint.port, spu.rack))
         elif spu_id == this:

@@ -1,10 +1,12 @@
 """DescribeCluster, versions 0–2: the cluster's id, its controller, and the SPUs with the addresses for this client.
 
 - Only the brokers can be asked for (endpoint type 1): clients of controllers are told that this is none.
-- No SPU is ever fenced in the sense of v2: one that is away is not listed.
+- An SPU that is away is what v2 calls fenced: it is listed for those alone who ask for such ones.
 """
 
-from tailrace.cluster.client_view import CLUSTER_OPERATIONS, NOBODY, OPERATIONS_UNKNOWN, brokers
+import math
+
+from tailrace.cluster.client_view import CLUSTER_OPERATIONS, NOBODY, OPERATIONS_UNKNOWN, brokers, online_spus
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -23,13 +25,15 @@ def handle(host: Host, context: RequestContext, request: DescribeClusterRequest)
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "this is a broker's endpoint, not a controller's")
     if request.endpoint_type != BROKERS:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"there is no endpoint type {request.endpoint_type}")
+    lost_since = -math.inf if request.include_fenced_brokers else math.inf
+    there = online_spus(host.cluster) | {host.id}
     return DescribeClusterResponse(
         endpoint_type=BROKERS,
         cluster_id=host.cluster.cluster_id,
         controller_id=host.cluster.controller_id,
         brokers=[
-            DescribeClusterBroker(broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
-            for broker in brokers(host.cluster, host.id, context.listener)
+            DescribeClusterBroker(*broker, is_fenced=broker.id not in there)
+            for broker in brokers(host.cluster, host.id, context.listener, lost_since=lost_since)
         ],
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else OPERATIONS_UNKNOWN

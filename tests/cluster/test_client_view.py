@@ -1,5 +1,7 @@
 """Addresses that fit the client's listener, and what is said of replicas that are away."""
 
+import math
+
 import pytest
 from msgspec.structs import replace
 
@@ -60,10 +62,13 @@ def test_who_was_lost_a_moment_ago_is_still_named_to_those_who_ask_for_it() -> N
         return [broker.id for broker in brokers(mirror, ONE, listener, lost_since=lost_since)]
 
     assert named(9.0) == [ONE, TWO, THREE, AWAY]
-    assert named(10.0) == [ONE, TWO, THREE]
+    assert named(10.5) == [ONE, TWO, THREE]
     assert [broker.id for broker in brokers(mirror, ONE, listener)] == [ONE, TWO, THREE]
+    mirror.lost_at.clear()
+    assert named(9.0) == [ONE, TWO, THREE]
+    assert named(-math.inf) == [ONE, TWO, THREE, AWAY], "whenever it was lost, and if it never came"
     mirror.put_spu(SpuSpec(AWAY, None, (Endpoint("INSIDE", "away", 9),), online=False))
-    assert named(9.0) == [ONE, TWO, THREE], "nobody knows where it was"
+    assert named(-math.inf) == [ONE, TWO, THREE], "nobody knows where it was"
 
 
 def test_an_spu_without_the_listener_cannot_be_reached_by_it() -> None:

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from spus import ADDRESS, running_spu
 
+from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import SpuId
 from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 
@@ -26,6 +28,23 @@ async def test_every_version_lists_the_spus(autojump_clock: object, version: int
     (broker,) = response.brokers
     assert (broker.broker_id, broker.host, broker.port) == (1, ADDRESS.host, ADDRESS.port)
     assert (broker.rack, broker.is_fenced) == (None, False)
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("are_asked_for", [True, False])
+async def test_who_is_away_is_listed_as_fenced_for_those_who_ask_for_such_ones(
+    autojump_clock: object, version: int, are_asked_for: bool
+) -> None:
+    async with running_spu() as running:
+        endpoint = Endpoint("PUBLIC", "two", 9005)
+        running.spu.cluster.put_spu(SpuSpec(SpuId(2), "r2", (endpoint,), online=False))
+        client = await running.client()
+        request = DescribeClusterRequest(include_fenced_brokers=are_asked_for and version >= 2)
+        response = await client.request(ApiKey.DESCRIBE_CLUSTER, version, request)
+        this, *away = response.brokers
+        assert (this.broker_id, this.is_fenced) == (1, False)
+        described = [(each.broker_id, each.host, each.port, each.rack, each.is_fenced) for each in away]
+        assert described == ([(2, "two", 9005, "r2", True)] if are_asked_for and version >= 2 else [])
 
 
 @pytest.mark.parametrize(
