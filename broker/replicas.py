@@ -325,7 +325,7 @@ class Replica:
             self.replication.on_deleted()
 
     def read(self, offset: int, bytes_max: int, end: int, *, at_least_one: bool) -> FileRange | None:
-        """What there is from the offset on, up to the end that its reader may see. Like the next two it raises
+        """What there is from the offset on, up to the end that its reader may see. Like the next three it raises
         KafkaError when the disk refuses; the replica is offline then, if it is the disk."""
         try:
             # librdkafka takes an answer without any record for a sign that it asks for too few bytes, and complains.
@@ -346,6 +346,14 @@ class Replica:
             return self.log.max_timestamp(self.high_watermark)
         except OSError as error:
             raise self._not_read(error) from error
+
+    def batch_time(self, offset: int) -> int | None:
+        """The largest timestamp of the batch that begins at the offset; None when it has been deleted."""
+        try:
+            header, _ = next(self.log.headers(offset, offset + 1), (None, None))
+        except OSError as error:
+            raise self._not_read(error) from error
+        return None if header is None or header.base_offset != offset else header.max_timestamp
 
     def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
         """The waiter hears when all below the offset is committed, or that this replica will not say so any more."""

@@ -3,8 +3,8 @@
 - acks=0 has no response; an error then closes the connection, which is all a client can be told. acks=1 is answered
   once the leader has the batch, acks=all once it is committed. With flush.messages=1 both wait for the disk: acks=1 for
   the leader's, acks=all for those of all who commit.
-- An idempotent producer's repeated batch is answered with the offset it got the first time. One that follows a batch
-  which was just refused for now is refused like that one, not for the gap before it.
+- An idempotent producer's repeated batch is answered with the offset and the time it got at first. One that follows a
+  batch which was just refused for now is refused like that one, not for the gap before it.
 - An SPU whose storage is full takes nothing more: KAFKA_STORAGE_ERROR, which clients try again until there is room.
 - Topics in which brokers keep what they coordinate take nothing from clients: INVALID_TOPIC_EXCEPTION.
 - v8: if some records are at fault, they are named; clients tell whoever sent the others that it was not theirs.
@@ -198,9 +198,12 @@ def append(
     if header.attributes & TRANSACTIONAL:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
     log = replica.log
+    append_time_ms = now_ms if rules.append_time else NO_TIMESTAMP
     if header.producer_id >= 0 and (earlier := _earlier(spu, replica, topic, header)) is not None:
         base_offset = earlier.base_offset
         end = earlier.last_offset + 1
+        if rules.append_time:
+            append_time_ms = replica.batch_time(base_offset) or now_ms
     else:
         metrics = spu.metrics
         if metrics.produced_bytes >= spu.storage_limit.produced_bytes_max:
@@ -222,7 +225,7 @@ def append(
         waits = replica.high_watermark < end
     else:
         waits = acks != 0 and replica.syncs_before_acknowledging and log.synced_end < end
-    return base_offset, now_ms if rules.append_time else NO_TIMESTAMP, end if waits else None
+    return base_offset, append_time_ms, end if waits else None
 
 
 def wait_until_acknowledged(replica: Replica, end: int, acks: int, waiter: AcknowledgementWaiter) -> None:

@@ -242,6 +242,24 @@ async def test_a_topic_may_give_its_own_time_and_compression(autojump_clock: obj
         ]
 
 
+async def test_a_repeated_batch_gets_the_time_of_its_first_append(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        await running.create("t", configs={"message.timestamp.type": "LogAppendTime"})
+        client = await running.client()
+        first, second = (
+            batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=sequence) for sequence in (0, 2)
+        )
+        times = []
+        for records in (first, second, first):
+            (answer,) = await ask(client, request(records))
+            times.append(answer.log_append_time_ms)
+            running.world.clock.time_ms += 1000
+        assert times == [times[0], times[0] + 1000, times[0]]
+        await running.replica("t").delete_records(2)
+        (answer,) = await ask(client, request(first))
+        assert (answer.error_code, answer.log_append_time_ms) == (0, times[0] + 3000), "nobody knows any more"
+
+
 async def test_without_acks_there_is_no_response_and_an_error_ends_the_connection(autojump_clock: object) -> None:
     async with running_spu() as running:
         client = await running.client()
