@@ -97,14 +97,13 @@ class LeaderSilent(Struct, frozen=True):
     epoch: Epoch
 
 
-class LeaderFailed(Struct, frozen=True):
-    """Who was elected says that it cannot lead any more: its storage has failed."""
+class ReplicaFailed(Struct, frozen=True):
+    """An SPU that leads the partition, or might be elected, says that it cannot lead: its storage has failed."""
 
     spu: SpuId
     incarnation: str
     topic_id: TopicId
     number: int
-    epoch: Epoch
 
 
 class LeasesUnknownOver(Struct, frozen=True):
@@ -142,7 +141,7 @@ Event = (
     | LogEndsReported
     | SpuResponded
     | LeaderSilent
-    | LeaderFailed
+    | ReplicaFailed
     | LeasesUnknownOver
     | SpusAway
     | RebalanceDue

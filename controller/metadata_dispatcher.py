@@ -17,7 +17,6 @@ from .assignments import Assignments
 from .cluster_mirror import ClusterMirror
 from .events import (
     Event,
-    LeaderFailed,
     LeaderSilent,
     LeasesUnknownOver,
     LiveReplicasReported,
@@ -25,6 +24,7 @@ from .events import (
     RebalanceDue,
     ReconciliationDue,
     Removed,
+    ReplicaFailed,
     SpuConnected,
     SpuLost,
     SpuResponded,
@@ -113,7 +113,7 @@ class MetadataDispatcher:
             LiveReplicasReported: ((of_partitions, partitions.on_report),),
             LogEndsReported: ((of_partitions, partitions.on_log_ends),),
             LeaderSilent: ((of_partitions, partitions.on_silence),),
-            LeaderFailed: ((of_partitions, partitions.on_silence),),
+            ReplicaFailed: ((of_partitions, partitions.on_silence),),
             LeasesUnknownOver: (
                 (of_spus, lambda _: spus.reconcile()),
                 (of_partitions, lambda _: partitions.on_leases_known()),

@@ -13,11 +13,11 @@ from tailrace.protocol.ids import Epoch, SpuId
 
 from .events import (
     FailedReplica,
-    LeaderFailed,
     LeaderSilent,
     LeasesUnknownOver,
     LiveReplicasReported,
     LogEndsReported,
+    ReplicaFailed,
     SpuConnected,
     SpuLost,
     SpusAway,
@@ -33,7 +33,7 @@ ObservedEvent = (
     | LiveReplicasReported
     | LogEndsReported
     | LeaderSilent
-    | LeaderFailed
+    | ReplicaFailed
     | SpusAway
     | LeasesUnknownOver
 )
@@ -121,7 +121,7 @@ class Observed:
             case SpusAway():
                 self.away, self.failed = event.spus, event.failed
                 self.with_failed_disks = frozenset(spu for _, _, spu in event.failed)
-            case LeaderFailed():
+            case ReplicaFailed():
                 if self._runs(event.spu, event.incarnation):
                     self._of((event.topic_id, event.number)).failed[event.spu] = event.incarnation
             case LeasesUnknownOver():

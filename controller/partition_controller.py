@@ -19,7 +19,7 @@ from tailrace.cluster.topic_configs import effective_value
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
 from .copy_sets import next_copy_set, wanted_row
 from .election import Rules, can_return, decide, elected_cleanly, has_leader, is_current
-from .events import LeaderFailed, LeaderSilent, LiveReplicasReported, LogEndsReported, SpuConnected, SpuResponded
+from .events import LeaderSilent, LiveReplicasReported, LogEndsReported, ReplicaFailed, SpuConnected, SpuResponded
 from .local_store import Change, LocalStore, PartitionKey
 from .objects import Partition, PartitionResolution, Spu, Topic
 from .observed import Observed
@@ -106,7 +106,7 @@ class PartitionController(Struct, frozen=True):
         self._forget_what_is_late(event.asked)
         yield from self._decide_those(event.asked)
 
-    def on_silence(self, event: LeaderSilent | LeaderFailed) -> Iterator[Action]:
+    def on_silence(self, event: LeaderSilent | ReplicaFailed) -> Iterator[Action]:
         key = (event.topic_id, event.number)
         self._forget_what_is_late([key])
         yield from self._decide_those([key])

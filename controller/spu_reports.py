@@ -10,7 +10,7 @@ from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
 from tailrace.protocol.internal.report_live_replicas import ReportedPartition, ReportLiveReplicasResponse
 
-from .events import FailedReplica, LeaderFailed, LiveReplicasReported, StorageReported
+from .events import FailedReplica, LiveReplicasReported, ReplicaFailed, StorageReported
 from .metrics import ScMetrics
 from .spec_cache import SpecCache
 from .spu_stream import Registered
@@ -110,8 +110,9 @@ class SpuReports:
         if is_here and (noted is None or noted[0] != incarnation):
             self._failed[replica] = incarnation, trio.current_time()
             self._logger.warning("replica_failed", spu=spu, topic_id=str(replica[0]), partition=replica[1])
-        if self._is_leader(spu, reported):
-            self._events.add(LeaderFailed(spu, incarnation, *replica[:2], Epoch(reported.epoch)))
+        # Whoever leads: this one may just have been elected, or be next. A log that did not open is tried again then.
+        if is_here and reported.epoch != NO_EPOCH:
+            self._events.add(ReplicaFailed(spu, incarnation, *replica[:2]))
 
     def _is_leader(self, spu: SpuId, reported: ReportedPartition) -> bool:
         """And says what can be: it cannot name what is no replica, nor leave out itself."""

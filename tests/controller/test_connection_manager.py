@@ -25,9 +25,9 @@ from tailrace.controller.cluster_mirror import ClusterMirror
 from tailrace.controller.connection_manager import FORWARDED_BYTES_MAX, FORWARDS_MAX, ConnectionManager
 from tailrace.controller.events import (
     Event,
-    LeaderFailed,
     LeasesUnknownOver,
     LiveReplicasReported,
+    ReplicaFailed,
     SpuConnected,
     SpuLost,
     StorageReported,
@@ -695,7 +695,7 @@ async def test_what_spus_report_reaches_the_controllers(autojump_clock: trio.tes
         assert await one.report(ReportedPartition(TOPIC, 0, 3, has_failed=True)) == 0
         await trio.testing.wait_all_tasks_blocked()
         happened = [type(event) for event in world.happened[1:]]
-        assert happened == [LiveReplicasReported, StorageReported, LeaderFailed]
+        assert happened == [LiveReplicasReported, StorageReported, ReplicaFailed]
         assert world.manager.reports.failed(0) == {(TOPIC, 0, SpuId(1))}
         one.link.close("a test wants it")
         await trio.testing.wait_all_tasks_blocked()

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tailrace.controller.actions import Put
 from tailrace.controller.changes import Planned
 from tailrace.controller.election_planning import plan_elections
-from tailrace.controller.events import LeaderFailed
+from tailrace.controller.events import ReplicaFailed
 from tailrace.controller.objects import Partition, PartitionResolution
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
@@ -79,7 +79,7 @@ def test_a_preferred_leader_that_is_away_or_started_anew_cannot() -> None:
 
 def test_a_preferred_leader_whose_disk_has_failed_cannot() -> None:
     sc = led_by_two()
-    sc.deliver(LeaderFailed(ONE, "second", *KEY, sc.partition(1).status.epoch))
+    sc.deliver(ReplicaFailed(ONE, "second", *KEY))
     assert refusal(sc) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     sc.start_spu(1, "third", store="first")
     sc.settle()
@@ -95,7 +95,7 @@ def test_uncleanly_nobody_leads_whose_disk_has_failed() -> None:
     sc.settle()
     sc.start_spu(2, "second")
     sc.settle()
-    sc.deliver(LeaderFailed(ONE, "second", *KEY, sc.partition(1).status.epoch))
+    sc.deliver(ReplicaFailed(ONE, "second", *KEY))
     sc.settle()
     assert sc.partition(1).status.resolution is PartitionResolution.OFFLINE
     assert planned(sc, unclean=True).status.live_replicas == {TWO: "second"}

@@ -3,11 +3,11 @@
 from controller_model import connected, lost, storage, topic_id
 
 from tailrace.controller.events import (
-    LeaderFailed,
     LeaderSilent,
     LeasesUnknownOver,
     LiveReplicasReported,
     LogEndsReported,
+    ReplicaFailed,
 )
 from tailrace.controller.observed import Heard, Observed, SaidLogEnd
 from tailrace.protocol.ids import Epoch, SpuId
@@ -107,7 +107,7 @@ def test_who_was_silent_is_so_until_it_speaks_or_may_try_again() -> None:
 
 def test_whose_storage_has_failed_stays_so_in_that_process() -> None:
     observed = Observed()
-    failed = LeaderFailed(ONE, "first", *KEY, Epoch(0))
+    failed = ReplicaFailed(ONE, "first", *KEY)
     observed.apply(failed)
     assert observed.heard(KEY) == Heard(), "nobody is connected who could have said it"
     observed.apply(connected(1))

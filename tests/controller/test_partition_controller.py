@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
 from tailrace.controller.events import (
-    LeaderFailed,
     LeaderSilent,
     LogEndsReported,
     RebalanceDue,
     ReconciliationDue,
+    ReplicaFailed,
     SpuConnected,
     SpuResponded,
     Stored,
@@ -508,7 +508,7 @@ def test_that_a_set_has_taken_over_counts_for_the_epoch_in_which_it_was_said() -
 def test_a_leader_that_gives_up_is_followed() -> None:
     sc = with_topic({0: (1, 2, 3)})
     set_live(sc, 1, 2)
-    sc.deliver(LeaderFailed(ONE, "first", topic_id(1), 0, Epoch(0)))
+    sc.deliver(ReplicaFailed(ONE, "first", topic_id(1), 0))
     sc.settle()
     assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
     sc.stop_spu(2)
