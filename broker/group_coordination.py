@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .groups.offsets import CommittedOffsets
     from .groups.ready import Waiter
 
+LOAD_AGAIN_SECONDS = 1.0
+
 
 class GroupCoordination:
     def __init__(self, replicas: Replicas, context: GroupContext) -> None:
@@ -125,10 +127,18 @@ class GroupCoordination:
             self._load(partition.replica)
 
     def _load(self, replica: Replica) -> None:
-        from .group_partition import GroupPartition
-
+        try:
+            from .group_partition import GroupPartition
+        except OSError as error:  # no file can be opened now, most likely: of the log nothing was read yet
+            self._context.logger.error("groups_not_loaded", partition=replica.partition, reason=str(error))
+            self._context.nursery.start_soon(self._load_later, replica)
+            return
         partition = self._partitions[replica.partition] = GroupPartition(replica, self._context, self.restart)
         self._context.nursery.start_soon(self._load_alone, partition)
+
+    async def _load_later(self, replica: Replica) -> None:
+        await trio.sleep(LOAD_AGAIN_SECONDS)
+        self._on_role(replica)
 
     async def _load_alone(self, partition: "GroupPartition") -> None:
         """One after the other, so that the first ones are there early, and what is read lies in memory once."""

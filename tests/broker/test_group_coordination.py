@@ -1,5 +1,7 @@
 """Groups on whole SPUs: coordinated where their partition is led, told what is committed, known to who comes next."""
 
+import builtins
+import errno
 from collections.abc import Callable
 from uuid import UUID
 
@@ -11,6 +13,7 @@ from spus import RunningSpu, World, led_elsewhere, running_spu
 from trio.testing import wait_all_tasks_blocked
 
 from tailrace.broker import isolation
+from tailrace.broker.group_coordination import LOAD_AGAIN_SECONDS
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.records import GroupRecord
@@ -99,6 +102,33 @@ async def test_what_is_appended_is_answered_and_there_after_a_restart(autojump_c
     async with running_spu(world, FEW) as running:
         await wait_all_tasks_blocked()
         assert records(running.spu) == 1
+        assert ask(running.spu, tell).reply == "told"
+
+
+async def test_groups_are_loaded_as_soon_as_their_modules_can_be_opened(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An SPU that has just started knows nothing of groups, and may have no descriptor left when it is elected."""
+    really_import = builtins.__import__
+
+    def import_unless_used_up(name: str, *arguments: object) -> object:
+        if name == "group_partition":
+            raise OSError(errno.EMFILE, "Too many open files")
+        return really_import(name, *arguments)  # type: ignore[arg-type]
+
+    async with running_spu(broker=FEW) as running:
+        await find(running)
+        replica = replica_of(running.spu)
+        spec = replica.spec
+        led_elsewhere(replica)
+        monkeypatch.setattr(builtins, "__import__", import_unless_used_up)
+        replica.use_spec(spec)
+        refused = ask(running.spu, tell)
+        assert refused.error is not None
+        assert refused.error.code == NOT_HERE
+        monkeypatch.undo()
+        await trio.sleep(LOAD_AGAIN_SECONDS)
+        await wait_all_tasks_blocked()
         assert ask(running.spu, tell).reply == "told"
 
 
