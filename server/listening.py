@@ -19,11 +19,14 @@ async def listen(network: Network, settings: ListenerSettings) -> Listener:
 
 
 async def accept(listener: Listener, name: str, logger: FilteringBoundLogger) -> Connection:
-    """The next connection. A failure is logged under the listener's name, and it is tried again."""
+    """The next connection. A failure is logged under the listener's name, once, and it is tried again and again."""
+    said: str | None = None
     while True:
         try:
             return await listener.accept()
         except OSError as error:
             # Out of file descriptors, most likely: those who are connected go on, and room may come.
-            logger.error("accept_failed", listener=name, reason=str(error))
+            if said != str(error):
+                said = str(error)
+                logger.error("accept_failed", listener=name, reason=said)
             await trio.sleep(ACCEPT_RETRY_SECONDS)
