@@ -497,7 +497,7 @@ def _nobody_follows(spu: SpuId) -> int | None:
 
 
 class Damage(NamedTuple):
-    """Why a replica's log did not open, and the leader epoch at which that was tried."""
+    """Why a replica's log did not open, and the leader epoch at which that was tried; NO_EPOCH: it was hardly."""
 
     epoch: Epoch
     reason: str
@@ -529,9 +529,9 @@ class Replicas:
             replica.role_watcher = watcher
             watcher(replica)
 
-    def add_damaged(self, spec: PartitionSpec, reason: str) -> None:
+    def add_damaged(self, spec: PartitionSpec, reason: str, *, was_tried: bool = True) -> None:
         """A replica whose log did not open: clients are told that its storage failed."""
-        self._damaged[spec.topic_id, spec.partition] = Damage(spec.epoch, reason)
+        self._damaged[spec.topic_id, spec.partition] = Damage(spec.epoch if was_tried else NO_EPOCH, reason)
 
     def remove(self, spec: PartitionSpec) -> Replica | None:
         """Forgets the replica and hands it back."""

@@ -16,7 +16,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
-from tailrace.runtime.descriptors import files_of_logs
+from tailrace.runtime.descriptors import are_used_up, files_of_logs
 from tailrace.runtime.files import Files
 from tailrace.storage import layout
 from tailrace.storage.directory_syncs import DirectorySyncs
@@ -172,7 +172,8 @@ class SpecDispatcher:
             await self._replication.attend(replica)
 
     def _is_worth_opening(self, spec: PartitionSpec) -> bool:
-        """A log that did not open is not looked through again and again, but once for each election."""
+        """A log that did not open is not looked through again and again, but once for each election. One for which no
+        more files could be opened is tried whenever the Streaming Controller names it: nothing is wrong with it."""
         damage = self._replicas.damaged.get((spec.topic_id, spec.partition))
         return damage is None or damage.epoch != spec.epoch
 
@@ -192,7 +193,7 @@ class SpecDispatcher:
                 directory_syncs=self._directory_syncs,
             )
         except UNREADABLE as error:
-            self._refuse_to_open(spec, str(error))
+            self._refuse_to_open(spec, str(error), was_tried=not (isinstance(error, OSError) and are_used_up(error)))
             return
         if log.epochs.latest > spec.epoch:
             reason = f"its log is at epoch {log.epochs.latest}, and epoch {spec.epoch} was assigned"
@@ -218,9 +219,9 @@ class SpecDispatcher:
         if log.synced_end < log.log_end:
             self._flusher.flush(replica)  # what an unclean stop left in the page cache
 
-    def _refuse_to_open(self, spec: PartitionSpec, reason: str) -> None:
+    def _refuse_to_open(self, spec: PartitionSpec, reason: str, *, was_tried: bool = True) -> None:
         self._log(spec).error("replica_did_not_open", reason=reason)
-        self._replicas.add_damaged(spec, reason)
+        self._replicas.add_damaged(spec, reason, was_tried=was_tried)
         self._replication.on_failed((spec.topic_id, spec.partition))
 
     async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str) -> None:

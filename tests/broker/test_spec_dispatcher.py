@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -113,15 +114,20 @@ def _append(replica: Replica, *values: bytes, **attributes: int) -> None:
     replica.append(data, read_header(data))
 
 
-def _fail_for(monkeypatch: pytest.MonkeyPatch, files: SimulatedFiles, call: str, path: str) -> list[str]:
-    """The disk fails for that one path; grows with each attempt."""
+DISK_FAILS = OSError("the disk does not answer")
+
+
+def _fail_for(
+    monkeypatch: pytest.MonkeyPatch, files: SimulatedFiles, call: str, path: str, error: OSError = DISK_FAILS
+) -> list[str]:
+    """That fails for one path; grows with each attempt."""
     real = getattr(files, call)
     tried = []
 
     def fail(asked: str) -> object:
         if asked == path:
             tried.append(asked)
-            raise OSError("the disk does not answer")
+            raise error
         return real(asked)
 
     monkeypatch.setattr(files, call, fail)
@@ -509,6 +515,16 @@ async def test_a_log_that_does_not_open_takes_no_neighbour_with_it(
     assert len(tried) == 2, "an election is a reason"
     await spu.apply()
     assert not spu.replicas.damaged
+
+
+async def test_a_log_for_which_no_file_could_be_opened_is_tried_again_whenever_it_is_named(
+    spu: _Spu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as now:
+        used_up = OSError(errno.EMFILE, "Too many open files")
+        _fail_for(now, spu.files, "list", layout.replica_directory("/data", "t", TOPIC, 0), used_up)
+        assert await spu.apply(_topic()) == []
+    assert len(await spu.apply(_topic())) == 1
 
 
 async def test_a_log_that_is_not_led_and_does_not_close_takes_no_neighbour_with_it(
