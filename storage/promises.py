@@ -113,6 +113,11 @@ class Promises:
         """What was not synced may be gone, although the machine goes on."""
         await self._keep(_record(Said.DISK_FAILED, _NOBODY))
 
+    async def note_what_is_missing(self) -> None:
+        """So that a start which is interrupted, before this has had its consequences, does not find the file whole."""
+        if self.is_incomplete:
+            await self.note_failed_disk()
+
     async def trust_disk(self) -> None:
         """What was noted of a failure has had its consequences."""
         if self.has_disk_failed:
@@ -136,9 +141,8 @@ class Promises:
             if not PROMISES_MAGIC.startswith(data[: len(PROMISES_MAGIC)].rstrip(b"\0")):
                 # Never synced it would be torn, or a page of zeros; to forget promises is worse than not to start.
                 raise OSError(f"{self._path} holds something else than promises")
-            self.is_incomplete = not data
-            file.truncate(0)
-            file.append(PROMISES_MAGIC)
+            self.is_incomplete = self.has_disk_failed = not data
+            file.truncate(0)  # and empty it stays until there is something to say: the next start is to see it, too
             return file
         for _, kind, key, epoch in read_promises(data):
             self._records += 1
@@ -173,7 +177,7 @@ class Promises:
         size = self._file.size()
         unwritten, self._unwritten, number = self._unwritten, [], self._told
         try:
-            self._file.append(b"".join(unwritten))
+            self._file.append(b"".join(unwritten if size else (PROMISES_MAGIC, *unwritten)))
         except OSError as error:
             # A full disk, say. Each of those who wait for the others tries again, unless what was torn stays there.
             self._failure = f"{self._path}: {error}"

@@ -24,6 +24,7 @@ async def take_store_incarnation(
     """The one that this start goes on with: the last one's, or `new`. It is on the disk when this returns, and so is
     the doubt in what replicas lie here. `clean`: whoever wrote the logs last closed them all. `lacks_replicas`: some of
     them have gone since."""
+    await promises.note_what_is_missing()
     if not clean:
         await promises.settle()
     path = store_path(data_directory)

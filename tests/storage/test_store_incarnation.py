@@ -81,10 +81,22 @@ async def test_who_has_lost_its_promises_is_another_store(clean: bool, is_empty:
     assert incarnation == str(SECOND)
 
 
+async def test_a_start_without_promises_that_is_interrupted_is_made_up_for_by_the_next() -> None:
+    disk = await used()
+    disk.remove(f"{DATA}/promises")
+    states: list[SimulatedFiles] = []
+    disk.on_operation = lambda: states.append(disk.after_kill())
+    assert (await started(disk, SECOND))[0] == str(SECOND)
+    disk.on_operation = lambda: None
+    assert len(states) > 3
+    for state in states:
+        assert (await started(state, UUID(int=13)))[0] in (str(SECOND), str(UUID(int=13)))
+
+
 async def test_a_flipped_bit_in_the_promises_makes_a_new_incarnation_also_after_a_clean_stop() -> None:
     disk = await used()
     await Promises(disk, DATA).promise((UUID(int=2), 0), Epoch(1))
-    disk.flip(f"{DATA}/promises", 6 + 2 * PROMISE_BYTES + 1, 0, is_covered=True)
+    disk.flip(f"{DATA}/promises", 6 + PROMISE_BYTES + 1, 0, is_covered=True)
     assert await started(disk, SECOND, clean=True) == (str(SECOND), True)
     assert await started(disk.after_kill(), UUID(int=13)) == (str(SECOND), True)
 
