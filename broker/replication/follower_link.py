@@ -54,7 +54,7 @@ class FollowerLink(Struct):
         assert self.matched_end is not None
         self.matched_end = max(self.matched_end, reply.matched_end)
         self.high_watermark = max(self.high_watermark, reply.high_watermark)
-        if reply.log_start > self.log_start:
+        if self.log_start < reply.log_start <= reply.matched_end:  # else it is that of another log, which is to go
             self.log_start = reply.log_start
         self.sent_end = max(self.sent_end, reply.matched_end)
         in_flight, due = self.in_flight, self._due_high_watermark

@@ -296,6 +296,8 @@ def test_after_an_unclean_election_what_it_deleted_of_another_log_is_copied_agai
     follower.on_seal(Seal(Epoch(2), None, log_start=1, log_end=8, epochs=epochs))
     sealed = _said(follower.take_ready())
     assert isinstance(sealed, SealReply) and sealed.high_watermark == 1 < sealed.log_start
+    sign_of_life = _append(1, high_watermark=8, log_start=1, log_end=8)
+    assert _said(_after(follower, sign_of_life)) == _reply(1, 9, high_watermark=9, log_start=6)
     ready = _after(follower, _append(1, e(1), e(2), high_watermark=8, log_start=1, log_end=8))
     assert ready.persist == [Cut(1), AppendEntries((e(1), e(2)))]
     assert _said(ready) == _reply(3, 3, high_watermark=3, log_start=1)

@@ -517,6 +517,20 @@ def test_nothing_is_deleted_on_the_word_of_a_store_that_continues_another_log() 
     assert world.leader._links[B].log_start == 0
 
 
+def test_what_a_store_has_deleted_of_another_log_is_not_deleted_in_the_one_that_it_gets() -> None:
+    world = World([e(base) for base in range(9)], high_watermark=9, live=(A, B), was_unclean=True)
+    world.ready()
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 0, 9, False, (), log_start=6), 0.0)
+    world.leader.on_deadline(0.0)
+    assert world.reply(B, 0, high_watermark=9, log_start=6, missed=True).delete_to is None
+    world.reply(B, 9, high_watermark=9)
+    world.log.advance_log_start(5)
+    assert world.leader.deleted_end == 0
+    world.reply(B, 9, high_watermark=9, log_start=5)
+    assert world.leader.deleted_end == 5
+
+
 @pytest.mark.parametrize("is_deletion", [True, False])
 def test_what_one_follower_was_told_is_not_told_the_next_when_it_has_changed(is_deletion: bool) -> None:
     world = _served(A, B, C, entries=2)
