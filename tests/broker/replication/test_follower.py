@@ -375,3 +375,25 @@ def test_of_what_no_recovery_has_stamped_nothing_need_be_said() -> None:
     follower = _follower([e(0)], high_watermark=1)
     new = replace(_append(1, e(1, 2), high_watermark=1), stamped_end=1)
     assert _after(follower, new).persist == [AppendEntries((e(1, 2),))]
+
+
+def test_what_was_synced_in_an_earlier_epoch_may_have_been_cut_since() -> None:
+    follower = _follower([])
+    follower.syncs_before_acknowledging = True
+    assert isinstance(follower._log, ListLog)
+    for epoch in (2, 3):
+        entry = e(0, epoch, content=epoch)
+        assert Sync() in _after(follower, _append(0, entry, epoch=epoch)).persist
+        follower._log.cut(0)
+        follower._log.append(entry)
+
+
+def test_what_later_leaders_had_is_looked_for_again_in_each_epoch() -> None:
+    follower = _follower([e(0), e(1, 3), e(2, 3)], promised=3, epoch=5, policy=Quorum(3, 2, 2))
+    assert isinstance(follower._log, ListLog)
+    append = replace(_append(1, e(1, 5, content=9), epoch=5, high_watermark=1), high_watermark_epoch=Epoch(3))
+    assert Cut(1) in _after(follower, append).persist
+    follower._log.cut(1)
+    follower._log.append(e(1, 5, content=9))
+    _after(follower, replace(_append(1, epoch=6, high_watermark=3), high_watermark_epoch=Epoch(3)))
+    assert follower.matched_end == 2

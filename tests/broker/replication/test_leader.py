@@ -481,9 +481,7 @@ def test_who_may_not_have_heard_of_a_deletion_is_not_left_in_peace() -> None:
     world.join(B, high_watermark=2)
     world.log.advance_log_start(1)
     world.reply(B, 2, high_watermark=2)
-    assert world.leader.deadline < math.inf
-    world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 0.0)
-    world.leader.live_replicas.on_caught_up(B, math.inf)
+    assert world.leader._links[B].quiet_at < math.inf
     world.reply(B, 2, high_watermark=2, log_start=1)
     assert world.leader._links[B].quiet_at == math.inf
 
@@ -605,6 +603,24 @@ def test_what_may_be_the_same_as_the_own_is_appended_at_once() -> None:
     compacted = Entry(0, 1, Epoch(0), 90, EntryKind.COMPACTED)
     world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 2, 2, False, (compacted, e(1, 0))), 0.0)
     assert [type(effect) for effect in world.ready().persist] == [Cut, ExpectStamped, AppendEntries]
+
+
+def test_what_may_be_all_that_is_the_same_is_appended_at_once_too() -> None:
+    world = World([e(0), e(1)], high_watermark=0, policy=Quorum(3, 2, 2), recovered_entries_max=1)
+    world.ready()
+    world.leader.on_hello(Hello(EPOCH, B, "2.1"), 0.0)
+    compacted = tuple(Entry(base, base + 1, Epoch(0), 90, EntryKind.COMPACTED) for base in range(2))
+    world.leader.on_seal_reply(SealReply(EPOCH, B, "2.1", 2, 2, False, compacted), 0.0)
+    assert [type(effect) for effect in world.ready().persist] == [Cut, ExpectStamped, AppendEntries]
+
+
+def test_no_store_has_more_of_this_log_than_there_is_whatever_it_knows() -> None:
+    world = World([e(0), e(1)], high_watermark=0, policy=Quorum(3, 2, 2))
+    world.ready()
+    for spu, known in ((B, 0), (C, 9)):
+        world.join(spu, high_watermark=known)
+    assert world.leader.recovered_end == 3
+    assert world.leader.follower_end(C) == 3
 
 
 def test_after_an_unclean_election_followers_compare_epochs() -> None:
