@@ -127,7 +127,11 @@ class Follower:
         begins_anew = self.matched_end < append.base <= append.log_start
         missed = append.base > self.matched_end and not begins_anew
         self._log_start = self._log.log_start
-        log_end = self._log.log_end if missed else self._match(append, begins_anew)
+        log_end = self._log.log_end
+        if missed:
+            self._sync()  # what was taken for committed
+        else:
+            log_end = self._match(append, begins_anew)
         self._send(
             AppendReply(
                 self.epoch,
@@ -216,13 +220,17 @@ class Follower:
         if log_start > self._log_start:
             persist.append(AdvanceLogStart(log_start))
             self._log_start = log_start
-        if self.syncs_before_acknowledging and self._synced_end < self.matched_end:
-            persist.append(Sync())
-            self._synced_end = self.matched_end
+        self._sync()
         if self.in_doubt and self.matched_end >= append.log_end:
             persist.append(EndDoubt())
             self.in_doubt = False
         return log_end
+
+    def _sync(self) -> None:
+        """What is matched, where nothing else may be said."""
+        if self.syncs_before_acknowledging and self._synced_end < self.matched_end:
+            self._ready.persist.append(Sync())
+            self._synced_end = self.matched_end
 
     def _expect_stamped(self, append: Append) -> None:
         """Once in an epoch, before the first entry that recovery has stamped and this log lacks."""

@@ -377,6 +377,16 @@ def test_of_what_no_recovery_has_stamped_nothing_need_be_said() -> None:
     assert _after(follower, new).persist == [AppendEntries((e(1, 2),))]
 
 
+def test_what_it_takes_for_committed_is_synced_also_before_it_says_that_it_misses_the_rest() -> None:
+    follower = _follower([e(0), e(1, 3), e(2, 3)], promised=3, epoch=5, policy=Quorum(3, 2, 2))
+    follower.syncs_before_acknowledging = True
+    append = replace(_append(9, e(9, 5), epoch=5, high_watermark=3), high_watermark_epoch=Epoch(3))
+    ready = _after(follower, append)
+    assert ready.persist == [Sync()]
+    assert _said(ready) == replace(_reply(3, 3, high_watermark=3, missed=True), epoch=Epoch(5))
+    assert _after(follower, append).persist == []
+
+
 def test_what_was_synced_in_an_earlier_epoch_may_have_been_cut_since() -> None:
     follower = _follower([])
     follower.syncs_before_acknowledging = True
