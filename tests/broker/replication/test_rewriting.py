@@ -71,6 +71,11 @@ def test_a_log_that_begins_later_is_cut_as_a_whole() -> None:
     assert list(rewritten([], 9, [e(5)])) == [Cut(5), AppendEntries((e(5),))]
 
 
+def test_a_log_that_has_a_gap_where_something_is_wanted_is_cut_before_it() -> None:
+    assert list(rewritten([e(2, content=92)], 3, [e(1), e(2)])) == [Cut(1), AppendEntries((e(1), e(2)))]
+    assert list(rewritten([e(1, content=91)], 2, [e(2)])) == [Cut(1), AppendEntries((e(2),))]
+
+
 def test_a_log_begins_anew_before_anything_is_appended() -> None:
     assert list(rewritten([], 3, [e(5)], begin_at=5)) == [AdvanceLogStart(5), AppendEntries((e(5),))]
     assert list(rewritten([e(5)], 6, [e(5), e(6)], begin_at=5)) == [AdvanceLogStart(5), AppendEntries((e(6),))]
