@@ -75,6 +75,13 @@ def test_what_was_deleted_or_compacted_away_cannot_be_compared() -> None:
     assert begins_like([e(1), e(2), e(3)], 4, [e(1), e(3)])
 
 
+def test_a_batch_that_has_lost_records_in_one_store_may_be_that_of_the_other() -> None:
+    compacted = Entry(1, 2, Epoch(7), content=90, kind=EntryKind.COMPACTED)
+    assert begins_like([compacted], 2, [e(1), e(2)])
+    assert begins_like([e(1)], 2, [compacted, e(2)])
+    assert not begins_like([compacted], 2, [e(1, end=3)])
+
+
 def _reply(spu: int, *entries: Entry, high_watermark: int, log_start: int = 0, epoch: int = 1) -> SealReply:
     end = entries[-1].end if entries else max(high_watermark, log_start)
     return SealReply(Epoch(9), SpuId(spu), f"{spu}.1", high_watermark, end, False, entries, log_start, Epoch(epoch))
