@@ -15,6 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.internal.ping_message import PingMessage
 from tailrace.protocol.primitives import Part
+from tailrace.runtime.descriptors import are_used_up
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer, UnreadableError
 from tailrace.runtime.network import Connection
@@ -299,7 +300,8 @@ class PeerLink:
     def _frame(
         self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend, framed: Framed | None
     ) -> Sequence[Part] | None:
-        """None if the log does not have any more what was to be sent: then nobody waits for it either."""
+        """None if the log does not have any more what was to be sent: then nobody waits for it either. Nor if no more
+        files can be opened now: then it is said again."""
         found = None if framed is None else framed.get(id(message))
         if found is None:
             try:
@@ -309,7 +311,7 @@ class PeerLink:
                     found = _framed(key, message, _Stretch.of(records))
             except (OSError, KafkaError) as error:
                 self._logger.warning("records_not_sent", topic_id=str(key[0]), partition=key[1], reason=str(error))
-                if isinstance(error, OSError):
+                if isinstance(error, OSError) and not are_used_up(error):
                     self._receiver.on_unreadable(key, str(error))
                 return None
             if framed is not None:

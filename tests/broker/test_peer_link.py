@@ -1,3 +1,4 @@
+import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from uuid import UUID
@@ -305,7 +306,11 @@ async def test_what_was_forgotten_is_not_sent(autojump_clock: object) -> None:
 
 @pytest.mark.parametrize(
     ("error", "unreadable"),
-    [(OSError("the disk is gone"), [KEY]), (KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "it was deleted"), [])],
+    [
+        (OSError("the disk is gone"), [KEY]),
+        (OSError(errno.ENFILE, "too many open files in system"), []),
+        (KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, "it was deleted"), []),
+    ],
 )
 async def test_what_the_log_no_longer_has_is_left_out(
     autojump_clock: object, error: Exception, unreadable: list[ReplicaKey]
