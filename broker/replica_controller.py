@@ -170,7 +170,7 @@ class ReplicaController:
     def on_offline(self) -> None:
         """The replica's disk has failed: whoever waits was told, and nothing more comes from here but that."""
         if self._replica.log.has_failed:
-            self._context.nursery.start_soon(self._note_failed_disk)
+            self._context.note_failed_disk()
         if not self._is_busy:
             self._fail_role()
 
@@ -184,13 +184,6 @@ class ReplicaController:
             role.core.on_failed()
             self._carry_out(role)
             self._context.peers.flush()
-
-    async def _note_failed_disk(self) -> None:
-        """Until the next start has said so itself, everybody takes this store for one that has what it acknowledged."""
-        try:
-            await self._context.promises.note_failed_disk()
-        except OSError as error:
-            self._logger.error("failed_disk_not_noted", reason=str(error))
 
     def tell_leader(self, event: Callable[[LeaderController, float], None]) -> None:
         """What concerns this replica only if it leads."""

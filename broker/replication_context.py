@@ -43,3 +43,13 @@ class ReplicationContext(Struct, frozen=True):
     """What its log holds from this offset on may be damaged."""
     logger: FilteringBoundLogger
     trace: ReplicaTrace | None = None
+
+    def note_failed_disk(self) -> None:
+        """Until the next start has said so itself, everybody takes this store for one that has what it acknowledged."""
+        self.nursery.start_soon(self._note_failed_disk)
+
+    async def _note_failed_disk(self) -> None:
+        try:
+            await self.promises.note_failed_disk()
+        except OSError as error:
+            self.logger.error("failed_disk_not_noted", reason=str(error))

@@ -234,6 +234,8 @@ class SpecDispatcher:
     def _report_offline(self, replica: Replica) -> None:
         self._log(replica.spec).error("replica_went_offline", reason=replica.offline_reason)
         self._replication.on_failed(replica.key)
+        if replica.replication is None and replica.is_open and replica.log.has_failed:
+            self._replication.on_disk_failed()
 
     def _report_storage(self, replica: Replica, *, is_new: bool) -> None:
         """What is found at the start is what was there before; later it is worth a line that something was."""

@@ -429,14 +429,15 @@ class Spu:
     async def _close_replicas(self) -> None:
         """Brings every log to the disk; the mark says which of them got there."""
         limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
-        failed: list[str] = []
+        # Who was to note it may have been stopped before that.
+        failed = [replica.topic for replica in self.replicas if replica.log.has_failed]
 
         async def close(replica: Replica) -> None:
             async with limiter:
                 try:
                     await replica.close()
                 except OSError as error:
-                    failed.append(str(error))
+                    failed.append(replica.topic)
                     self._logger.error(
                         "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
                     )

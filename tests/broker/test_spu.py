@@ -8,6 +8,7 @@ import structlog
 import trio
 from msgspec.structs import replace
 from simulation.client import WireClient
+from simulation.files import SimulatedFile
 from spus import ADDRESS, RunningSpu, World, batch, running_spu
 from structlog.testing import capture_logs
 
@@ -149,6 +150,37 @@ async def test_a_log_that_could_not_be_closed_makes_the_next_start_one_of_anothe
     assert Promises(world.files.after_kill(), DATA).has_disk_failed
     async with running_spu(world):
         assert read_store(world.files, DATA) != before
+
+
+async def test_that_a_sync_failed_is_remembered_though_no_other_has_the_replica(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        await running.create("t", configs={"flush.messages": "1"})
+        world.files.syncs_fail = True
+        answer = await produce(await running.client(), batch(b"a"))
+        assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        world.files.syncs_fail = False
+        await trio.sleep(1)
+        assert Promises(world.files.after_kill(), DATA).has_disk_failed
+
+
+async def test_a_sync_that_fails_while_the_spu_stops_is_remembered_too(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+
+    async def fail_late(file: SimulatedFile) -> None:
+        with trio.CancelScope(shield=True):  # as the thread that waits for a real disk
+            await trio.sleep(10)
+        raise OSError("the disk is broken")
+
+    async with running_spu(world) as running:
+        await running.create("t", configs={"flush.messages": "1"})
+        client = await running.client()
+        with monkeypatch.context() as patch:
+            patch.setattr(SimulatedFile, "sync", fail_late)
+            await produce(client, batch(b"a"))  # nobody answers in time
+    assert Promises(world.files.after_kill(), DATA).has_disk_failed
 
 
 async def test_a_full_disk_is_an_error_and_nothing_is_half_there(autojump_clock: object) -> None:
