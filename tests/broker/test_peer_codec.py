@@ -145,6 +145,7 @@ def test_bad_batches_are_refused() -> None:
     assert "out of place" in _refused(append(7), good)
     assert "log that ends at 6" in _refused(append(5, log_end=6), good)
     assert "epoch 1, told in 0" in _refused(append(5, epoch=0), good)
+    assert "epoch -1, told in 1" in _refused(told, make_batch(5, 2, epoch=-1))
     assert "magic" in _refused(told, good[:16] + b"\x01" + good[17:])
 
 

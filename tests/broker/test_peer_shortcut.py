@@ -46,6 +46,7 @@ APPENDS = [
     _told(13, 70, live_replicas=frozenset({SpuId(1)}), stamped_end=3),
     _told(14, 70, high_watermark_epoch=Epoch(3)),
     _told(14, 70, high_watermark_epoch=Epoch(2)),
+    _told(15, 70, epoch=Epoch(5), high_watermark_epoch=Epoch(2)),
     _told(15, 70, epoch=Epoch(5)),
     _told(16, 70, epoch=Epoch(5)),
 ]

@@ -1,4 +1,5 @@
 import pytest
+import replicating
 import trio
 from msgspec.structs import replace
 from replicating import KEY, Store, WirePeers, code_of, produce, wire_of
@@ -271,6 +272,33 @@ def _damage_header(store: Store, position: int) -> None:
     directory = store.log.directory
     (name,) = (name for name in store.files.list(directory) if name.endswith(".log"))
     store.files.open(f"{directory}/{name}").write_at(position + 16, b"\x07")
+
+
+async def test_what_was_written_down_does_not_outlive_what_is_cut(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an unclean election, of a leader that lacks what was committed."""
+    written: list[tuple[int, int]] = []
+
+    async def write_high_watermarks() -> None:
+        written.append((wire.stores[2].replica.high_watermark, wire.stores[2].log.log_end))
+
+    monkeypatch.setattr(replicating, "no_checkpoint", write_high_watermarks)
+    async with wire_of(3) as wire:
+        wire.part(3)
+        waiter = produce(wire.stores[1], b"a")
+        await trio.sleep(20)
+        assert waiter.answer is True
+        assert wire.stores[2].replica.high_watermark == 1
+        wire.kill(1)
+        wire.join(3)
+        live = {SpuId(3): wire.stores[3].incarnation}
+        wire.spec = replace(wire.spec, was_unclean=True, live_incarnations=live, live_replicas=tuple(live))
+        leader = await wire.elect(3)
+        produce(leader, b"b")
+        await trio.sleep(2)
+        assert wire.stores[2].values() == [b"b"]
+    assert written == [(0, 1)]
 
 
 async def test_that_a_sync_failed_is_remembered(autojump_clock: object) -> None:

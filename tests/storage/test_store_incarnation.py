@@ -37,6 +37,16 @@ async def test_a_killed_process_has_lost_nothing() -> None:
     assert await started(disk.after_kill(), SECOND) == (str(FIRST), False)
 
 
+async def test_what_a_killed_process_had_not_synced_is_on_the_disk_before_it_counts() -> None:
+    disk = await used()
+    disk.syncs_fail = True
+    with pytest.raises(OSError):
+        await Promises(disk, DATA).promise(KEY, Epoch(2))
+    after = disk.after_kill()
+    await started(after, SECOND)
+    assert Promises(after.crash("synced"), DATA).epoch(KEY) == 2
+
+
 async def test_after_a_power_failure_everything_here_is_in_doubt() -> None:
     disk = (await used()).crash("synced")
     assert await started(disk, SECOND) == (str(SECOND), True)
