@@ -385,10 +385,11 @@ def test_an_spu_that_has_never_been_heard_of_cannot_be_live() -> None:
 
 
 def test_a_member_stays_as_it_is_stored_whatever_happened_to_it() -> None:
-    before = partition(1, 2)
+    before = partition(1, 2, 3)
     for online in (spus(s1="a"), spus(s1="a", s2="b")):
-        after = as_reported(before, online, reported(before, ((ONE, ""), (TWO, "a"))))
-        assert (after.live_replicas, after.live_version) == (before.status.live_replicas, 8)
+        for stays in ("", "a"):
+            after = as_reported(before, online, reported(before, ((ONE, ""), (TWO, stays))))
+            assert (after.live_replicas, after.live_version) == ({ONE: "a", TWO: "a"}, 8)
 
 
 def test_a_proposal_from_another_version_changes_nothing() -> None:
