@@ -83,6 +83,8 @@ class ReplicaController:
         """For this one the log is looked through; its leader says it again until it is answered."""
         self._takes_long = False
         """To begin to lead: the log has to be looked through."""
+        self._is_unclear = False
+        """The log was looked through, and does not say how it goes on: its role begins without that."""
         self._is_over = False
         self._timer: Timer | None = None
 
@@ -245,9 +247,10 @@ class ReplicaController:
             self._end_role()
             if not self._may_begin(leads):
                 return
-            if leads and self._looks_through(self._high_watermark.value):
+            if leads and not self._is_unclear and self._looks_through(self._high_watermark.value):
                 self._takes_spec = self._takes_long = True
                 return
+            self._is_unclear = False
             self._in_doubt = self._is_in_doubt()
             kind = LeaderController if leads else FollowerController
             self._role = kind(
@@ -302,7 +305,7 @@ class ReplicaController:
 
     async def _look_through(self, start: int) -> None:
         with self._carrying_out():
-            await self.entries.look_through(start)
+            self._is_unclear = not await self.entries.look_through(start)
         self._seal = None
         if self._replica.offline_reason is not None:
             self._fail_role()

@@ -82,16 +82,21 @@ class LogOfEntries:
         """Whether to ask for all that there is from this offset on would keep everybody else waiting."""
         return min(self._newest_start, self._log.log_end) - start > LOOKED_THROUGH_IN_A_TURN
 
-    async def look_through(self, start: int) -> None:
-        """All from that offset on is kept then, until something happens to the log: nothing, if that was meanwhile."""
+    async def look_through(self, start: int) -> bool:
+        """All from that offset on is kept then, until something happens to the log: nothing, if that was meanwhile.
+        False: nor will it ever be, for an offset on the way is damaged."""
         found: list[Entry] = []
         end, log, newest = start, self._log, self._newest
         while (some := self._turn_from(end)) and some[-1].end > end:
             found += some
             end = some[-1].end
             await trio.lowlevel.checkpoint()
-        if self._newest is newest and max(end, log.log_start) == log.log_end:  # or an offset on the way is damaged
-            self._newest, self._newest_start, self._newest_end = found, start, log.log_end
+        if self._newest is not newest:
+            return True
+        if max(end, log.log_start) != log.log_end:
+            return False
+        self._newest, self._newest_start, self._newest_end = found, start, log.log_end
+        return True
 
     async def high_watermark_at_start(self, checkpoint: int) -> int:
         """What the core's function of this name says, in turns, and without keeping anything: where no high watermark

@@ -178,6 +178,32 @@ async def test_who_has_much_to_look_through_before_it_leads_lets_others_go_on(
         assert not leader.replica.is_recovering
 
 
+async def test_a_log_that_does_not_say_how_it_goes_on_is_not_looked_through_for_ever(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", 2)
+    looked_from: list[int] = []
+    look_through = replica_log.LogOfEntries.look_through
+
+    async def counting(entries: replica_log.LogOfEntries, start: int) -> bool:
+        looked_from.append(start)
+        assert len(looked_from) < 9
+        return await look_through(entries, start)
+
+    monkeypatch.setattr(replica_log.LogOfEntries, "look_through", counting)
+    async with wire_of(1) as wire:
+        for number in range(9):
+            produce(wire.stores[1], b"%d" % number)
+        leader = await wire.restart(wire.kill(1), saved=SavedHighWatermark(1, Epoch(0)))
+        (flipped,) = leader.log.read_batches(4, 5)
+        flipped.file.write_at(flipped.position, bytes(8))
+        spec = replace(wire.spec, replicas=(leader.spu, SpuId(2)), leader_incarnation=leader.process, epoch=Epoch(1))
+        leader.replica.use_spec(spec)
+        await leader.dispatcher.attend(leader.replica)
+        assert looked_from == [1]
+        assert leader.replica.is_leader and not leader.replica.is_merging
+
+
 async def test_with_flush_messages_1_what_is_acknowledged_is_on_all_disks(autojump_clock: object) -> None:
     async with wire_of(3, flush_messages="1") as wire:
         waiter = produce(wire.stores[1], b"a")

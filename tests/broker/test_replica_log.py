@@ -162,7 +162,7 @@ async def test_what_changes_while_it_is_looked_through_is_looked_through_again(m
 
     with monkeypatch.context() as patch:
         patch.setattr(Log, "headers", changing)
-        await entries.look_through(0)
+        assert await entries.look_through(0)
     assert entries.takes_turns_from(0)
     await log.truncate_fully(100)
     await entries.look_through(0)
@@ -179,7 +179,7 @@ async def test_what_follows_an_offset_that_has_flipped_is_not_taken_for_gone(
     (third,) = log.read_batches(3, 4)
     third.file.write_at(third.position, wrong.to_bytes(8))
     entries = LogOfEntries(log)
-    await entries.look_through(0)
+    assert not await entries.look_through(0)
     assert list(entries.entries(4, 9)) == appended[4:]
 
 
