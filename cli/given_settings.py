@@ -131,4 +131,9 @@ def given_settings(names: Collection[str], arguments: argparse.Namespace) -> Giv
 
 def _listener(name: str, text: str, where: str) -> ListenerSettings:
     address, equals, advertised = text.partition("=")
-    return ListenerSettings(name, parse_address(address, where), parse_address(advertised, where) if equals else None)
+    told = parse_address(advertised, where) if equals else None
+    if told is not None and told.port == 0:
+        raise SettingsError(
+            f"{where}: nobody can connect to {told}: what is told behind the = has a port from 1 to 65535"
+        )
+    return ListenerSettings(name, parse_address(address, where), told)

@@ -23,7 +23,7 @@ from tailrace.protocol.internal.register_spu import RegisterSpuRequest, Register
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
 from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
-from tailrace.runtime.network import Address, Connection, Network
+from tailrace.runtime.network import Address, Connection, Network, may_be_host
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
 
 from .actions import AddPartition, AddSpu, ConnectionAction, DeletePartition, DeleteSpu, UpdatePartition, UpdateSpu
@@ -326,10 +326,13 @@ class ConnectionManager:
         spu = SpuId(message.spu_id)
         if spu not in self._cache.spus:
             return KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"SPU {spu} is not registered")
-        ports = [message.private_port, *(listener.port for listener in message.listeners)]
-        has_incarnations = message.incarnation and message.store_incarnation
-        if not has_incarnations or not all(0 < port <= PORT_MAX for port in ports):
-            return KafkaError(ErrorCode.INVALID_REGISTRATION, "an SPU needs incarnations, and ports that there are")
+        if not message.incarnation or not message.store_incarnation:
+            return KafkaError(ErrorCode.INVALID_REGISTRATION, "an SPU needs incarnations")
+        private = Address(message.private_host, message.private_port)
+        for each in (private, *(Address(listener.host, listener.port) for listener in message.listeners)):
+            # They are stored, with all else of the SPU: what could not be read again would take that along.
+            if not may_be_host(each.host) or not 0 < each.port <= PORT_MAX:
+                return KafkaError(ErrorCode.INVALID_REGISTRATION, f"nobody can connect to an SPU at {each}")
         taken = self._leases.refusal(spu, message.incarnation, trio.current_time())
         return None if taken is None else KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, taken)
 

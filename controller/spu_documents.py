@@ -3,7 +3,7 @@
 import re
 
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import Address, may_be_host
 
 from .document_fields import INT_MAX, Fields, size_text
 from .objects import (
@@ -29,7 +29,6 @@ PORT_MAX = 65535
 NAME_CHARACTERS_MAX = 249
 
 _GROUP_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_HOST = re.compile(r"[^\s/,=]{1,255}")
 _DEFAULT_PUBLIC = PublicEndpoint()
 _DEFAULT_PRIVATE = PrivateEndpoint()
 
@@ -227,6 +226,6 @@ def _port(fields: Fields, default: int | None = None) -> int:
 
 def _host(fields: Fields, field: str, default: str | None = None) -> str:
     host = fields.text(field, default)
-    if _HOST.fullmatch(host) is None:
+    if not may_be_host(host):
         raise fields.fault(field, f"{host!r} is not the name or the address of a host")
     return host

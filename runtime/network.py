@@ -6,6 +6,7 @@ So a server handles everything it received in one synchronous turn and sends all
 
 import errno
 import os
+import re
 import socket
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -21,6 +22,7 @@ BACKLOG = 1024
 PARTS_MAX = 512  # of one vectored send; Linux takes 1024
 NEXT_ADDRESS_SECONDS = 0.25
 """A small part of what anybody here waits for a connection."""
+_HOST = re.compile(r"[^\s/,=\ud800-\udfff]{1,255}")
 
 _Host = tuple[object, ...]
 """A resolved address, as sockets take it."""
@@ -36,6 +38,11 @@ class Address(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def may_be_host(text: str) -> bool:
+    """Whether it can be the name or the address of one, as far as its characters tell."""
+    return _HOST.fullmatch(text) is not None
 
 
 class Connection(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from .network import Address
+from .network import Address, may_be_host
 
 RECONCILIATION_SECONDS = 60.0
 
@@ -65,6 +65,6 @@ def parse_address(text: str, where: str) -> Address:
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not colon or not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
-        raise SettingsError(f"{where}: {text!r} is not HOST:PORT with a port from 0 to 65535")
+    if not colon or not may_be_host(host) or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
+        raise SettingsError(f"{where}: {text!r:.300} is not HOST:PORT with a port from 0 to 65535")
     return Address(host, int(port))

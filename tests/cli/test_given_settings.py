@@ -49,6 +49,11 @@ def test_one_listener_is_as_given_or_the_default() -> None:
     )
 
 
+def test_clients_are_told_no_port_to_which_nobody_can_connect() -> None:
+    with pytest.raises(SettingsError, match=r"^--public: nobody can connect to broker:0: .* a port from 1 to 65535$"):
+        _given({"public": "127.0.0.1:0=broker:0"}).listeners()
+
+
 def test_metrics_can_be_off_and_move_only_from_the_default() -> None:
     assert _given({"metrics": "off"}).metrics_listener(DEFAULT) is None
     assert _given({}).metrics_listener(DEFAULT) == ListenerSettings("METRICS", DEFAULT, may_move=True)

@@ -258,7 +258,10 @@ async def test_who_is_not_registered_is_rejected(autojump_clock: trio.testing.Mo
         assert len(world.happened) == 1
 
 
-@pytest.mark.parametrize("fields", [{"incarnation": ""}, {"private_port": 0}, {"private_port": 70_000}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"incarnation": ""}, {"private_port": 0}, {"private_port": 70_000}, {"private_host": "my host"}],
+)
 async def test_a_registration_that_cannot_be_is_rejected(
     fields: dict[str, Any], autojump_clock: trio.testing.MockClock
 ) -> None:

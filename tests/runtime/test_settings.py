@@ -22,7 +22,10 @@ def test_addresses(text: str, address: Address) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "host", ":9092", "[]:9092", "host:", "host:-1", "host:65536", "host:+1", "host:1٣", "host:" + "9" * 5000],
+    [
+        *("", "host", ":9092", "[]:9092", "host:", "host:-1", "host:65536", "host:+1", "host:1٣", "host:" + "9" * 5000),
+        *("my host:1", "http://host:1", "a,b:1", "\udcff:1", "h" * 256 + ":1"),
+    ],
 )
 def test_what_is_no_address_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^--public: .* is not HOST:PORT with a port from 0 to 65535$"):
