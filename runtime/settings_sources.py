@@ -20,8 +20,10 @@ def read_file(path: str, text: bytes) -> dict[str, object]:
 
     try:
         return tomllib.loads(text.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except ValueError as error:  # also of a number with more digits than Python reads
         raise SettingsError(f"{path}: not a TOML file: {error}") from error
+    except RecursionError as error:
+        raise SettingsError(f"{path}: it is nested too deeply") from error
 
 
 def merge(

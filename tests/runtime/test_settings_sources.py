@@ -13,10 +13,15 @@ def test_a_file_is_toml() -> None:
     }
 
 
-@pytest.mark.parametrize("text", [b"public = ", b"\xff", b"a = 1\na = 2"])
+@pytest.mark.parametrize("text", [b"public = ", b"\xff", b"a = 1\na = 2", b"a = " + b"9" * 5000])
 def test_a_file_that_is_not_toml_is_named(text: bytes) -> None:
     with pytest.raises(SettingsError, match=r"^a\.toml: not a TOML file: "):
         read_file("a.toml", text)
+
+
+def test_a_file_that_is_nested_too_deeply_is_named() -> None:
+    with pytest.raises(SettingsError, match=r"^a\.toml: it is nested too deeply$"):
+        read_file("a.toml", b"a = " + b"[" * 5000)
 
 
 def test_the_last_source_wins() -> None:
