@@ -104,6 +104,11 @@ class GivenSettings:
         table = self._merged.get(TABLE, {})
         if not isinstance(table, dict):
             raise SettingsError("the settings file: [broker] must be a table of Kafka's broker settings")
+        for name, value in table.items():
+            if isinstance(value, dict):  # as TOML reads num.partitions = 3
+                raise SettingsError(
+                    f'the settings file: [broker] {name}: quotes go around names, as in "num.partitions" = 3'
+                )
         broker = {
             str(name): str(value).lower() if isinstance(value, bool) else str(value) for name, value in table.items()
         }

@@ -110,6 +110,8 @@ def test_pairs_of_the_command_line_win_over_the_table_of_the_file() -> None:
         _given({}, "nothing").broker_settings()
     with pytest.raises(SettingsError, match="must be a table"):
         _given({"broker": 3}).broker_settings()
+    with pytest.raises(SettingsError, match=r'\[broker\] num: quotes go around names, as in "num\.partitions" = 3$'):
+        _given({"broker": {"num": {"partitions": 3}}}).broker_settings()
 
 
 def test_the_data_directory_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
