@@ -307,7 +307,7 @@ async def _resolve(address: Address) -> list[tuple[int, _Host]]:
     try:
         found = await trio.socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
     except UnicodeError as error:
-        raise OSError(errno.EINVAL, "no host can have that name") from error
+        raise socket.gaierror(socket.EAI_NONAME, "no host can have that name") from error
     return [(family, host) for family, _, _, _, host in found]
 
 

@@ -21,7 +21,7 @@ from tailrace.cli.server_connection import (
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.headers import encode_response
 from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import Address, TcpNetwork
 
 ADDRESS = Address("127.0.0.1", 9005)
 ROLE = Role("miller", "Ring twice.")
@@ -41,6 +41,13 @@ async def test_nobody_is_there() -> None:
     with pytest.raises(UnreachableError) as caught:
         await connect(MemoryNetwork(), ADDRESS, ROLE, API_TABLE)
     assert str(caught.value) == "the miller at 127.0.0.1:9005 does not answer: connection refused. Ring twice."
+
+
+async def test_no_host_can_have_that_name() -> None:
+    address = Address("a..b", 9005)
+    with pytest.raises(UnreachableError) as caught:
+        await connect(TcpNetwork(), address, ROLE, API_TABLE)
+    assert str(caught.value) == "the miller at a..b:9005 does not answer: no host can have that name. Ring twice."
 
 
 async def test_a_response_that_comes_in_pieces_is_one() -> None:
