@@ -32,7 +32,8 @@ class ManagedSpus(Struct, frozen=True):
     data_directory: str
     """Each SPU has a directory of its own below it."""
     listeners: tuple[ListenerSettings, ...]
-    """Of the first SPU of our group."""
+    """Of the first SPU of our group. All others have as many: clients that come in on one are told only of SPUs that
+    have it too."""
     private: ListenerSettings
     metrics: ListenerSettings | None
     broker: Mapping[str, str]
@@ -44,6 +45,7 @@ class ManagedSpus(Struct, frozen=True):
         spec = spu.spec
         listeners: tuple[ListenerSettings, ...] = (
             ListenerSettings("PUBLIC", Address(self._host, spec.public.port), may_move=True),
+            *(ListenerSettings(each.name, Address(self._host, 0), may_move=True) for each in self.listeners[1:]),
         )
         private = ListenerSettings("PRIVATE", Address(self._host, spec.private.port), may_move=True)
         apart = PORTS_APART
@@ -87,8 +89,7 @@ class ManagedSpus(Struct, frozen=True):
     def _listeners_of(self, spu: SpuId) -> tuple[ListenerSettings, ...]:
         if spu == FIRST_ID or self.are_listeners_chosen:
             return self.listeners
-        # The first SPU's second listener is on the port that Kafka's users expect, and there is one such port.
-        return (replace(self.listeners[0], may_move=True),)
+        return tuple(replace(each, may_move=True) for each in self.listeners)
 
 
 def child_command(settings: SpuSettings, log: LogSettings) -> list[str]:

@@ -39,13 +39,19 @@ def _ports(managed: ManagedSpus, spu: Spu) -> list[int]:
 
 def test_the_first_spu_has_the_port_of_kafka_too_and_the_others_stand_ten_ports_apart() -> None:
     assert _ports(DEFAULTS, _spu(1)) == [9005, 9092, 9006, 9008]
-    assert _ports(DEFAULTS, _spu(2)) == [9015, 9016, 9018]
-    assert _ports(DEFAULTS, _spu(3)) == [9025, 9026, 9028]
+    assert _ports(DEFAULTS, _spu(2)) == [9015, 9102, 9016, 9018]
+    assert _ports(DEFAULTS, _spu(3)) == [9025, 9112, 9026, 9028]
+
+
+@pytest.mark.parametrize(("number", "group"), [(1, "main"), (2, "main"), (11, "more")])
+def test_each_spu_can_be_reached_by_each_listener(number: int, group: str) -> None:
+    listeners = DEFAULTS.settings_of(_spu(number, group), SC).listeners
+    assert [each.name for each in listeners] == ["PUBLIC", "PUBLIC_1"]
 
 
 def test_only_ports_that_nobody_expects_may_move() -> None:
     assert [each.may_move for each in DEFAULTS.settings_of(_spu(1), SC).listeners] == [False, False]
-    assert [each.may_move for each in DEFAULTS.settings_of(_spu(2), SC).listeners] == [True]
+    assert [each.may_move for each in DEFAULTS.settings_of(_spu(2), SC).listeners] == [True, True]
 
 
 def test_of_private_ports_and_those_of_metrics_only_those_of_the_first_spu_can_be_chosen() -> None:
@@ -99,8 +105,8 @@ def test_a_free_port_stays_one_and_no_port_is_too_high() -> None:
 
 def test_other_groups_take_the_ports_of_their_template_and_do_not_meet() -> None:
     endpoints = {"public": PublicEndpoint(9005), "private": PrivateEndpoint(9006)}
-    assert _ports(DEFAULTS, _spu(11, "more", **endpoints))[:2] == [9105, 9106]
-    assert _ports(DEFAULTS, _spu(12, "more", **endpoints))[:2] == [9115, 9116]
+    assert _ports(DEFAULTS, _spu(11, "more", **endpoints))[:3] == [9105, 0, 9106]
+    assert _ports(DEFAULTS, _spu(12, "more", **endpoints))[:3] == [9115, 0, 9116]
     settings = DEFAULTS.settings_of(_spu(11, "more"), SC)
     assert all(each.may_move for each in (*settings.listeners, settings.private))
 
