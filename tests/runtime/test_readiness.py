@@ -84,17 +84,18 @@ async def test_one_who_always_has_more_does_not_keep_the_others_from_their_turns
     readiness = Readiness()
     calls = 0
 
-    def on_readable() -> bool:
-        nonlocal calls
-        calls += 1
-        return True  # without reading
-
     with _pairs(2) as ((busy_outgoing, busy_incoming), (outgoing, incoming)):
+
+        def on_readable() -> bool:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                outgoing.send(b"x.")
+            return True  # without reading
+
         busy_outgoing.send(b"x")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(readiness.call_when_readable, busy_incoming.fileno(), on_readable)
-            await trio.lowlevel.checkpoint()
-            outgoing.send(b"x.")
             await _Reader(readiness, incoming).run()
             nursery.cancel_scope.cancel()
     assert calls
