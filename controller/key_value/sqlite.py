@@ -58,7 +58,11 @@ async def open_sqlite(path: str, history_changes_max: int = CHANGES_MAX) -> "Sql
 
     try:
         database = await open_database(path, APPLICATION_ID, FORMAT_VERSION, TABLES)
-        revision = await database.run(start)
+        try:
+            revision = await database.run(start)
+        except BaseException:
+            await database.close()
+            raise
     except (DatabaseDamagedError, DatabaseUnavailableError) as error:
         raise _ours(error) from error
     return SqliteStore(database, History(revision, history_changes_max))
