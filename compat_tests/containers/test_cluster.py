@@ -2,14 +2,11 @@
 of each other's addresses, while parts of it die."""
 
 import json
-import sys
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from containers.namespaces import Namespace, programs
+from containers.client import Client
 from containers.project import Project
 from waiting import wait_until
 
@@ -20,29 +17,6 @@ FROM_CONTAINERS = {number: f"spu-{number}:9092" for number in (1, 2, 3)}
 SC_FROM_HOST = "127.0.0.1:19003"
 SC_FROM_CONTAINERS = "sc:9003"
 UNREACHABLE = 3
-PROGRAM = str(Path(__file__).with_name("stock_client.py"))
-
-
-class Client:
-    """Runs `stock_client.py` where the client is."""
-
-    def __init__(self, place: Namespace, library: str, bootstrap: str) -> None:
-        self._place = place
-        self._library = library
-        self._bootstrap = bootstrap
-
-    def __call__(self, verb: str, *more: object) -> Any:
-        words = [self._library, verb, self._bootstrap, *map(str, more)]
-        done = self._place.run([sys.executable, PROGRAM, *words], programs())
-        assert done.returncode == 0, f"{words}: {done.stderr}"
-        return json.loads(done.stdout)
-
-    def brokers(self) -> dict[int, str]:
-        return {int(number): address for number, address in self("brokers").items()}
-
-    def consume(self, topic: str, partitions: int, count: int) -> dict[int, list[int]]:
-        found = self("consume", topic, partitions, count)
-        return {int(partition): values for partition, values in found.items()}
 
 
 @pytest.fixture
