@@ -8,13 +8,14 @@ import fcntl
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
+
+from free_ports import free_port
 
 PACKAGE = "etcd-server"
 READY_SECONDS_MAX = 30
@@ -137,12 +138,6 @@ class Etcd:
                 break
             time.sleep(0.01)
         return False
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _is_healthy(url: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import psutil
 from chaos.links import SC, Links
 from cluster import FREE_PORTS, READY_LINE, Server, run_to_end, tailrace
-from peer.apache_kafka import free_port
+from free_ports import free_port
 from waiting import wait_until
 
 SC_READY = re.compile(r"^ready sc public=(\S+) private=(\S+) in \d+ ms$", re.MULTILINE)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import combinations, product
 
 import psutil
+from free_ports import free_port
 from msgspec import Struct
-from peer.apache_kafka import free_port
 
 PIECE_BYTES_MAX = 65536
 LOOK_SECONDS = 0.02

@@ -18,7 +18,7 @@ import psutil
 from chaos.links import WELL, Carriage, Links
 from chaos.plan import OF_A_LINK, OF_A_PROCESS, Fault, Harm
 from cluster import Server, run_to_end, tailrace
-from peer.apache_kafka import free_port
+from free_ports import free_port
 from spu_cluster import SC_READY, SPU_READY, cli, wait_until_online
 from waiting import wait_until
 

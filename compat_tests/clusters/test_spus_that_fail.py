@@ -8,8 +8,8 @@ import pytest
 from clients.librdkafka import read
 from cluster import run_to_end
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from free_ports import free_port
 from kafka.errors import InvalidReplicationFactorError
-from peer.apache_kafka import free_port
 from raw import METADATA, connect, metadata_request, string
 from spu_cluster import ANY_PORT, SeparateCluster, cli, objects, resolutions, wait_until_online
 from waiting import wait_until

@@ -6,13 +6,13 @@ rebalance).
 """
 
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from cluster import end, run_to_end
+from free_ports import free_port
 from raw import answers
 
 from .jars import class_path, java
@@ -38,12 +38,6 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def logging_option() -> str:

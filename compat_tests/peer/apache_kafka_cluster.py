@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 from cluster import end
+from free_ports import free_port
 from raw import answers
 
-from .apache_kafka import CLUSTER_ID, LONG_LIVED, SHORT_LIVED, free_port, logging_option
+from .apache_kafka import CLUSTER_ID, LONG_LIVED, SHORT_LIVED, logging_option
 from .jars import class_path, java
 
 READY_SECONDS_MAX = 90
