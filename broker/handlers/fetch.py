@@ -13,7 +13,7 @@
   Unlike Apache Kafka we never return a part of a batch after it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -31,7 +31,7 @@ from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere, newest_leader
 from tailrace.broker.replicas import Replica
 from tailrace.broker.waiting import Timer
-from tailrace.cluster.specs import NO_LEADER
+from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import DEBUGGING_REPLICA, NO_EPOCH, SpuId
 from tailrace.protocol.messages.fetch import (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 FOLLOWERS_FROM = 11
 TOPIC_IDS_FROM = 13
 LEADERS_FROM = 16
-LEADER_TOLD_WITH = {
+LEADER_TOLD_WITH: Mapping[int, Callable[["Spu", str | UUID, int], PartitionSpec | None]] = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: leader_elsewhere,
     # Whoever leads, this SPU itself as well, does so at a later epoch than the consumer knows.
     ErrorCode.FENCED_LEADER_EPOCH: newest_leader,
@@ -306,7 +306,7 @@ class Fetch:
     def _tell_leaders(self, reading: Reading, response: FetchResponse) -> None:
         leaders: dict[SpuId, None] = {}
         for wanted, data in reading.found:
-            find = LEADER_TOLD_WITH.get(ErrorCode(data.error_code))
+            find = LEADER_TOLD_WITH.get(data.error_code)
             if find is not None and (found := find(self._spu, *wanted.key)) is not None:
                 data.current_leader = LeaderIdAndEpoch(found.leader, found.epoch)
                 leaders[found.leader] = None
