@@ -25,7 +25,7 @@ NOTHING = b""
 
 class Copies(Protocol):
     def holders(self, replica: Replica) -> Sequence[SpuId]:
-        """The live replicas elsewhere, the leader first."""
+        """The replicas elsewhere, the leader first and then the others that are live."""
 
     async def fetch(self, spu: SpuId, replica: Replica, offset: int) -> Buffer:
         """The batch there that holds the offset, and perhaps more after it; empty when it cannot be had."""
@@ -39,7 +39,7 @@ class FetchedCopies:
 
     def holders(self, replica: Replica) -> Sequence[SpuId]:
         spec = replica.spec
-        by_rank = dict.fromkeys((spec.leader, *spec.live_replicas))
+        by_rank = dict.fromkeys((spec.leader, *spec.live_replicas, *spec.replicas))
         return [spu for spu in by_rank if spu != self._here and public_address(self._cluster, spu) is not None]
 
     async def fetch(self, spu: SpuId, replica: Replica, offset: int) -> Buffer:

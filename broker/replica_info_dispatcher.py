@@ -56,6 +56,10 @@ class ReplicaInfoDispatcher:
         """Its disk has failed, or its log did not open: the Streaming Controller is to know, whoever leads."""
         self._context.live_replicas.give_up(key)
 
+    def on_opened(self, key: ReplicaKey) -> None:
+        """One that did not open before: the Streaming Controller is to know that as well."""
+        self._context.live_replicas.on_changed([key])
+
     def on_disk_failed(self) -> None:
         """Under a replica that has the partition to itself. It may have others one day, or have had some."""
         self._context.note_failed_disk()

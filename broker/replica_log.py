@@ -5,12 +5,14 @@ What was appended last is what a leader sends next, to each follower, so the new
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from operator import attrgetter
 
 import trio
 
 from tailrace.protocol.control_batches import ControlKind, bridge, bridge_epoch, hole
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import Epoch
 from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
 from tailrace.runtime.files import Buffer
@@ -25,6 +27,15 @@ LOOKED_THROUGH_IN_A_TURN = 500
 
 _by_base = attrgetter("base")
 _by_end = attrgetter("end")
+
+
+class DamagedLogError(KafkaError):
+    """A header is none any more."""
+
+    def __init__(self, offset: int, found: KafkaError) -> None:
+        super().__init__(found.code, found.message)
+        self.offset = offset
+        """Of the last batch before it that looks like one; perhaps it is the one that does not say where it ends."""
 
 
 class LogOfEntries:
@@ -100,13 +111,25 @@ class LogOfEntries:
 
     async def high_watermark_at_start(self, checkpoint: int) -> int:
         """What the core's function of this name says, in turns, and without keeping anything: where no high watermark
-        was written down, that is all that there is."""
-        value = position = known_at_start(self, checkpoint)
-        while some := self._turn_from(position):
-            value = max(value, compacted_end(some, position))
-            position = max(position + 1, some[-1].end)
-            await trio.lowlevel.checkpoint()
+        was written down, that is all that there is. Raises DamagedLogError."""
+        last = min(max(checkpoint, self.log_start), self.log_end)
+        try:
+            value = position = known_at_start(self, checkpoint)
+            while some := self._turn_from(position):
+                value = max(value, compacted_end(some, position))
+                last, position = some[-1].base, max(position + 1, some[-1].end)
+                await trio.lowlevel.checkpoint()
+        except KafkaError as error:
+            raise DamagedLogError(self._last_readable(last), error) from error
         return value
+
+    def _last_readable(self, start: int) -> int:
+        """From there on a header cannot be read, soon: this is the offset of the last one before it."""
+        offset = start
+        with suppress(KafkaError):
+            for entry in self._read(start, self._log.log_end):
+                offset = entry.base
+        return offset
 
     def _turn_from(self, start: int) -> list[Entry]:
         return list(islice(self._read(start, self._log.log_end), LOOKED_THROUGH_IN_A_TURN))

@@ -19,6 +19,7 @@ from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.runtime.descriptors import are_used_up, files_of_logs
 from tailrace.runtime.files import Files
 from tailrace.storage import layout
+from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.directory_syncs import DirectorySyncs
 from tailrace.storage.log import Log
 from tailrace.storage.open_files import FILES_A_HOLDER_MAX, OPEN_FILES_MAX, OpenFiles
@@ -31,10 +32,11 @@ from .parking import Parking, Storage
 from .replica_controller import UNREADABLE
 from .replica_counts import note_live_replicas
 from .replica_info_dispatcher import ReplicaInfoDispatcher
-from .replica_log import LogOfEntries
+from .replica_log import DamagedLogError, LogOfEntries
 from .replicas import Replica, Replicas
 from .replication.high_watermark import epoch_at_start
 from .topic_settings import TopicSettings, settings_of
+from .unreadable_logs import UnreadableLogs
 
 APPLIED_IN_A_ROW = 50
 """Thousands of partitions must not keep clients waiting: after so many it is their turn."""
@@ -56,6 +58,7 @@ class SpecDispatcher:
         metrics: BrokerMetrics,
         replication: ReplicaInfoDispatcher,
         closed: ClosedReplicas,
+        unreadable: UnreadableLogs,
         logger: FilteringBoundLogger,
     ) -> None:
         self._spu = spu
@@ -74,6 +77,8 @@ class SpecDispatcher:
         self._open_files.on_index_rebuilt = self._report_rebuilt_index
         self._directory_syncs = DirectorySyncs(files)
         self._closed = closed
+        self._unreadable = unreadable
+        unreadable.on_readable = self._open_again
         self._topics: dict[TopicId, HeldTopic] = {}
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
         """Shared by the topics that set the same configs; emptied when those of the SPU change."""
@@ -172,23 +177,26 @@ class SpecDispatcher:
             await self._replication.attend(replica)
 
     def _is_worth_opening(self, spec: PartitionSpec) -> bool:
-        """A log that did not open is not looked through again and again, but once for each election. One for which no
-        more files could be opened is tried whenever the Streaming Controller names it: nothing is wrong with it."""
+        """A log that did not open is not looked through again and again, but once for each election, and when it has
+        been mended. One for which no more files could be opened is tried whenever the Streaming Controller names it:
+        nothing is wrong with it."""
         damage = self._replicas.damaged.get((spec.topic_id, spec.partition))
         return damage is None or damage.epoch != spec.epoch
 
     async def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
         key = spec.topic_id, spec.partition
         directory = layout.replica_directory(self._data_directory, spec.topic, *key)
+        await self._unreadable.give_back(key)
         try:
             for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
                 await self._parking.unpark(Storage(spec.topic, spec.topic_id, partition))
             is_new = not self._files.list(directory)
+            was_whole = self._closed.take_whole(key)
             log = Log(
                 self._files,
                 directory,
                 settings.log,
-                clean=self._closed.take_whole(key) or is_new,
+                clean=was_whole or is_new,
                 open_files=self._open_files,
                 directory_syncs=self._directory_syncs,
             )
@@ -206,7 +214,12 @@ class SpecDispatcher:
         try:
             entries = LogOfEntries(log)
             high_watermark = log.log_end if alone else await entries.high_watermark_at_start(saved.value)
-        except UNREADABLE as error:
+        except DamagedLogError as error:
+            self._refuse_to_open(spec, str(error))
+            replica = Replica(self._spu, spec, log, settings, min(saved.value, log.log_end))
+            self._unreadable.add(replica, error.offset, was_whole=was_whole)
+            return
+        except OSError as error:
             await self._refuse_opened(spec, log, str(error))
             return
         epoch = epoch_at_start(high_watermark, saved.value, saved.epoch)
@@ -218,6 +231,19 @@ class SpecDispatcher:
         await self._replication.attend(replica)
         if log.synced_end < log.log_end:
             self._flusher.flush(replica)  # what an unclean stop left in the page cache
+
+    async def _open_again(self, key: ReplicaKey) -> None:
+        """One that did not open, and can be read by now."""
+        topic_id, partition = key
+        async with self._applying:
+            topic = self._topics.get(topic_id)
+            if topic is None or key not in self._replicas.damaged:
+                return
+            with trio.CancelScope(shield=True):
+                for spec in topic.partitions:
+                    if spec.partition == partition:
+                        await self._open(spec, self._settings_in_use[topic_id])
+                        self._replication.on_opened(key)
 
     def _refuse_to_open(self, spec: PartitionSpec, reason: str, *, was_tried: bool = True) -> None:
         self._log(spec).error("replica_did_not_open", reason=reason)
@@ -283,6 +309,8 @@ class SpecDispatcher:
         async with trio.open_nursery() as nursery:
             for replica in replicas:
                 nursery.start_soon(self._close, replica, limiter)
+            for spec in gone:
+                await self._unreadable.give_back((spec.topic_id, spec.partition))
         keys = {(spec.topic_id, spec.partition) for spec in gone}
         for topic_id in dict.fromkeys(spec.topic_id for spec in gone):
             topic = self._topics.pop(topic_id)

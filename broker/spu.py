@@ -72,6 +72,7 @@ from .sc_receiver import ScReceiver
 from .scrubbing import Scrubbing
 from .spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
 from .storage_limit import StorageLimit
+from .unreadable_logs import UnreadableLogs
 from .waiting import Deadlines
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
@@ -382,6 +383,7 @@ class Spu:
             self.metrics,
             replication,
             self._closed,
+            UnreadableLogs(nursery, self._scrubbing.mend, self._closed),
             self._logger,
         )
         return ScReceiver(

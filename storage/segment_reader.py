@@ -58,7 +58,7 @@ class SegmentReader:
             end, passed = position + header.size, header
         else:
             if end < size:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {end} is longer than its segment")
+                raise _too_long(end)
         if passed is not None:
             # Compaction has left a gap behind it, or it does not say any more where it ends.
             start = end - passed.size
@@ -75,12 +75,18 @@ class SegmentReader:
         return self._find(lambda index: index.before_offset(relative_offset), size)
 
     def headers(self, position: int, size: int, up_to: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
-        """Of the batches from the position on that begin before the offset, and what recovery wrote among them."""
-        file = self.log.get()
+        """Of the batches from the position on that begin before the offset, and what recovery wrote among them.
+
+        KafkaError (CORRUPT_MESSAGE) where one is damaged: what follows would seem to be missing.
+        """
+        file, end = self.log.get(), position
         for at, header, _ in walk(file, position, size):
             if header.base_offset >= up_to:
                 return
             yield header, kind_at(file, at, header)
+            end = at + header.size
+        if end < size:
+            raise _too_long(end)
 
     def boundary(self, start: int, limit: int, size: int) -> int:
         """The end of the last whole batch from `start` on that ends by `limit`; `start` when not even one does."""
@@ -172,3 +178,7 @@ class SegmentReader:
             if header.record_count:
                 largest = max(largest, header.max_timestamp)
         return entries
+
+
+def _too_long(position: int) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {position} is longer than its segment")

@@ -24,6 +24,7 @@ from tailrace.runtime.network import Address
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
 
+HOST = "spu-{}"
 FETCH_VERSION, PRODUCE_VERSION, METADATA_VERSION = 12, 9, 12
 
 
@@ -141,7 +142,7 @@ class ClusterOfSpus(Struct):
 
 
 def address_of(spu: int) -> Address:
-    return Address(f"spu-{spu}", 9005)
+    return Address(HOST.format(spu), 9005)
 
 
 async def _kill(running: _Running) -> None:
@@ -154,7 +155,7 @@ async def cluster_of(*spus: int, traces: bool = False) -> AsyncIterator[ClusterO
     """Registered and running. Everything is killed at the end."""
     async with trio.open_nursery() as nursery:
         cluster = ClusterOfSpus(nursery, traces=traces)
-        await cluster.world.register(*spus)
+        await cluster.world.register(*spus, host=HOST)
         await cluster.start_sc()
         async with trio.open_nursery() as starting:
             for spu in spus:

@@ -375,7 +375,12 @@ async def no_checkpoint() -> None:
 
 
 def replication_on(
-    spu: SpuId, files: SimulatedFiles, replicas: Replicas, nursery: trio.Nursery, promises: Promises | None = None
+    spu: SpuId,
+    files: SimulatedFiles,
+    replicas: Replicas,
+    nursery: trio.Nursery,
+    promises: Promises | None = None,
+    live_replicas: LiveReplicasUpdater | None = None,
 ) -> ReplicaInfoDispatcher:
     """Of an SPU that reaches no other."""
     cluster, logger = Cluster(), structlog.get_logger()
@@ -388,7 +393,7 @@ def replication_on(
             identity.incarnation,
             promises or Promises(files, "/data"),
             PeerLinks(identity, cluster, MemoryNetwork(), RandomChance(1), logger),
-            LiveReplicasUpdater(replicas, BrokerMetrics(), logger),
+            live_replicas or LiveReplicasUpdater(replicas, BrokerMetrics(), logger),
             cluster,
             Deadlines(),
             nursery,

@@ -17,7 +17,7 @@ from tailrace.controller.key_value import interface as key_value
 from tailrace.controller.key_value.interface import KeyValueStore
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.object_codec import encode, key_of
-from tailrace.controller.objects import Spu, SpuSpec
+from tailrace.controller.objects import PublicEndpoint, Spu, SpuSpec
 from tailrace.controller.streaming_controller import StreamingController
 from tailrace.controller.updaters import Provisioner
 from tailrace.protocol.ids import SpuId, TopicId
@@ -56,9 +56,9 @@ class ScWorld(Struct):
         self.chance_seed += 1
         return Seams(self.network, SimulatedFiles(), self.clock, RandomChance(self.chance_seed))
 
-    async def register(self, *spus: int) -> None:
-        """Into the store, as it was before the SC began."""
-        objects = [Spu(SpuSpec(SpuId(spu))) for spu in spus]
+    async def register(self, *spus: int, host: str = "localhost") -> None:
+        """Into the store, as it was before the SC began. `host` is that of each, with its number put in."""
+        objects = [Spu(SpuSpec(SpuId(spu), public=PublicEndpoint(ingress=(host.format(spu),)))) for spu in spus]
         written = await self.store.write([key_value.Put(key_of(each), encode(each), 0) for each in objects])
         assert None not in written
 

@@ -139,3 +139,31 @@ async def test_only_who_asked_for_uncommitted_reads_sees_what_may_be_lost(
             await cluster.start_spu(other)
         after = await produced(cluster, min(others), b"b")
         assert await values(cluster, after) == [b"a", b"b"]
+
+
+async def test_a_replica_that_flipped_bits_keep_from_opening_is_mended_by_others(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        await cluster.create(1, "t", 1, 3, min_insync_replicas="2", internal_segment_bytes="300")
+        first = await produced(cluster, 1, b"0")
+        damaged, other = {1, 2, 3} - {first}
+        for number in range(1, 20):
+            await produced(cluster, first, b"%d" % number)
+        files = cluster.files[damaged]
+        await cluster.kill_spu(damaged)  # before it has written down that anything is committed
+        directory = (
+            cluster.spus[first].server.replicas.find("t", 0).log.directory.replace(f"spu-{first}", f"spu-{damaged}")
+        )
+        sealed = sorted(name for name in files.list(directory) if name.endswith(".log"))[1]
+        files.open(f"{directory}/{sealed}").write_at(8, b"\x80")  # no batch has such a length
+        await cluster.start_spu(damaged)
+        await trio.sleep(10)
+        assert cluster.spus[damaged].server.replicas.damaged == {}
+        await cluster.kill_spu(other)
+        await trio.sleep(10)
+        await produced(cluster, first, b"20")
+        await cluster.kill_spu(first)
+        await cluster.start_spu(other)
+        assert await produced(cluster, other, b"21") == damaged
+        assert await values(cluster, damaged) == [b"%d" % number for number in range(22)]

@@ -81,7 +81,7 @@ async def test_who_does_not_answer_or_speak_the_protocol_has_nothing(autojump_cl
     assert await copies.fetch(THERE, replica, 0) == b""
 
 
-async def test_the_leader_is_asked_first(autojump_clock: object) -> None:
+async def test_the_leader_is_asked_first_and_who_is_not_live_last(autojump_clock: object) -> None:
     async with running_spu() as running:
         replica = await _fill(running)
         copies = FetchedCopies(HERE, _cluster(), running.world.network)
@@ -89,3 +89,7 @@ async def test_the_leader_is_asked_first(autojump_clock: object) -> None:
         for leader, holders in ((OTHER, [OTHER, THERE]), (THERE, [THERE, OTHER]), (SpuId(-1), [THERE, OTHER])):
             replica.spec = replace(replica.spec, leader=leader, live_replicas=live)
             assert copies.holders(replica) == holders
+        replica.spec = replace(
+            replica.spec, replicas=(HERE, AWAY, THERE, OTHER), leader=HERE, live_replicas=(HERE, OTHER)
+        )
+        assert copies.holders(replica) == [OTHER, THERE]

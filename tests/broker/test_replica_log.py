@@ -6,7 +6,7 @@ from simulation.files import SimulatedFiles
 from spus import batch
 
 from tailrace.broker import replica_log
-from tailrace.broker.replica_log import NEWEST_KEPT_MAX, LogOfEntries, made_batch
+from tailrace.broker.replica_log import NEWEST_KEPT_MAX, DamagedLogError, LogOfEntries, made_batch
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.high_watermark import high_watermark_at_start
 from tailrace.protocol.control_batches import bridge, hole
@@ -195,3 +195,33 @@ async def test_the_high_watermark_is_found_in_turns_as_at_once(monkeypatch: pyte
         expected = high_watermark_at_start(LogOfEntries(log), checkpoint)
         assert await LogOfEntries(log).high_watermark_at_start(checkpoint) == expected
     assert expected == 22
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "turn", "found"),
+    [
+        (16, b"\x07", 2, 4),
+        (16, b"\x07", 500, 4),
+        (8, b"\x80\0\0\0", 2, 4),
+        (8, b"\0\x10\0\0", 2, 4),
+        (8, b"\0\0\0\x40", 500, 5),
+    ],
+    ids=["magic, in turns", "magic", "no length", "longer than the log", "a little longer"],
+)
+async def test_a_search_for_the_high_watermark_says_where_the_log_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, field: int, wrong: bytes, turn: int, found: int
+) -> None:
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", turn)
+    log = new_log()
+    for number in range(9):
+        append(log, batch(b"%d" % number))
+    (fifth,) = log.read_batches(5, 6)
+    fifth.file.write_at(fifth.position + field, wrong)
+    for checkpoint in (0, 3, 4):
+        with pytest.raises(DamagedLogError) as raised:
+            await LogOfEntries(log).high_watermark_at_start(checkpoint)
+        assert raised.value.offset == found
+    with pytest.raises(DamagedLogError) as raised:
+        await LogOfEntries(log).high_watermark_at_start(5)
+    assert raised.value.offset == 5
+    assert await LogOfEntries(log).high_watermark_at_start(9) == 9

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 import structlog
 import trio
+import trio.testing
 from msgspec import Struct
 from replicating import replication_on
 from simulation.files import SimulatedFiles
@@ -20,13 +21,16 @@ from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.parking import Parking, Storage
 from tailrace.broker.replicas import Replica, Replicas
 from tailrace.broker.spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
+from tailrace.broker.unreadable_logs import UnreadableLogs
 from tailrace.broker.waiting import Deadlines
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
+from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest, ReportLiveReplicasResponse
 from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.runtime.files import File
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark, load_high_watermarks, save_high_watermarks
 from tailrace.storage.log import Log
@@ -75,6 +79,7 @@ class _Spu:
         self.promises = Promises(self.files, "/data")
         self.closed.high_watermarks = load_high_watermarks(self.files, "/data")
         self.parking = Parking("/data", self.files, SteadyClock())
+        self.live_replicas = LiveReplicasUpdater(self.replicas, self.metrics, logger)
         self.dispatcher = SpecDispatcher(
             HERE,
             "/data",
@@ -84,10 +89,15 @@ class _Spu:
             self.broker_configs,
             Flusher(self.nursery, Deadlines(), self.metrics),
             self.metrics,
-            replication_on(HERE, self.files, self.replicas, self.nursery, self.promises),
+            replication_on(HERE, self.files, self.replicas, self.nursery, self.promises, self.live_replicas),
             self.closed,
+            UnreadableLogs(self.nursery, lambda replica, offset: self.mend(replica, offset), self.closed),
             logger,
         )
+
+    async def mend(self, replica: Replica, offset: int) -> None:
+        """Nobody has a copy, unless a test says how."""
+        await trio.lowlevel.checkpoint()
 
     def again(self, files: SimulatedFiles | None = None, *, clean: bool = True) -> "_Spu":
         return _Spu(self.nursery, files or self.files, clean)
@@ -589,18 +599,74 @@ async def test_others_have_their_turn_while_a_long_log_is_looked_through_for_its
     assert (replica.high_watermark, replica.log.log_end) == (0, 9)
 
 
-async def test_a_log_that_cannot_be_read_where_it_is_committed_is_one_that_did_not_open(spu: _Spu) -> None:
-    topics = [
-        _topic(partitions=(0, 1), live=(HERE, ELSEWHERE)),
-        _topic(OTHER, "other", live=(HERE, ELSEWHERE)),
-    ]
+async def _damaged(spu: _Spu, *topics: HeldTopic) -> tuple[_Spu, File]:
+    """A restart, with a batch in the first log that does not say what it is."""
     replicas = await spu.apply(*topics)
     for replica in replicas:
         _append(replica, b"a")
         await replica.close()
     directory = replicas[0].log.directory
     (name,) = (name for name in spu.files.list(directory) if name.endswith(".log"))
-    spu.files.open(f"{directory}/{name}").write_at(16, b"\x07")  # the magic byte of its batch
-    again = spu.again()
+    file = spu.files.open(f"{directory}/{name}")
+    file.write_at(16, b"\x07")  # its magic byte
+    return spu.again(), file
+
+
+async def test_a_log_that_cannot_be_read_where_it_is_committed_is_one_that_did_not_open(spu: _Spu) -> None:
+    topics = [
+        _topic(partitions=(0, 1), live=(HERE, ELSEWHERE)),
+        _topic(OTHER, "other", live=(HERE, ELSEWHERE)),
+    ]
+    again, _ = await _damaged(spu, *topics)
     assert [(each.topic, each.partition) for each in await again.apply(*topics)] == [("t", 1), ("other", 0)]
     assert "magic" in again.replicas.damaged[TOPIC, 0].reason
+
+
+async def test_a_log_that_others_have_mended_is_opened_after_all(
+    spu: _Spu, autojump_clock: trio.testing.MockClock
+) -> None:
+    topic = _topic(live=(HERE, ELSEWHERE))
+    again, file = await _damaged(spu, topic)
+    told: list[tuple[int, bool]] = []
+
+    async def report(request: ReportLiveReplicasRequest) -> ReportLiveReplicasResponse:
+        told.extend((each.partition, each.has_failed) for each in request.partitions)
+        return ReportLiveReplicasResponse()
+
+    again.nursery.start_soon(again.live_replicas.run, report)
+    assert await again.apply(topic) == []
+    again.live_replicas.on_changed()
+    await trio.sleep(10)
+    assert list(again.replicas) == []
+    assert told == [(0, True)]
+
+    async def mend(replica: Replica, offset: int) -> None:
+        file.write_at(16, b"\x02")
+
+    again.mend = mend  # type: ignore[method-assign]
+    await trio.sleep(60)
+    (replica,) = again.replicas
+    assert (replica.log.log_end, replica.high_watermark, replica.replication is not None) == (1, 0, True)
+    assert again.replicas.damaged == {}
+    assert told[1:] == [(0, False)], "nobody is to give the partition another replica"
+    assert replica.log.recovery.was_clean, "it was closed cleanly, and nothing has come to it since"
+    _append(replica, b"b")
+    await trio.sleep(100)
+    assert list(again.replicas) == [replica]
+
+
+async def test_a_log_that_cannot_be_read_is_tried_again_at_each_election_and_goes_with_its_topic(
+    spu: _Spu, autojump_clock: trio.testing.MockClock
+) -> None:
+    topic = _topic(live=(HERE, ELSEWHERE))
+    again, file = await _damaged(spu, topic)
+    await again.apply(topic)
+    with capture_logs() as logs:
+        await again.change(_topic(live=(HERE, ELSEWHERE), epoch=1))
+    assert [each["event"] for each in logs if each["log_level"] == "error"] == ["replica_did_not_open"]
+    assert file.size() == 69, "nothing of it was cut off"
+    with capture_logs() as logs:
+        await again.change(removed=((TOPIC, 0),))
+        await trio.sleep(100)
+    assert [each["event"] for each in logs] == ["topic_parked"]
+    assert (list(again.replicas), again.replicas.damaged) == ([], {})

@@ -101,6 +101,19 @@ def test_no_batch_is_passed_over_whose_length_or_end_is_damaged(reader: SegmentR
         file.write_at(position, whole)
 
 
+@pytest.mark.parametrize("number", [3, len(TIMES) - 1])
+def test_what_follows_a_batch_that_claims_to_be_longer_than_all_does_not_seem_to_be_missing(
+    reader: SegmentReader, number: int
+) -> None:
+    file, batches = reader.log.get(), _batches(reader)
+    size, (position, _, end) = file.size(), batches[number]
+    file.write_at(position + 8, (2**20).to_bytes(4))
+    with pytest.raises(KafkaError, match="longer than its segment"):
+        list(reader.headers(0, size, end))
+    before = batches[number - 1][1]
+    assert [header.next_offset for header, _ in reader.headers(0, size, before)][-1:] == [batches[number - 2][2]]
+
+
 def test_the_last_boundary_up_to_a_position(reader: SegmentReader) -> None:
     size = reader.log.get().size()
     boundaries = [position for position, _, _ in _batches(reader)] + [size]

@@ -1,0 +1,87 @@
+"""Logs that did not open, for bits have flipped in them, while what was there is looked for on other SPUs.
+
+Where others are is not known yet when an SPU starts, and they may start later: so that is tried again and again, ever
+more seldom. Meanwhile the replica is one that did not open. When its log can be read it is closed, and opened anew.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import trio
+from msgspec import Struct, field
+
+from tailrace.storage.checkpoints import ReplicaKey
+
+from .closed_replicas import ClosedReplicas
+from .replica_log import DamagedLogError, LogOfEntries
+from .replicas import Replica
+
+PAUSE_SECONDS_MIN = 1.0
+PAUSE_SECONDS_MAX = 60.0
+
+
+class _Unreadable(Struct):
+    replica: Replica
+    """It takes no part in anything."""
+    was_whole: bool
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    closed: trio.Event = field(default_factory=trio.Event)
+
+
+class UnreadableLogs:
+    def __init__(
+        self, nursery: trio.Nursery, mend: Callable[[Replica, int], Awaitable[None]], closed: ClosedReplicas
+    ) -> None:
+        """`mend`: what is damaged soon after the offset, as far as others have it."""
+        self._nursery = nursery
+        self._mend = mend
+        self._closed = closed
+        self._by_key: dict[ReplicaKey, _Unreadable] = {}
+        self.on_readable: Callable[[ReplicaKey], Awaitable[None]]
+        """Opens that log, if it is still to be here."""
+
+    def add(self, replica: Replica, damaged_from: int, *, was_whole: bool) -> None:
+        """Its log is in the hands of this object now, until it is given back. `was_whole`: as it was closed last; so
+        it is when it is closed again, for nothing has come to it: where it is damaged it is not to be cut off."""
+        unreadable = self._by_key[replica.key] = _Unreadable(replica, was_whole)
+        self._nursery.start_soon(self._look_after, unreadable, damaged_from)
+
+    async def give_back(self, key: ReplicaKey) -> None:
+        """If it was here: nobody mends its log any more, and it is closed."""
+        unreadable = self._by_key.get(key)
+        if unreadable is not None:
+            unreadable.scope.cancel()
+            await unreadable.closed.wait()
+
+    async def _look_after(self, unreadable: _Unreadable, damaged_from: int) -> None:
+        replica, is_readable = unreadable.replica, False
+        try:
+            with unreadable.scope:
+                is_readable = await self._make_readable(replica, damaged_from)
+        finally:
+            with trio.CancelScope(shield=True), suppress(OSError):
+                await replica.log.close(clean=False)
+            if unreadable.was_whole:
+                self._closed.whole.add(replica.key)
+            del self._by_key[replica.key]
+            unreadable.closed.set()
+        if is_readable:
+            await self.on_readable(replica.key)
+
+    async def _make_readable(self, replica: Replica, damaged_from: int) -> bool:
+        """False: its disk has failed."""
+        pause = PAUSE_SECONDS_MIN
+        while True:
+            await self._mend(replica, damaged_from)
+            try:
+                await LogOfEntries(replica.log).high_watermark_at_start(replica.high_watermark)
+            except DamagedLogError as error:
+                if error.offset > damaged_from:
+                    damaged_from, pause = error.offset, PAUSE_SECONDS_MIN
+                    continue
+            except OSError:
+                return False
+            else:
+                return True
+            await trio.sleep(pause)
+            pause = min(2 * pause, PAUSE_SECONDS_MAX)
