@@ -94,3 +94,24 @@ def test_who_needs_what_a_leader_has_lost_gets_it(request, nodes, watcher, where
     wait_until(lambda: segment.read_bytes()[: len(sound)] == sound, 60, "what was there is there again")
     copy = nodes.replica_directory(away, topic, 0) / segment.name
     assert copy.read_bytes()[: len(sound)] == sound
+
+
+def test_a_log_that_cannot_be_opened_is_mended_and_then_it_is(request, nodes, watcher):
+    """It does not say any more how it goes on, behind what its SPU knows to be committed."""
+    if tests_the_original(request):
+        pytest.skip("the original does not look")
+    topic = f"unopened-{uuid.uuid4().hex[:8]}"
+    watcher.create_topic(topic, configs={"segment.bytes": SEGMENT_BYTES})
+    fill(nodes.bootstrap, topic, 3)
+    watcher.wait_until_in_sync(topic)
+    node = next(each for each in nodes.ids if each != watcher.leader(topic))
+    nodes.kill_node(node)
+    watcher.wait_until_in_sync(topic, copies=2)
+    directory = nodes.replica_directory(node, topic, 0)
+    segment = min(directory.glob("*.log"))
+    sound = segment.read_bytes()
+    overwrite(segment, second_batch(sound) + 8, b"\x80")  # a length that no batch has
+    (directory.parents[3] / "high-watermarks").unlink(missing_ok=True)
+    nodes.start_node(node)
+    watcher.wait_until_in_sync(topic)
+    assert segment.read_bytes() == sound
