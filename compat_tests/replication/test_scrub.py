@@ -105,7 +105,7 @@ def test_a_log_that_cannot_be_opened_is_mended_and_then_it_is(request, nodes, wa
     fill(nodes.bootstrap, topic, 3)
     watcher.wait_until_in_sync(topic)
     node = next(each for each in nodes.ids if each != watcher.leader(topic))
-    nodes.kill_node(node)
+    nodes.stop_node(node)
     watcher.wait_until_in_sync(topic, copies=2)
     directory = nodes.replica_directory(node, topic, 0)
     segment = min(directory.glob("*.log"))
