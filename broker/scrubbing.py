@@ -13,7 +13,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.ids import SpuId
 from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.sealed_segment import SealedSegment
-from tailrace.storage.segment_scrub import DamagedBatch, SegmentScrub
+from tailrace.storage.segment_scrub import DamagedBatch, OpenSegmentCheck, SegmentScrub
 
 from .copies import Copies
 from .metrics import BrokerMetrics
@@ -108,6 +108,30 @@ class Scrubbing:
                     await self._scrub(replica, segment)
                 except OSError as error:
                     self._on_failed(replica, segment, error)
+            await self._look_at_open_segment(replica)
+
+    async def _look_at_open_segment(self, replica: Replica) -> None:
+        segment: SealedSegment | None = None
+        check = replica.log.check_of_open() if self._can_scrub(replica) else None
+        if check is None:
+            return
+        try:
+            if await self._finds_damage(replica, check):
+                segment = await replica.log.damaged_open_segment(check)
+                if segment is not None:
+                    await self._scrub(replica, segment, hurries=True)
+        except OSError as error:
+            if segment is not None or replica.log.still_has(check):
+                self._on_failed(replica, segment, error)
+
+    async def _finds_damage(self, replica: Replica, check: OpenSegmentCheck) -> bool:
+        while not (check.is_at_end or self._is_off) and replica.log.still_has(check):
+            before = check.position
+            if not check.step():
+                return True
+            self._metrics.scrubbed_bytes += check.position - before
+            await self._rest_after(check.position - before)
+        return False
 
     # one segment
 

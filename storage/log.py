@@ -38,7 +38,7 @@ from .sealed_segment import SealedSegment
 from .segment_cutting import cut
 from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
-from .segment_scrub import SegmentScrub, first_unsound
+from .segment_scrub import OpenSegmentCheck, SegmentScrub, first_unsound
 from .segments import Segment, Segments, by_end
 
 OVERGROWTH_BYTES_MIN = 64 * 2**20
@@ -640,19 +640,37 @@ class Log:
         """The sealed ones that are on the disk."""
         return [segment for segment in self._segments.sealed if segment.is_synced]
 
+    def check_of_open(self) -> OpenSegmentCheck | None:
+        """Of the open one; None while it is empty."""
+        segment = self._segments.open
+        return OpenSegmentCheck(segment, self._rewrites) if segment.size else None
+
+    def still_has(self, check: OpenSegmentCheck) -> bool:
+        """Whether what it reads is still there, and nobody else has changed it."""
+        return check.segment is self._segments.open and check.rewrites == self._rewrites
+
+    async def damaged_open_segment(self, check: OpenSegmentCheck) -> SealedSegment | None:
+        """The one that is damaged as the check says; None if it is not there any more, or cannot be sealed yet."""
+        async with self._lock:
+            self._disk.check()
+            return await self._to_be_mended(check.segment) if self.still_has(check) else None
+
     async def damaged_segment(self, offset: int) -> SealedSegment | None:
-        """The one with batches that are not what they were, soon after the offset; None if they seem to be. An open one
-        is sealed first, if it may be: only then is it known what it should be."""
+        """The one with batches that are not what they were, soon after the offset; None if they seem to be."""
         async with self._lock:
             self._disk.check()
             following = self._segments.between(offset, self.log_end) if offset < self.log_end else []
             segment = first_unsound(following, offset, self.epochs.latest)
-            if segment is None or (segment is self._segments.open and not self.may_roll(segment.base)):
+            return None if segment is None else await self._to_be_mended(segment)
+
+    async def _to_be_mended(self, segment: Segment) -> SealedSegment | None:
+        """An open one is sealed first, if it may be: only then is it known for good what it should be."""
+        if segment is self._segments.open:
+            if not self.may_roll(segment.base):
                 return None
-            if segment is self._segments.open:
-                self._roll()
-            await self._disk.sync(self._epochs.noted_in)
-            return self._segments.sealed[self._segments.place_of(segment.base)]
+            self._roll()
+        await self._disk.sync(self._epochs.noted_in)
+        return self._segments.sealed[self._segments.place_of(segment.base)]
 
     async def mend(self, scrub: SegmentScrub) -> bool:
         """Writes what was proven to be lost where it was; False when the segment has changed meanwhile."""

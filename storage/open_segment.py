@@ -155,7 +155,7 @@ class OpenSegment:
         summary = self.summary
         stamped = await restamp(self.reader, summary.size, base, end, epoch, self._behind_stamped)
         self._behind_stamped = stamped.behind
-        summary.checksum ^= stamped.checksum_change
+        summary.checksum = stamped.checksum_after(summary.checksum)
         summary.epoch = stamped.last_epoch if stamped.last_epoch is not None else summary.epoch
         self._last = None
         return stamped.count

@@ -33,12 +33,18 @@ class Behind(Struct, frozen=True):
 
 class Restamped(Struct, frozen=True):
     count: int
-    checksum_change: int
+    change: int
     """The segment's checksum is to be combined with it by exclusive or."""
+    whole: int | None
+    """Its checksum, where all its batches were looked at: it does not depend on an old epoch that may have flipped."""
     last_epoch: int | None
     """Of the segment's last batch; None if that was not looked at."""
     behind: Behind | None
     """What lies behind those that were stamped: for who goes on there, as followers do with each message."""
+
+    def checksum_after(self, noted: int) -> int:
+        """Of the segment; that was what it had before."""
+        return noted ^ self.change if self.whole is None else self.whole
 
 
 async def restamp(
@@ -80,7 +86,8 @@ async def restamp(
             before, after = (_followed_by((count - passed) * CRC_START, each) for each in (before, after))
         behind = Behind(rest_position, size, count - passed)
     await _overwrite(file, changes, new)
-    return Restamped(len(changes), before ^ after, last_epoch, behind)
+    whole = after if first_position == 0 and rest is None else None
+    return Restamped(len(changes), before ^ after, whole, last_epoch, behind)
 
 
 def _followed_by(size: int, checksum: int) -> int:

@@ -68,8 +68,7 @@ class SealedSegment:
         stamped = await restamp(self.reader, facts.size, base, end, epoch, self._behind_stamped)
         self._behind_stamped = stamped.behind
         last_epoch = stamped.last_epoch if stamped.last_epoch is not None else facts.epoch
-        checksum = facts.checksum ^ stamped.checksum_change
-        self.facts = replace(facts, checksum=checksum, epoch=last_epoch)
+        self.facts = replace(facts, checksum=stamped.checksum_after(facts.checksum), epoch=last_epoch)
         return stamped.count
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:

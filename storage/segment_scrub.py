@@ -16,6 +16,7 @@ from tailrace.runtime.files import Buffer
 
 from .batch_scan import BatchScan
 from .header_corrections import HeaderCorrections
+from .open_segment import OpenSegment
 from .sealed_segment import SealedSegment
 from .segment_summary import SegmentSummary
 from .segments import Segment
@@ -149,6 +150,37 @@ class SegmentScrub:
     def _take(self, position: int, start: bytes, header: BatchHeader) -> None:
         self._summary.add(start, header)
         self._corrections.add(position, header)
+
+
+class OpenSegmentCheck:
+    """Reads what an open segment held when this began: is it still what was appended?"""
+
+    def __init__(self, segment: OpenSegment, rewrites: int) -> None:
+        self.segment = segment
+        self.rewrites = rewrites
+        """How often the log had been cut or stamped: when it is again, this finds out nothing."""
+        self._size, self._checksum = segment.size, segment.summary.checksum
+        self._scan = BatchScan(segment.reader.log.get(), self._size)
+        self._found = SegmentSummary(segment.base)
+
+    @property
+    def position(self) -> int:
+        return self._scan.position
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._scan.position >= self._size
+
+    def step(self) -> bool:
+        """Reads on for a while. False if something is not what it was."""
+        until = self._scan.position + STEP_BYTES
+        for batch in self._scan:
+            if not batch.checksum_matches:
+                return False
+            self._found.add(batch.start, batch.header)
+            if self._scan.position >= until:
+                break
+        return self._scan.failure is None and (not self.is_at_end or self._found.checksum == self._checksum)
 
 
 def _stamped(batch: Buffer, base: int, epoch: int) -> bytes:

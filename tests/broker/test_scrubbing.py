@@ -9,7 +9,7 @@ import trio.testing
 from batch_samples import header_of, make_batch
 from logs import log_at
 from msgspec import Struct
-from simulation.files import SimulatedFiles
+from simulation.files import SimulatedFile, SimulatedFiles
 from structlog.testing import capture_logs
 
 from tailrace.broker import scrubbing
@@ -21,11 +21,12 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
-from tailrace.storage import segment_scrub
+from tailrace.storage import batch_scan, segment_scrub
 
 HERE, EMPTY, OTHER = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
 BATCH_BYTES, BATCHES = 100, 20
 SEGMENT_BYTES = 10 * BATCH_BYTES
+PASS_BYTES = 2 * SEGMENT_BYTES + BATCH_BYTES
 
 
 async def _replica(spu: SpuId, files: SimulatedFiles) -> Replica:
@@ -67,6 +68,19 @@ class Bench(Struct):
     def content(self) -> list[bytes]:
         return [each.reader.log.get().read_at(0, 10_000) for each in self.replica.log.segments_at_rest()]
 
+    @property
+    def open_file(self) -> SimulatedFile:
+        log = self.replica.log
+        (last,) = log.read_batches(BATCHES, log.log_end)
+        assert isinstance(last.file, SimulatedFile)
+        return last.file
+
+    def append(self, count: int = 1, size: int = BATCH_BYTES) -> None:
+        log = self.replica.log
+        for number in range(log.log_end, log.log_end + count):
+            batch = make_batch(number, size=size, epoch=5)
+            log.append(batch, header_of(batch))
+
     def flip(self, segment: int, position: int) -> None:
         file = self.replica.log.segments_at_rest()[segment].reader.log.get()
         (byte,) = file.read_at(position, 1)
@@ -89,7 +103,7 @@ async def test_sound_segments_are_read_and_left_alone(autojump_clock: object) ->
     with capture_logs() as logs:
         await bench.scrubbing.scrub_all()
     assert logs == []
-    assert bench.metrics.scrubbed_bytes == 2 * SEGMENT_BYTES
+    assert bench.metrics.scrubbed_bytes == PASS_BYTES
     assert bench.metrics.damaged_batches == 0
 
 
@@ -107,6 +121,68 @@ async def test_flipped_bits_are_restored_from_who_has_them(autojump_clock: objec
         ("segment_mended", 10, [0, 400], [OTHER]),
     ]
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (3, 3)
+
+
+@pytest.mark.parametrize("position", [70, 8, 7, 15], ids=["a record", "a length", "an offset", "an epoch"])
+async def test_an_open_segment_is_sealed_to_be_mended(position: int, autojump_clock: object) -> None:
+    bench = await _bench()
+    sound = bench.open_file.read_at(0, BATCH_BYTES)
+    bench.open_file.write_at(position, bytes([sound[position] ^ 2]))
+    await bench.scrubbing.scrub_all()
+    assert [each.base for each in bench.replica.log.segments()] == [0, 10, 20, 21]
+    assert bench.content()[2] == sound
+    assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (1, 1)
+    bench.append()
+    assert bench.replica.log.log_end == BATCHES + 2
+
+
+async def test_an_open_segment_waits_until_all_before_it_is_committed(autojump_clock: object) -> None:
+    bench = await _bench()
+    sound = bench.open_file.read_at(0, BATCH_BYTES)
+    bench.open_file.write_at(70, bytes([sound[70] ^ 2]))
+    bench.replica.high_watermark = BATCHES - 1
+    await bench.scrubbing.scrub_all()
+    assert len(bench.replica.log.segments()) == 3
+    bench.replica.high_watermark = BATCHES
+    await bench.scrubbing.scrub_all()
+    assert bench.content()[2] == sound
+
+
+async def test_what_is_appended_while_an_open_segment_is_read_is_not_missed(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    monkeypatch.setattr(segment_scrub, "STEP_BYTES", BATCH_BYTES)
+    bench = await _bench(scrub_max_bytes_per_second="100")
+    bench.append(3)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.scrubbing.scrub_all)
+        await trio.sleep(2 * SEGMENT_BYTES / 100 + 1.5)
+        bench.append(2)
+    assert len(bench.replica.log.segments()) == 3
+    assert bench.metrics.scrubbed_bytes == PASS_BYTES + 3 * BATCH_BYTES
+    assert (bench.metrics.damaged_batches, bench.replica.offline_reason) == (0, None)
+
+
+@pytest.mark.parametrize("change", ["cut", "stamped"])
+async def test_an_open_segment_that_is_changed_meanwhile_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: object, change: str
+) -> None:
+    monkeypatch.setattr(segment_scrub, "STEP_BYTES", BATCH_BYTES)
+    monkeypatch.setattr(batch_scan, "PIECE_BYTES", BATCH_BYTES)
+    bench = await _bench(scrub_max_bytes_per_second="100")
+    bench.append(5)
+    log = bench.replica.log
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(bench.scrubbing.scrub_all)
+        await trio.sleep(2 * SEGMENT_BYTES / 100 + 1.5)
+        if change == "cut":
+            await log.truncate(BATCHES + 2)
+            bench.append(4, BATCH_BYTES + 20)
+        else:
+            await log.restamp(BATCHES + 3, BATCHES + 6, 6)
+    assert len(log.segments()) == 3
+    assert bench.metrics.scrubbed_bytes < PASS_BYTES + 5 * BATCH_BYTES
+    assert (bench.metrics.damaged_batches, bench.replica.offline_reason) == (0, None)
 
 
 async def test_what_nobody_has_is_told_and_served_on(autojump_clock: object) -> None:
@@ -178,7 +254,7 @@ async def test_only_so_many_bytes_are_read_in_a_second(autojump_clock: object) -
     bench = await _bench(scrub_max_bytes_per_second="100")
     begun = trio.current_time()
     await bench.scrubbing.scrub_all()
-    assert trio.current_time() - begun == pytest.approx(2 * SEGMENT_BYTES / 100)
+    assert trio.current_time() - begun == pytest.approx(PASS_BYTES / 100)
 
 
 async def test_it_can_be_switched_off_at_any_time(autojump_clock: object) -> None:
@@ -193,7 +269,7 @@ async def test_passes_begin_at_intervals(autojump_clock: object, interval_ms: in
     bench = await _bench(scrub_interval_ms=str(interval_ms))
     with trio.move_on_after(seconds):
         await bench.scrubbing.run()
-    assert bench.metrics.scrubbed_bytes == passes * 2 * SEGMENT_BYTES
+    assert bench.metrics.scrubbed_bytes == passes * PASS_BYTES
 
 
 async def _looked_into(bench: Bench, offset: int) -> None:

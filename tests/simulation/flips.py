@@ -10,7 +10,6 @@ from uuid import UUID
 
 from tailrace.broker.replicas import Replica
 from tailrace.protocol.record_batch import CRC_START, LOG_OVERHEAD, iterate
-from tailrace.storage import manifest
 from tailrace.storage.layout import (
     MANIFEST,
     Kind,
@@ -91,7 +90,7 @@ def _flip_anywhere(files: SimulatedFiles, path: str, chance: Random, start: int 
 
 
 def _mendable_logs(world: World, number: int) -> Iterator[str]:
-    """Of segments that are noted as sealed, and of which somebody else who is live has all."""
+    """Of segments of which somebody else who is live has all that is committed here."""
     files = world.spus[number].files
     damaged = flipped_logs(world.spus[number])
     for path in files.paths():
@@ -99,10 +98,11 @@ def _mendable_logs(world: World, number: int) -> Iterator[str]:
         file, key = parse_file_name(name), replica_of(directory)
         if file is None or file.kind is not Kind.LOG or key is None or path in damaged or not files.is_at_rest(path):
             continue
-        noted = manifest.decode(files.synced_content(f"{directory}/{MANIFEST}")).sealed.get(file.offset)
-        if noted is not None and noted.size == files.size(path):
-            copies = [copy for copy in _live_copies(world, number, *key) if copy.high_watermark >= noted.end]
-            if any(copy.log.log_start <= noted.base for copy in copies):
+        batches = list(iterate(files.content(path)))
+        if batches:
+            end = batches[-1][1].next_offset
+            copies = [copy for copy in _live_copies(world, number, *key) if copy.high_watermark >= end]
+            if any(copy.log.log_start <= file.offset for copy in copies):
                 yield path
 
 

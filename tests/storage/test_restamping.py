@@ -187,3 +187,11 @@ async def test_others_go_on_while_much_is_stamped(files: SimulatedFiles, monkeyp
     assert any(0 < epochs.count(7) < 10 for epochs in turns)
     recovered = recover(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200)
     assert recovered.summary.checksum == segment.summary.checksum
+
+
+async def test_an_epoch_that_had_flipped_leaves_no_trace_where_all_are_stamped(files: SimulatedFiles) -> None:
+    segment = _segment(files, 10)
+    segment.reader.log.get().write_at(12, b"\x7f")
+    await segment.restamp(50, 70, 7)
+    recovered = recover(files.open(PATH), segment.size, 50, trusted_end=0, interval_bytes=200)
+    assert recovered.summary.checksum == segment.summary.checksum
