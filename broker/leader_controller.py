@@ -12,6 +12,7 @@ from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.record_batch import iterate, read_header, stamp
 from tailrace.runtime.files import Buffer
 
+from .peer_frames import RECORDS_BYTES_MAX
 from .peer_messages import FetchedEntries, FetchEntries, PeerMessage, ReceivedBatches, RecordsToSend
 from .replica_log import LogOfEntries, made_batch
 from .replicas import Replica
@@ -266,15 +267,18 @@ class LeaderController:
 
 
 def _stretches(entries: Sequence[Entry], holders: Sequence[SpuId]) -> Iterator[tuple[SpuId, int, int]]:
-    """Who is to be asked, from where and how far: for what lies side by side in one store, once."""
+    """Who is to be asked, from where and how far: for what lies side by side in one store, once; but for no more than
+    one answer takes."""
     asked: tuple[SpuId, int, int] | None = None
+    size = 0
     for entry, holder in zip(entries, holders, strict=True):
-        if asked is not None and asked[0] == holder and asked[2] == entry.base:
+        size += entry.size
+        if asked is not None and asked[0] == holder and asked[2] == entry.base and size <= RECORDS_BYTES_MAX:
             asked = holder, asked[1], entry.end
             continue
         if asked is not None:
             yield asked
-        asked = holder, entry.base, entry.end
+        asked, size = (holder, entry.base, entry.end), entry.size
     if asked is not None:
         yield asked
 

@@ -11,6 +11,8 @@ from tailrace.protocol.primitives import Part
 
 FRAME_BYTES_MAX = 1 << 30
 """More than any batch has; memory is taken for what has arrived, not for what was announced."""
+RECORDS_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
+"""In one message; the rest is for what it says about them. A larger batch could never reach a follower."""
 
 Wire = TypeVar("Wire")
 

@@ -25,7 +25,7 @@ from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.layout import replica_of_file
 
 from .peer_codec import DamagedBatchError, encode
-from .peer_frames import FRAME_BYTES_MAX, frame
+from .peer_frames import FRAME_BYTES_MAX, RECORDS_BYTES_MAX, frame
 from .peer_gauges import PeerTraffic
 from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
 from .peer_queue import PeerQueue
@@ -43,8 +43,6 @@ SENT_AT_ONCE_BYTES_MAX = 16 * 1024
 """Up to here the parts of a message are copied into one."""
 SENT_PER_TURN_BYTES_MAX = 1024 * 1024
 """The others' turn comes after this, also when the connection would take more."""
-RECORDS_BYTES_MAX = FRAME_BYTES_MAX - 64 * 1024
-"""In one message; the rest is for what it says about them."""
 HELLOS_KEPT_MAX = 100_000
 DAMAGE_TOLD_AGAIN_SECONDS = 10.0
 """It is received twice a second until it is mended."""

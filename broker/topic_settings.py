@@ -15,6 +15,8 @@ from tailrace.protocol.compression import Compression
 from tailrace.protocol.produced_batch import ProduceRules
 from tailrace.storage.log_config import LogConfig
 
+from .peer_frames import RECORDS_BYTES_MAX
+
 
 class TopicSettings(Struct, frozen=True):
     """What applies to a topic now, typed; read on every produce."""
@@ -67,7 +69,7 @@ def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicS
             flush_bytes=number("flush.bytes"),
         ),
         produce=ProduceRules(
-            batch_bytes_max=number("max.message.bytes"),
+            batch_bytes_max=min(number("max.message.bytes"), RECORDS_BYTES_MAX),
             needs_keys="compact" in cleanup,
             append_time=value("message.timestamp.type") == "LogAppendTime",
             timestamp_before_ms_max=number("message.timestamp.before.max.ms"),

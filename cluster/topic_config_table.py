@@ -203,7 +203,8 @@ TOPIC_CONFIGS = by_name(
             "max.message.bytes",
             INT,
             (1 << 20) + 12,
-            "How large a record batch may be, compressed and with its header.",
+            "How large a record batch may be, compressed and with its header; never larger than 1 GiB less 64 KiB, "
+            "which is as much as reaches a follower.",
             at_least(0),
             (Synonym("message.max.bytes", (1 << 20) + 12),),
         ),

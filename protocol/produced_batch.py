@@ -256,5 +256,6 @@ def _invalid(why: str) -> KafkaError:
 
 def _too_large(size: int, rules: ProduceRules) -> KafkaError:
     return KafkaError(
-        ErrorCode.MESSAGE_TOO_LARGE, f"a batch of {size} bytes; max.message.bytes is {rules.batch_bytes_max}"
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"a batch of {size} bytes; at most {rules.batch_bytes_max} are taken: see max.message.bytes",
     )

@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from tailrace.broker import leader_controller, replica_log
 from tailrace.broker.leader_controller import FETCH_SECONDS_MAX
 from tailrace.broker.peer_codec import read_batches
-from tailrace.broker.peer_messages import FetchedEntries, PeerMessage, RecordsToSend
+from tailrace.broker.peer_messages import FetchedEntries, FetchEntries, PeerMessage, RecordsToSend
 from tailrace.broker.replication.leader import LeaderLimits
 from tailrace.broker.replication.messages import Seal, SealReply
 from tailrace.broker.topic_settings import settings_of
@@ -405,6 +405,36 @@ async def test_what_was_handed_over_need_not_be_handed_over_again(
         await trio.sleep(1)
         assert leader.values() == wire.stores[2].values() == values
         assert not leader.replica.is_recovering
+
+
+async def test_no_more_is_asked_for_at_once_than_one_answer_takes(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or it would never be handed over, and nobody could lead."""
+    asked: list[tuple[int, int]] = []
+    to_follower = WirePeers.to_follower
+
+    def listening(
+        self: WirePeers, spu: SpuId, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None
+    ) -> None:
+        if isinstance(message, FetchEntries):
+            asked.append((message.start, message.end))
+        to_follower(self, spu, key, message, records)
+
+    async with wire_of(3, replication_policy="majority") as wire:
+        wire.part(3)
+        values = [b"%d" % number for number in range(5)]
+        for value in values:
+            produce(wire.stores[1], value)
+        await wire.settle()
+        (found,) = wire.stores[1].log.read_batches(0, 2)
+        monkeypatch.setattr(leader_controller, "RECORDS_BYTES_MAX", found.count + 1)
+        monkeypatch.setattr(WirePeers, "to_follower", listening)
+        wire.kill(1)
+        wire.join(3)
+        leader = await wire.elect(3)
+        assert asked == [(0, 2), (2, 4), (4, 5)]
+        assert leader.values() == values
 
 
 async def test_who_is_taken_away_while_it_waits_for_what_it_lacks_looks_at_its_log_no_more(

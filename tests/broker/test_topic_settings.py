@@ -2,6 +2,7 @@
 
 import pytest
 
+from tailrace.broker.peer_frames import RECORDS_BYTES_MAX
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.topic_config_table import HOUR_MS
@@ -83,6 +84,13 @@ def test_every_config_reaches_its_setting() -> None:
     assert settings.lag_records_max == 16
     assert settings.lag_seconds_max == 1.7
     assert settings.reads_uncommitted
+
+
+def test_no_batch_is_taken_that_could_not_reach_a_follower() -> None:
+    largest = str(2**31 - 1)
+    assert settings_of({"max.message.bytes": largest}, BrokerConfigs({})).produce.batch_bytes_max == RECORDS_BYTES_MAX
+    broker = BrokerConfigs({"message.max.bytes": largest})
+    assert settings_of({}, broker).produce.batch_bytes_max == RECORDS_BYTES_MAX
 
 
 def test_tests_may_have_smaller_segments_than_users() -> None:
