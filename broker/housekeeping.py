@@ -3,7 +3,7 @@
 One task for each, one replica after the other: none of this is urgent, and clients' requests come first.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import trio
 from structlog.typing import FilteringBoundLogger
@@ -49,10 +49,20 @@ class Housekeeping:
         self._configs = configs
         self._wall_clock = wall_clock
         self._logger = logger
-        self._saved_high_watermarks: dict[ReplicaKey, SavedHighWatermark] = {}
+        self._saved_high_watermarks: Mapping[ReplicaKey, SavedHighWatermark] = {}
         self._writing_high_watermarks = trio.Lock()
         self._uncompacted_until: dict[ReplicaKey, float] = {}
         """Until when logs are left alone that could not be compacted."""
+
+    def begin_with(self, found: Mapping[ReplicaKey, SavedHighWatermark]) -> None:
+        """What a process before this one has written down."""
+        self._saved_high_watermarks = found
+
+    def says_too_much_of(self, replica: Replica) -> bool:
+        """Whether more is written down of it than is known here: the end of its log was lost since. At the next start
+        that would be said of whatever has come in its place."""
+        saved = self._saved_high_watermarks.get(replica.key)
+        return saved is not None and saved.value > replica.high_watermark
 
     async def apply_retention(self) -> None:
         """Runs until cancelled: forgets silent producers, removes segments and parked storage that had their time."""

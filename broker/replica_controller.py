@@ -6,7 +6,7 @@ comes meanwhile is kept; so is the newest spec, for a new role begins on a log t
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -247,6 +247,10 @@ class ReplicaController:
             self._end_role()
             if not self._may_begin(leads):
                 return
+            if context.says_too_much_of(replica):
+                self._takes_spec = True
+                self._do_first(self._write_down_less)
+                return
             if leads and not self._is_unclear and self._looks_through(self._high_watermark.value):
                 self._takes_spec = self._takes_long = True
                 return
@@ -299,13 +303,24 @@ class ReplicaController:
         """
         if start is None or not self.entries.takes_turns_from(min(start, self._high_watermark.value)):
             return False
-        self._carried_out = trio.Event()
-        self._context.nursery.start_soon(self._look_through, min(start, self._high_watermark.value))
+        self._do_first(self._look_through, min(start, self._high_watermark.value))
         return True
 
     async def _look_through(self, start: int) -> None:
+        self._is_unclear = not await self.entries.look_through(start)
+
+    async def _write_down_less(self) -> None:
+        """Before anything comes in the place of what was lost: no process after this one is to say that it is
+        committed, because something else was, however soon this one ends."""
+        await self._context.write_high_watermarks()
+
+    def _do_first(self, work: Callable[..., Awaitable[None]], *args: int) -> None:
+        self._carried_out = trio.Event()
+        self._context.nursery.start_soon(self._go_on_after, work, *args)
+
+    async def _go_on_after(self, work: Callable[..., Awaitable[None]], *args: int) -> None:
         with self._carrying_out():
-            self._is_unclear = not await self.entries.look_through(start)
+            await work(*args)
         self._seal = None
         if self._replica.offline_reason is not None:
             self._fail_role()

@@ -37,6 +37,8 @@ class ReplicationContext(Struct, frozen=True):
     """Trio's time, from the clock itself: it is asked for with each message."""
     write_high_watermarks: Callable[[], Awaitable[None]]
     """Of all replicas, to the disk. Raises OSError."""
+    says_too_much_of: Callable[[Replica], bool]
+    """Whether what is written down there is more than is known of the replica."""
     on_unreadable: Callable[[ReplicaKey, str], None]
     """That replica's log cannot be read, and why: soon it is offline."""
     on_doubt: Callable[[Replica, int], None]

@@ -242,6 +242,7 @@ class Spu:
         whole = await take_clean_shutdown_mark(self.files, self.data_directory)
         self._clean, self._closed.whole = whole is not None, whole or set()
         self._closed.high_watermarks = load_high_watermarks(self.files, self.data_directory)
+        self._housekeeping.begin_with(dict(self._closed.high_watermarks))
         self._promises = Promises(self.files, self.data_directory)
         self._store_incarnation = await take_store_incarnation(
             self.files,
@@ -344,6 +345,7 @@ class Spu:
                 self.end_turn,
                 trio.lowlevel.current_clock().current_time,
                 self._housekeeping.write_high_watermarks,
+                self._housekeeping.says_too_much_of,
                 self._on_unreadable,
                 self._scrubbing.on_doubt,
                 self._logger,

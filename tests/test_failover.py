@@ -4,6 +4,7 @@ import pytest
 import trio
 from clusters import ClusterOfSpus, cluster_of
 
+from tailrace.broker.housekeeping import CHECKPOINT_SECONDS
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.record_batch import iterate
 from tailrace.protocol.records import read_records
@@ -14,6 +15,15 @@ async def produced(cluster: ClusterOfSpus, by: int, value: bytes) -> int:
     for _ in range(300):
         leader, _ = (await cluster.leaders(by, "t"))[0]
         if leader in cluster.spus and await cluster.produce(leader, "t", 0, value) == ErrorCode.NONE:
+            return leader
+        await trio.sleep(0.1)
+    raise AssertionError("nobody leads")
+
+
+async def elected(cluster: ClusterOfSpus) -> int:
+    for _ in range(300):
+        leader, _ = (await cluster.leaders(min(cluster.spus), "t"))[0]
+        if leader in cluster.spus:
             return leader
         await trio.sleep(0.1)
     raise AssertionError("nobody leads")
@@ -100,6 +110,37 @@ async def test_who_knows_of_more_than_all_live_replicas_kept_takes_what_the_new_
         assert await values(cluster, leader) == [b"kept", b"kept, too", b"last"]
         logs = [spu.server.replicas.find("t", 0).log for spu in cluster.spus.values()]
         assert len({(log.log_end, tuple(header.crc for header, _ in log.headers(0, log.log_end))) for log in logs}) == 1
+
+
+@pytest.mark.parametrize("on_the_disk", [0, 2])
+async def test_what_was_written_down_of_a_lost_end_is_not_said_of_what_takes_its_place(
+    autojump_clock: trio.testing.MockClock, on_the_disk: int
+) -> None:
+    """However soon it stops again: nothing is committed that the other live replica never had."""
+    async with cluster_of(1, 2) as cluster:
+        await cluster.create(1, "t", 1, 2, flush_ms=str(2**63 - 1), min_insync_replicas="2")
+        for number in range(5):
+            first = await produced(cluster, 1, b"%d" % number)
+            if number == on_the_disk - 1:
+                for spu in cluster.spus.values():
+                    await spu.server.replicas.find("t", 0).log.sync()
+        kept = (await values(cluster, first))[:on_the_disk]
+        await trio.sleep(CHECKPOINT_SECONDS + 1)
+        for spu in (1, 2):
+            files = cluster.files[spu]
+            await cluster.kill_spu(spu)
+            cluster.files[spu] = files.crash("synced")
+        for spu in (1, 2):
+            await cluster.start_spu(spu)
+        leader = await elected(cluster)
+        assert await values(cluster, leader) == kept
+        await cluster.kill_spu(3 - leader)
+        for number in range(5):
+            assert await cluster.produce(leader, "t", 0, b"alone %d" % number, acks=1) == ErrorCode.NONE
+        await cluster.kill_spu(leader)
+        await cluster.start_spu(leader)
+        await trio.sleep(10)
+        assert await values(cluster, leader) == kept
 
 
 async def test_where_the_only_copy_lies_on_a_failed_disk_nobody_leads(autojump_clock: trio.testing.MockClock) -> None:
