@@ -14,7 +14,7 @@ import trio
 from tailrace.protocol.control_batches import ControlKind, bridge, bridge_epoch, hole
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import Epoch
-from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
+from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader, crc_of
 from tailrace.runtime.files import Buffer
 from tailrace.storage.log import Log
 
@@ -66,6 +66,14 @@ class LogOfEntries:
     def stamped_end(self) -> int:
         return self._log.stamped_end
 
+    @property
+    def is_end_sure(self) -> bool:
+        return self._log.is_end_sure
+
+    def is_sound(self, entry: Entry) -> bool:
+        batch = b"".join(part.read() for part in self._log.read_batches(entry.base, entry.end))
+        return len(batch) == entry.size and crc_of(batch, 0, entry.size) == entry.content
+
     def entries(self, start: int, end: int) -> Iterator[Entry]:
         """In order, those that reach beyond `start` and begin before `end`."""
         if self._newest_end < self._log.log_end:
@@ -113,10 +121,15 @@ class LogOfEntries:
         """What the core's function of this name says, in turns, and without keeping anything: where no high watermark
         was written down, that is all that there is. Raises DamagedLogError."""
         last = min(max(checkpoint, self.log_start), self.log_end)
+        before: list[Entry] = []
         try:
-            value = position = known_at_start(self, checkpoint)
-            while some := self._turn_from(position):
-                value = max(value, compacted_end(some, position))
+            value = start = position = known_at_start(self, checkpoint)
+            while some := self._turn_from(position, LOOKED_THROUGH_IN_A_TURN + 1):
+                follows = self._log.log_end if self.is_end_sure else None
+                if len(some) > LOOKED_THROUGH_IN_A_TURN:
+                    follows = some.pop().base  # and not what is found where the one before it says that it ends
+                value = max(value, compacted_end([*before, *some], start, follows, self.is_sound))
+                before, start = some[-1:], some[-1].base
                 last, position = some[-1].base, max(position + 1, some[-1].end)
                 await trio.lowlevel.checkpoint()
         except KafkaError as error:
@@ -131,8 +144,8 @@ class LogOfEntries:
                 offset = entry.base
         return offset
 
-    def _turn_from(self, start: int) -> list[Entry]:
-        return list(islice(self._read(start, self._log.log_end), LOOKED_THROUGH_IN_A_TURN))
+    def _turn_from(self, start: int, count: int | None = None) -> list[Entry]:
+        return list(islice(self._read(start, self._log.log_end), count or LOOKED_THROUGH_IN_A_TURN))
 
     def on_rest(self) -> None:
         """Nobody is about to ask for them: thousands of replicas that are at rest are to take no room."""

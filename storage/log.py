@@ -49,6 +49,7 @@ class Log:
     __slots__ = (
         "_compactions",
         "_disk",
+        "_doubtful_end",
         "_epochs",
         "_files",
         "_filled",
@@ -113,6 +114,7 @@ class Log:
         self.log_start = opened.log_start
         self.log_end = opened.open_segment.end
         """Exclusive: the offset that comes next."""
+        self._doubtful_end = self.log_end if opened.ends_behind_gap else None
         self.size_bytes = self._segments.size
         disk = self._disk = LogDisk(files, directory, self._segments, manifest_file, directory_syncs)
         self._lock = disk.lock
@@ -136,6 +138,12 @@ class Log:
     def has_failed(self) -> bool:
         """Nobody knows what of it the disk has: it refuses everything."""
         return self._disk.failure is not None
+
+    @property
+    def is_end_sure(self) -> bool:
+        """Not if the log was found with its last batch behind a gap: nothing but that batch says at which offset it is,
+        and no checksum covers that."""
+        return self.log_end != self._doubtful_end
 
     @property
     def wants_sync(self) -> bool:

@@ -31,6 +31,8 @@ class Opening:
         self._snapshots = ProducerSnapshots(maker.files, directory)
         self._manifest_file = manifest_file
         self._clean = clean
+        self.ends_behind_gap = False
+        """As a scan has found its last batch."""
         self.sealed: list[SealedSegment] = []
         self._marks: list[EpochMark] = []
         self._end: int | None = None
@@ -198,6 +200,7 @@ class Opening:
             for mark in recovered.marks
             if mark.is_bridge or mark.start >= stamped_end or mark.epoch > stamped_epoch
         ]
+        self.ends_behind_gap = recovered.ends_behind_gap
         self._report.indexes_rebuilt += 1
         if recovered.cut_reason is None:
             return segment, False

@@ -37,6 +37,8 @@ class RecoveredSegment(Struct):
     """Why what lies beyond cannot be believed; None when all of the segment survives."""
     marks: list[EpochMark]
     """What it tells of leader epochs."""
+    ends_behind_gap: bool = False
+    """The last batch is not where the one before it ends: compaction has been here, or its offset has flipped."""
 
     @property
     def ends_with_bridge(self) -> bool:
@@ -83,7 +85,7 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
         if header.is_control and (epoch := bridge_epoch_at(file, position, header)) is not None:
             marks.append(EpochMark(epoch, header.base_offset, is_bridge=True))
         summary.add(chunk[within : within + HEADER_SIZE], header)
-    return RecoveredSegment(summary, entries, reason, marks)
+    return RecoveredSegment(summary, entries, reason, marks, ends_behind_gap=gap is not None)
 
 
 def _read(file: Readable, position: int, count: int) -> memoryview:

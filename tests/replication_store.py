@@ -41,6 +41,7 @@ class ListLog:
         self._log_end = 0
         self._log_start = 0
         self._stamping_epoch = NO_EPOCH
+        self._doubtful_end = -1
 
     def expect_stamped(self, end: int, epoch: Epoch, epochs: Sequence[EpochStart]) -> None:
         self.stamped_end, self._stamping_epoch = end, epoch
@@ -50,6 +51,8 @@ class ListLog:
 
     def restart(self) -> None:
         self.stamped_end, self._stamping_epoch = min(self.stamped_end, self.log_end), NO_EPOCH
+        ends_behind_gap = len(self.all) > 1 and self.all[-2].end < self.all[-1].base
+        self._doubtful_end = self.log_end if ends_behind_gap else -1
 
     @property
     def epochs(self) -> list[EpochStart]:
@@ -62,6 +65,13 @@ class ListLog:
     @property
     def log_end(self) -> int:
         return max(self._log_end, self.all[-1].end) if self.all else self._log_end
+
+    @property
+    def is_end_sure(self) -> bool:
+        return self.log_end != self._doubtful_end
+
+    def is_sound(self, entry: Entry) -> bool:
+        return True
 
     def entries(self, start: int, end: int) -> Iterator[Entry]:
         return iter([entry for entry in self.all if entry.end > start and entry.base < end])

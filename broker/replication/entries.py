@@ -8,7 +8,7 @@ below the high watermark only: so a gap, or an entry that has lost something, te
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -19,6 +19,10 @@ from msgspec.structs import replace
 from tailrace.protocol.ids import Epoch
 
 _by_base = attrgetter("base")
+
+
+def _always(entry: "Entry") -> bool:
+    return True
 
 
 class EntryKind(Enum):
@@ -91,8 +95,18 @@ class ReplicaLog(Protocol):
         """Before it recovery has stamped entries: not they say where epochs begin, but `epochs`."""
         ...
 
+    @property
+    def is_end_sure(self) -> bool:
+        """Not if nothing but the offset of the last entry says where it ends, and that lies behind a gap: no checksum
+        covers it."""
+        ...
+
     def entries(self, start: int, end: int) -> Iterator[Entry]:
         """In order, those that reach beyond `start` and begin before `end`."""
+        ...
+
+    def is_sound(self, entry: Entry) -> bool:
+        """Whether it has its checksum: a header alone may be damaged."""
         ...
 
 
@@ -118,19 +132,32 @@ def portions(entries: Sequence[Entry], bytes_max: int, count_max: int) -> Iterat
         yield tuple(entries[first:])
 
 
-def compacted_end(entries: Iterable[Entry], start: int) -> int:
+def compacted_end(
+    entries: Sequence[Entry], start: int, follows: int | None, is_sound: Callable[[Entry], bool] = _always
+) -> int:
     """Up to where compaction has been here for sure: where the last gap or compacted entry from `start` on ends.
 
-    0 if there is none.
+    0 if there is none. A bit that has flipped looks like one as well, so each is believed only as far as its neighbours
+    and its checksum agree: `follows` is where the log goes on behind the last entry; None: nobody knows for sure.
     """
-    end, position = 0, start
-    for entry in entries:
-        if entry.kind is EntryKind.COMPACTED:
-            end = entry.end
-        elif entry.base > position:
-            end = entry.base
-        position = entry.end
-    return end
+    for at in range(len(entries) - 1, -1, -1):
+        entry, before = entries[at], entries[at - 1] if at else None
+        position = start if before is None else before.end
+        if entry.kind is not EntryKind.COMPACTED and entry.base <= position:
+            continue
+        next_base = entries[at + 1].base if at + 1 < len(entries) else follows
+        if next_base is None or not position <= entry.base < entry.end <= next_base:
+            continue
+        if entry.kind is EntryKind.COMPACTED and is_sound(entry):
+            return entry.end
+        if entry.base > position and (before is None or (_goes_on(entries, at - 1, start) and is_sound(before))):
+            return entry.base
+    return 0
+
+
+def _goes_on(entries: Sequence[Entry], at: int, start: int) -> bool:
+    """Whether the entry does not overlap the one before it."""
+    return entries[at].base >= (entries[at - 1].end if at else min(start, entries[at].base))
 
 
 def epochs_from(epochs: Sequence[EpochStart], base: int) -> tuple[EpochStart, ...]:

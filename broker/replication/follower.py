@@ -268,7 +268,9 @@ class Follower:
                     log_end = end
                 elif isinstance(change, AdvanceLogStart):
                     self._log_start = change.offset
-        self._high_watermark.advance(compacted_end(entries, start), append.high_watermark_epoch)
+        # Of the last one in its log nobody but itself says where it is.
+        follows = append.log_end if end < append.log_end else None
+        self._high_watermark.advance(compacted_end(entries, start, follows), append.high_watermark_epoch)
         return log_end
 
     # what is said

@@ -43,12 +43,15 @@ def high_watermark_at_start(log: ReplicaLog, checkpoint: int) -> int:
     Only what was committed is ever deleted or compacted: so all before the log's start was, and all before a gap.
     """
     value = known_at_start(log, checkpoint)
-    return max(value, compacted_end(log.entries(value, log.log_end), value))
+    follows = log.log_end if log.is_end_sure else None
+    return max(value, compacted_end(list(log.entries(value, log.log_end)), value, follows, log.is_sound))
 
 
 def known_at_start(log: ReplicaLog, checkpoint: int) -> int:
     """Without a look at all that is in the log behind it. It is the end of an entry in any case: a log may start in the
     midst of one."""
     value = min(max(checkpoint, log.log_start), log.log_end)
+    if value > log.log_start:
+        return value
     first = next(iter(log.entries(value, log.log_end)), None)
     return value if first is None or first.base >= value else first.end

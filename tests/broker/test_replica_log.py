@@ -225,3 +225,68 @@ async def test_a_search_for_the_high_watermark_says_where_the_log_cannot_be_read
         await LogOfEntries(log).high_watermark_at_start(5)
     assert raised.value.offset == 5
     assert await LogOfEntries(log).high_watermark_at_start(9) == 9
+
+
+COUNT, LAST_OFFSET_DELTA, BASE_OFFSET = 60, 26, 7
+"""Where the last byte of each lies in a batch."""
+
+
+@pytest.mark.parametrize(
+    ("base", "at", "bit", "was_closed"),
+    [
+        pytest.param(16, BASE_OFFSET, 5, False, id="the last batch lies far behind"),
+        pytest.param(8, COUNT, 0, True, id="fewer records than offsets"),
+        pytest.param(8, COUNT, 1, True, id="more records than offsets"),
+        pytest.param(8, LAST_OFFSET_DELTA, 0, True, id="a batch ends early"),
+        pytest.param(10, BASE_OFFSET, 1, True, id="a batch lies before where it was"),
+        pytest.param(10, BASE_OFFSET, 2, True, id="the last of a segment lies behind where it was"),
+        pytest.param(16, BASE_OFFSET, 5, True, id="a closed log ends far behind"),
+    ],
+)
+@pytest.mark.parametrize("turn", [2, 500])
+async def test_a_bit_that_flips_behind_the_high_watermark_commits_nothing(
+    monkeypatch: pytest.MonkeyPatch, base: int, at: int, bit: int, was_closed: bool, turn: int
+) -> None:
+    """What looks like a trace of compaction is none: another replica may have something else there."""
+    monkeypatch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", turn)
+    files, directory = SimulatedFiles(), "/data/topics/t/id/0"
+    data = batch(b"a", b"b")
+    config = LogConfig(segment_bytes_max=3 * len(data))
+    log = log_at(files, directory, config, clean=True)
+    for _ in range(9):
+        append(log, data)
+    (found,) = log.read_batches(base, base + 2)
+    await (log.close() if was_closed else log.sync())
+    files.flip(found.file.path, found.position + at, bit, is_covered=False)
+    log = log_at(files, directory, config, clean=was_closed)
+    assert high_watermark_at_start(LogOfEntries(log), 4) == 4
+    assert await LogOfEntries(log).high_watermark_at_start(4) == 4
+
+
+async def test_what_lies_in_front_of_the_high_watermark_does_not_move_it() -> None:
+    """A batch there may have an offset that has flipped, too."""
+    files, directory = SimulatedFiles(), "/data/topics/t/id/0"
+    log = log_at(files, directory, LogConfig(), clean=True)
+    for _ in range(9):
+        append(log, batch(b"a", b"b"))
+    (found,) = log.read_batches(4, 6)
+    await log.close()
+    files.flip(found.file.path, found.position + BASE_OFFSET, 0, is_covered=False)
+    log = log_at(files, directory, LogConfig(), clean=True)
+    assert await LogOfEntries(log).high_watermark_at_start(6) == 6
+
+
+async def test_compaction_up_to_the_end_of_a_log_that_was_closed_is_seen() -> None:
+    files, directory = SimulatedFiles(), "/data/topics/t/id/0"
+    log = log_at(files, directory, LogConfig(), clean=True)
+    for base in (0, 2, 9):
+        data = bytearray(batch(b"a", b"b"))
+        stamp(data, 0, base, 1)
+        log.append(data, read_header(data))
+    await log.close()
+    for clean, found in ((True, 9), (False, 0)):
+        log = log_at(files, directory, LogConfig(), clean=clean)
+        assert log.is_end_sure == clean
+        assert await LogOfEntries(log).high_watermark_at_start(0) == found
+    append(log, batch(b"c"))
+    assert log.is_end_sure, "what is behind the gap is where others have it, too, by now"

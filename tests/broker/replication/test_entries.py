@@ -28,10 +28,35 @@ def test_a_hole_has_no_content() -> None:
     assert replace(ENTRY, kind=EntryKind.HOLE).same_as(replace(ENTRY, kind=EntryKind.HOLE, content=8, epoch=2))
 
 
-def test_compacted_end_where_the_last_one_does() -> None:
-    assert compacted_end([ENTRY], 3) == 0
-    assert compacted_end([ENTRY], 1) == 3
-    assert compacted_end([ENTRY, replace(ENTRY, base=7, end=8), replace(ENTRY, base=8, end=9)], 1) == 7
+def _entries(*ends: tuple[int, int]) -> list[Entry]:
+    return [replace(ENTRY, base=base, end=end) for base, end in ends]
+
+
+def test_compaction_has_been_where_the_last_gap_ends() -> None:
+    assert compacted_end([], 3, 3) == 0
+    assert compacted_end(_entries((3, 5)), 3, 5) == 0
+    assert compacted_end(_entries((3, 5)), 1, 5) == 3
+    assert compacted_end(_entries((3, 5), (7, 8), (8, 9)), 1, 9) == 7
+
+
+def test_compaction_has_been_where_records_are_gone() -> None:
+    lesser = replace(ENTRY, base=5, end=8, kind=EntryKind.COMPACTED)
+    assert compacted_end([ENTRY, lesser, *_entries((8, 9))], 3, 9) == 8
+    assert compacted_end([ENTRY, lesser, *_entries((8, 9))], 3, 9, lambda entry: entry is not lesser) == 0
+
+
+def test_what_ends_where_another_begins_is_not_where_it_says() -> None:
+    assert compacted_end(_entries((3, 5), (8, 10), (7, 9)), 3, 9) == 0
+    assert compacted_end(_entries((3, 5), (3, 5), (7, 9)), 3, 9) == 0
+    assert compacted_end(_entries((3, 5), (7, 9)), 3, 8) == 0
+    assert compacted_end(_entries((3, 5), (7, 9)), 3, None) == 0
+    assert compacted_end(_entries((2, 3), (5, 7), (7, 9)), 2, None) == 5, "that is not in doubt"
+
+
+def test_what_does_not_say_for_sure_where_it_ends_leaves_no_gap() -> None:
+    entries = _entries((3, 4), (5, 7), (7, 9))
+    assert compacted_end(entries, 3, 9) == 5
+    assert compacted_end(entries, 3, 9, lambda entry: entry.base != 3) == 0
 
 
 def test_entries_end_with_the_last_one() -> None:
