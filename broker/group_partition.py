@@ -16,6 +16,7 @@ from tailrace.protocol.group_records.offset_commit import OffsetCommitKey
 from tailrace.protocol.keyed_records import keep_last
 from tailrace.protocol.record_batch import BatchHeader, crc_of, iterate, read_header
 from tailrace.protocol.records import Record, build_batch, open_body
+from tailrace.runtime.descriptors import once_files_can_be_opened
 
 from .group_context import GroupContext, not_coordinator
 from .groups.coordinator import Coordinator
@@ -64,7 +65,7 @@ class GroupPartition:
         began = trio.current_time()
         with self._loading:
             try:
-                count = await self._replay()
+                count = await once_files_can_be_opened(self._replay)
                 self.coordinator.on_loaded(self._moment())
                 self._carry_out()
             except AssertionError:
@@ -228,7 +229,11 @@ class GroupPartition:
         try:
             replica.append(batch, read_header(batch))
         except KafkaError:
-            return False  # the disk failed; the replica has gone offline, and this partition has ended with it
+            # If the disk failed, the replica has gone offline, and this partition has ended with it. Else it begins
+            # again with what the log says: what was just decided it does not have.
+            if replica.offline_reason is None:
+                self._restart(self)
+            return False
         self._context.on_appended(replica)
         return True
 

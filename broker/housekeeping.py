@@ -155,7 +155,9 @@ class Housekeeping:
         try:
             await work(replica)
         except OSError as error:
-            if replica.is_open:  # a topic that was deleted meanwhile has its logs closed
+            if replica.is_put_off_by(error):
+                self._log(replica).warning("housekeeping_put_off", reason=str(error))
+            elif replica.is_open:  # a topic that was deleted meanwhile has its logs closed
                 replica.go_offline(str(error))
 
     def _log(self, replica: Replica) -> FilteringBoundLogger:

@@ -10,6 +10,7 @@ from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.record_batch import iterate, read_header, stamp
+from tailrace.runtime.descriptors import AGAIN_SECONDS
 from tailrace.runtime.files import Buffer
 
 from .peer_frames import RECORDS_BYTES_MAX
@@ -208,13 +209,16 @@ class LeaderController:
 
     async def _delete(self, end: int) -> None:
         """What an earlier leader deleted, before it had told everybody."""
-        if self._is_over:
-            return
-        try:
-            await self._replica.delete_records(end)
-        except KafkaError:
-            return  # nobody asked for it: whoever asks this replica next is told that it is offline, or gone
-        self._logger.info("deletion_taken_over", log_start=end)
+        while not self._is_over:
+            try:
+                await self._replica.delete_records(end)
+            except KafkaError:
+                if self._replica.offline_reason is not None or not self._replica.is_open:
+                    return  # nobody asked for it: whoever asks this replica next is told that it is offline, or gone
+                await trio.sleep(AGAIN_SECONDS)
+            else:
+                self._logger.info("deletion_taken_over", log_start=end)
+                return
 
     def keep(self, entries: Sequence[Entry]) -> None:
         """Those of them that the own log has, for it is about to be cut before them."""

@@ -18,6 +18,7 @@ from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import read_header
+from tailrace.runtime.descriptors import once_files_can_be_opened
 from tailrace.storage.leader_epochs import EpochStart
 
 from .follower_controller import FollowerController
@@ -312,7 +313,7 @@ class ReplicaController:
     async def _write_down_less(self) -> None:
         """Before anything comes in the place of what was lost: no process after this one is to say that it is
         committed, because something else was, however soon this one ends."""
-        await self._context.write_high_watermarks()
+        await once_files_can_be_opened(self._context.write_high_watermarks)
 
     def _do_first(self, work: Callable[..., Awaitable[None]], *args: int) -> None:
         self._carried_out = trio.Event()
@@ -360,7 +361,12 @@ class ReplicaController:
             return True
         if len(effects) > 1 or received is None or not isinstance(effects[0], AppendEntries):
             return False
-        self._append_received(effects[0], received)
+        try:
+            self._append_received(effects[0], received)
+        except OSError as error:
+            if not self._replica.is_put_off_by(error):
+                raise
+            return False
         return True
 
     def _end_carrying_out(self) -> None:
@@ -426,7 +432,7 @@ class ReplicaController:
         for effect in effects:
             if isinstance(effect, AppendEntries):
                 assert received is not None
-                self._append_received(effect, received)
+                await _when_possible(partial(self._append_received, effect, received))
             else:
                 await self._change(effect, role.epoch)
 
@@ -441,7 +447,7 @@ class ReplicaController:
                 batches = await leader.batches_of(to_append.pop(0))
             if isinstance(effect, AppendEntries):
                 assert batches is not None
-                self._append_made(batches)
+                await self._append_made(batches)
                 batches = None
             else:
                 await self._change(effect, leader.epoch)
@@ -452,18 +458,18 @@ class ReplicaController:
             case StorePromise(promised):
                 await self._context.promises.promise(replica.key, promised, in_doubt=self._in_doubt)
             case EndDoubt():
-                await log.sync()
+                await once_files_can_be_opened(log.sync)
                 await self._context.promises.end_doubt(replica.key)
                 self._in_doubt = False
             case Sync():
-                await log.sync()
+                await once_files_can_be_opened(log.sync)
             case Cut(end):
                 self._logger.info("log_cut", to=end, log_end=log.log_end)
                 if end < replica.high_watermark:
                     # Only after an unclean election. What was written down must not outlive what it spoke of.
                     replica.high_watermark = end
-                    await self._context.write_high_watermarks()
-                await log.truncate(end)
+                    await once_files_can_be_opened(self._context.write_high_watermarks)
+                await once_files_can_be_opened(lambda: log.truncate(end))
                 self.entries.on_changed()
             case Restamp(base, end, stamp):
                 await log.restamp(base, end, stamp)
@@ -471,7 +477,7 @@ class ReplicaController:
             case ExpectStamped(end, epochs):
                 await log.expect_stamped(end, epoch, [EpochStart(*each) for each in epochs])
             case AdvanceLogStart(offset):
-                await self._advance_log_start(offset)
+                await once_files_can_be_opened(lambda: self._advance_log_start(offset))
                 self.entries.on_changed()
 
     async def _advance_log_start(self, offset: int) -> None:
@@ -482,14 +488,17 @@ class ReplicaController:
             await log.advance_log_start(offset)
 
     def _append_received(self, effect: AppendEntries, received: ReceivedBatches) -> None:
-        chosen = received.between(effect.entries[0].base, effect.entries[-1].base)
-        self._replica.log.append_batches(chosen.data, chosen.headers)
+        log, first, last = self._replica.log, effect.entries[0], effect.entries[-1]
+        if log.log_end > first.base:  # no file could be opened for the rest
+            first = next(entry for entry in effect.entries if entry.base >= log.log_end)
+        chosen = received.between(first.base, last.base)
+        log.append_batches(chosen.data, chosen.headers)
         self.entries.on_appended(effect.entries)
         self._context.on_appended(self._replica)
 
-    def _append_made(self, batches: Sequence[bytearray]) -> None:
+    async def _append_made(self, batches: Sequence[bytearray]) -> None:
         for batch in batches:
-            self._replica.log.append(batch, read_header(batch))
+            await _when_possible(partial(self._replica.log.append, batch, read_header(batch)))
         self.entries.on_changed()
         self._context.on_appended(self._replica)
 
@@ -521,6 +530,15 @@ class ReplicaController:
         if self._role is not None:
             self._tell(_let_time_pass)
             self._context.peers.flush()
+
+
+async def _when_possible(append: Callable[[], None]) -> None:
+    """What others have, or wait for: it is not refused, but comes late."""
+
+    async def work() -> None:
+        append()
+
+    await once_files_can_be_opened(work)
 
 
 def _on_message(spu: SpuId, from_leader: bool, message: PeerMessage, role: Role, now: float) -> None:

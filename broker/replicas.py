@@ -302,11 +302,12 @@ class Replica:
             self.on_advanced()
 
     def append(self, batch: Buffer, header: BatchHeader) -> None:
-        """One batch, stamped, at the log end. Raises KafkaError when the disk refuses; the replica is offline then."""
+        """One batch, stamped, at the log end. Raises KafkaError when nothing could be appended; the replica is offline
+        then, if it is the disk that refuses."""
         try:
             self.log.append(batch, header)
         except OSError as error:
-            raise self._failed("append", error) from error
+            raise self._refused("append", error) from error
         if self._commits_at_append:
             self.high_watermark = self.log.log_end
         elif self.replication is not None:
@@ -314,13 +315,14 @@ class Replica:
 
     async def delete_records(self, end: int) -> None:
         """All below the offset, here: `deleted_end` says when nobody who leads next can have them. Raises KafkaError
-        when the topic was deleted meanwhile, or when the disk refuses; the replica is offline then."""
+        when the topic was deleted meanwhile, or when that could not be done; the replica is offline then, if it is the
+        disk that refuses."""
         try:
             await self.log.advance_log_start(end)
         except OSError as error:
             if not self.is_open:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.topic} was deleted") from error
-            raise self._failed("deleting records", error) from error
+            raise self._refused("deleting records", error) from error
         if self.replication is not None:
             self.replication.on_deleted()
 
@@ -331,28 +333,28 @@ class Replica:
             # librdkafka takes an answer without any record for a sign that it asks for too few bytes, and complains.
             return self.log.read(offset, bytes_max, end, at_least_one=at_least_one, passes_empty=True)
         except OSError as error:
-            raise self._not_read(error) from error
+            raise self._refused("read", error) from error
 
     def find_timestamp(self, timestamp_ms: int) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first committed record that is not older."""
         try:
             return self.log.find_timestamp(timestamp_ms, self.high_watermark)
         except OSError as error:
-            raise self._not_read(error) from error
+            raise self._refused("read", error) from error
 
     def max_timestamp(self) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first of the newest committed records."""
         try:
             return self.log.max_timestamp(self.high_watermark)
         except OSError as error:
-            raise self._not_read(error) from error
+            raise self._refused("read", error) from error
 
     def batch_time(self, offset: int) -> int | None:
         """The largest timestamp of the batch that begins at the offset; None when it has been deleted."""
         try:
             header, _ = next(self.log.headers(offset, offset + 1), (None, None))
         except OSError as error:
-            raise self._not_read(error) from error
+            raise self._refused("read", error) from error
         return None if header is None or header.base_offset != offset else header.max_timestamp
 
     def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
@@ -450,13 +452,13 @@ class Replica:
         for fetch in list(self.waiting_fetches):
             fetch.on_advanced()
 
-    def _not_read(self, error: OSError) -> KafkaError:
-        """Nothing is wrong with the disk where all files that may be open are: the client tries again."""
-        if are_used_up(error):
-            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no more files can be opened now: {error}")
-        return self._failed("read", error)
+    def is_put_off_by(self, error: OSError) -> bool:
+        """Nothing is wrong with the disk where all files that may be open are: what was to be done was not begun."""
+        return are_used_up(error) and not self.log.has_failed
 
-    def _failed(self, what: str, error: OSError) -> KafkaError:
+    def _refused(self, what: str, error: OSError) -> KafkaError:
+        if self.is_put_off_by(error):  # the client tries again
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"no more files can be opened now: {error}")
         self.go_offline(f"{what} failed: {error}")
         return self.storage_error()
 

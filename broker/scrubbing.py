@@ -139,7 +139,8 @@ class Scrubbing:
         return not self._is_off and replica.is_open and replica.offline_reason is None
 
     def _on_failed(self, replica: Replica, segment: SealedSegment | None, error: OSError) -> None:
-        if replica.is_open and not (segment is not None and segment.is_closed):
+        is_over = segment is not None and segment.is_closed
+        if replica.is_open and not is_over and not replica.is_put_off_by(error):
             replica.go_offline(str(error))
 
     async def _scrub(self, replica: Replica, segment: SealedSegment, *, hurries: bool = False) -> None:

@@ -16,7 +16,7 @@ from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.descriptors import clients_of_an_spu
+from tailrace.runtime.descriptors import are_used_up, clients_of_an_spu
 from tailrace.runtime.directories import make_directories_durably
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import UnreadableError
@@ -435,13 +435,15 @@ class Spu:
         limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
         # Who was to note it may have been stopped before that.
         failed = [replica.topic for replica in self.replicas if replica.log.has_failed]
+        unclosed: list[str] = []
+        """Nothing is wrong with the disk: no more files could be opened."""
 
         async def close(replica: Replica) -> None:
             async with limiter:
                 try:
                     await replica.close()
                 except OSError as error:
-                    failed.append(replica.topic)
+                    (unclosed if are_used_up(error) else failed).append(replica.topic)
                     self._logger.error(
                         "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
                     )
@@ -453,7 +455,7 @@ class Spu:
                 nursery.start_soon(close, replica)
         # Logs that were never opened, because no specs came, are as they were found.
         opened_all = self._dispatcher is not None and self._dispatcher.has_applied_all
-        damaged = self.replicas.damaged or any(replica.offline_reason for replica in self.replicas)
+        damaged = self.replicas.damaged or unclosed or any(replica.offline_reason for replica in self.replicas)
         if (opened_all or self._clean) and not failed and not damaged:
             await leave_clean_shutdown_mark(self.files, self.data_directory, self._closed.whole)
         elif failed:

@@ -7,14 +7,16 @@ see `LogDisk`. What changes the log otherwise than at its end holds the lock as 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import pairwise, takewhile
 
 import trio
 
 from tailrace.protocol.control_batches import ControlKind, bridge_epoch, control_kind
 from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
+from tailrace.runtime.descriptors import once_files_can_be_opened
 from tailrace.runtime.file_range import FileRange
-from tailrace.runtime.files import Buffer, Files
+from tailrace.runtime.files import Buffer, File, Files
 
 from . import manifest
 from .compaction import KEYS_MAX, Compacted, compacted_end, cut_history, with_compaction
@@ -35,7 +37,7 @@ from .producer_snapshots import ProducerSnapshots
 from .producer_state import ProducerStates
 from .retention import segments_to_remove
 from .sealed_segment import SealedSegment
-from .segment_cutting import cut
+from .segment_cutting import prepare_cut
 from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
 from .segment_scrub import OpenSegmentCheck, SegmentScrub, first_unsound
@@ -355,7 +357,8 @@ class Log:
             try:
                 with trio.CancelScope(shield=True):
                     for segment in touched:
-                        self._disk.unsynced_bytes += 4 * await segment.restamp(base, end, epoch)
+                        stamping = partial(segment.restamp, base, end, epoch)
+                        self._disk.unsynced_bytes += 4 * await once_files_can_be_opened(stamping)
             except OSError as error:
                 self._disk.fail(f"{self.directory}: epochs could not be stamped: {error}")
                 raise
@@ -371,7 +374,11 @@ class Log:
 
     async def _note_epochs(self) -> None:
         """On the disk before the batches are: after a power failure they alone would say that epochs ended early."""
-        await self._disk.sync_note(self._disk.note(self._epochs.lines()))
+
+        async def noted() -> File:
+            return self._disk.note(self._epochs.lines())
+
+        await self._disk.sync_note(await once_files_can_be_opened(noted))
 
     async def _disown(self, segments: Sequence[Segment], base: int) -> None:
         """Before a byte changes the manifest stops to speak of these segments, and of those that follow them; and it
@@ -472,6 +479,7 @@ class Log:
                 )
                 return
             end = first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset
+            prepared = prepare_cut(first, cut_size) if cut_size else None
             self._epochs.cut_end(end)
             await self._cut(kept, synced_end=min(self._disk.synced_end, first.base))
             with self._cutting():
@@ -480,10 +488,13 @@ class Log:
                     if segment is not first or cut_size == 0:
                         segment.close()
                         self._maker.remove(segment.base)
-                self._segments.open = cut(first, cut_size) if cut_size else self._maker.new_segment(first.base)
-            if not self.producers.cut(self._segments.open.end):
-                self.producers = self._snapshots.load(self._segments.sealed, self._segments.open, None)
+                self._segments.open = prepared.carry_out() if prepared else self._maker.new_segment(first.base)
             self._end_cut()
+            if not self.producers.cut(self.log_end):
+                self.producers = await once_files_can_be_opened(self._producers_of_what_is_left)
+
+    async def _producers_of_what_is_left(self) -> ProducerStates:
+        return self._snapshots.load(self._segments.sealed, self._segments.open, None)
 
     async def truncate_fully(self, new_start: int) -> None:
         """Removes everything; the log goes on at the offset, wherever that is."""
@@ -590,12 +601,13 @@ class Log:
                 return False
             assert self._segments.sealed[self._segments.place_of(new.facts.base) :][: len(old)] == list(old)
             with trio.CancelScope(shield=True):
+                sync_directory = partial(self._files.sync_directory, self.directory)
                 try:
-                    await self._files.sync_directory(self.directory)
+                    await once_files_can_be_opened(sync_directory)
                     await self._note_replacement(old, new.facts)
                     # From here on the new segment counts: an opening log carries the rest through.
                     self._put_in_place(old, new)
-                    await self._files.sync_directory(self.directory)
+                    await once_files_can_be_opened(sync_directory)
                 except OSError as error:
                     self._disk.fail(f"{self.directory}: a compacted segment did not take its place: {error}")
                     raise

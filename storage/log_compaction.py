@@ -5,6 +5,7 @@ two checkpoints is small; only a single batch is unpacked and packed in one go.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.keyed_records import KeyedRecord, keyed_records
 from tailrace.protocol.record_batch import BatchHeader, crc_of
 from tailrace.protocol.records import open_body
+from tailrace.runtime.descriptors import are_used_up
 from tailrace.runtime.files import Buffer, File, Files
 
 from .batch_walk import walk_whole
@@ -89,7 +91,8 @@ class LogCompaction:
     async def run(self, segments: Sequence[SealedSegment], start: int) -> CompactionOutcome | None:
         """These are all from the first one on that may be compacted; below `start` they were already."""
         try:
-            survey = await survey_segments(segments, start, self._keys_max)
+            with _putting_off():
+                survey = await survey_segments(segments, start, self._keys_max)
             if survey is None or survey.end <= start:
                 return None
             rules = Rules(
@@ -115,7 +118,8 @@ class LogCompaction:
         path = self._maker.path(group[0].base, Kind.CLEANED_LOG)
         rewrite = SegmentRewrite(self._maker.files, path, group, rules, self._maker.config.index_interval_bytes)
         try:
-            new = await rewrite.run()
+            with _putting_off():
+                new = await rewrite.run()
             if new is None:
                 self._maker.files.remove(path)
                 return not any(segment.is_closed for segment in group)
@@ -131,6 +135,17 @@ class LogCompaction:
         self._removed_records += rewrite.removed_records
         self._removed_bytes += sum(segment.size for segment in group) - new.facts.size
         return True
+
+
+@contextmanager
+def _putting_off() -> Iterator[None]:
+    """Where all files that may be open are, it is for another time."""
+    try:
+        yield
+    except OSError as error:
+        if are_used_up(error):
+            raise CannotCompactError(str(error)) from error
+        raise
 
 
 class Pace:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.descriptors import are_used_up, once_files_can_be_opened
 from tailrace.runtime.files import File, Files
 
 from . import manifest
@@ -142,7 +142,7 @@ class LogDisk:
     async def sync_note(self, file: File) -> None:
         try:
             await file.sync()
-            await self.sync_directories()
+            await once_files_can_be_opened(self.sync_directories)
         except OSError as error:
             self._fail_sync(error)
             raise
@@ -163,8 +163,8 @@ class LogDisk:
         self.closed = None
         try:
             with trio.CancelScope(shield=True):  # half a change would leave a log that agrees with nothing
-                await self._manifest.replace(content)
-                await self.sync_directories()
+                await once_files_can_be_opened(lambda: self._manifest.replace(content))
+                await once_files_can_be_opened(self.sync_directories)
         except OSError as error:
             self._fail_sync(error)
             raise

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
+from tailrace.runtime.descriptors import are_used_up
 from tailrace.runtime.files import File, Files
 
 from .lookup_reads import CountedFile, LookupReads
@@ -40,6 +41,17 @@ class OpenFiles:
 
     def __len__(self) -> int:
         return len(self._holders)
+
+    def open(self, path: str, *, create: bool = False) -> File:
+        """Where all files that the process may have are open, those that logs hold for later are closed."""
+        try:
+            return self.files.open(path, create=create)
+        except OSError as error:
+            if not are_used_up(error) or not self._holders:
+                raise
+        while self._holders:
+            self._holders.popitem()[0].release()
+        return self.files.open(path, create=create)
 
     def opened(self, holder: Holder) -> None:
         """The holder has just opened its file; another may have to close one. What is used once only goes first."""
@@ -78,7 +90,7 @@ class LazyFile:
     def get(self) -> File:
         file = self._file
         if file is None:
-            file = self._file = self._open_files.files.open(self.path, create=self._create)
+            file = self._file = self._open_files.open(self.path, create=self._create)
             self._open_files.opened(self)
         else:
             self.used = True

@@ -14,6 +14,7 @@ import crc32c
 import trio
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch
+from tailrace.runtime.descriptors import once_files_can_be_opened
 from tailrace.runtime.files import File, Files
 
 from .checkpoints import ReplicaKey
@@ -189,13 +190,13 @@ class Promises:
             with trio.CancelScope(shield=True):
                 await self._file.sync()
                 if self._records == 0:
-                    await self._files.sync_directory(self._directory)
+                    await once_files_can_be_opened(lambda: self._files.sync_directory(self._directory))
                 self._records += len(unwritten)
                 if self._records > len(self._epochs) * 2 + _STALE_RECORDS_MAX:
                     # Those who wait for what is unwritten have not noted it yet.
                     records = [*self._all_records(), *unwritten]
                     if await shorten(self._files, self._path, PROMISES_MAGIC + b"".join(records)):
-                        self._use_anew(len(records))
+                        await self._use_anew(len(records))
         except OSError as error:
             self._failure = f"{self._path}: {error}"
             raise
@@ -204,7 +205,7 @@ class Promises:
     async def _write_anew(self) -> None:
         records = self._all_records()
         await self._files.replace(self._path, PROMISES_MAGIC + b"".join(records))
-        self._use_anew(len(records))
+        await self._use_anew(len(records))
 
     def _all_records(self) -> list[bytes]:
         records = [_record(Said.PROMISED, key, epoch) for key, epoch in self._epochs.items()]
@@ -213,9 +214,12 @@ class Promises:
             records.append(_record(Said.DISK_FAILED, _NOBODY))
         return records
 
-    def _use_anew(self, records: int) -> None:
-        self._file = self._files.open(self._path)
+    async def _use_anew(self, records: int) -> None:
+        self._file = await once_files_can_be_opened(self._open_again)
         self._records = records
+
+    async def _open_again(self) -> File:
+        return self._files.open(self._path)
 
 
 def read_promises(data: bytes) -> Iterator[tuple[int, Said, ReplicaKey, int]]:

@@ -5,9 +5,12 @@ What is known of the segment as a whole is taken back by the few batches that go
 walks a little, from the last index entry before the cut.
 """
 
+from typing import NamedTuple
+
 import crc32c
 
 from tailrace.protocol.record_batch import CRC_START, BatchHeader
+from tailrace.runtime.files import File
 
 from .batch_walk import FAR_BYTES, walk
 from .manifest import SegmentFacts
@@ -73,12 +76,23 @@ def beginning_of(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, si
     return summary
 
 
-def cut(segment: SealedSegment | OpenSegment, size: int) -> OpenSegment:
-    """The beginning goes on as an open segment; this object is done with."""
-    reader = segment.reader
+class PreparedCut(NamedTuple):
+    """All is known, and all is open, of which the cut has need."""
+
+    segment: SealedSegment | OpenSegment
+    beginning: SegmentSummary
+    file: File
+
+    def carry_out(self) -> OpenSegment:
+        """The beginning goes on as an open segment; the one before is done with."""
+        reader, size = self.segment.reader, self.beginning.size
+        self.segment.close()
+        self.file.truncate(size)
+        reader.index.cut(size)
+        return OpenSegment(self.beginning, reader)
+
+
+def prepare_cut(segment: SealedSegment | OpenSegment, size: int) -> PreparedCut:
+    """So that the segment ends there. Nothing is changed yet."""
     whole = segment.facts if isinstance(segment, SealedSegment) else segment.summary
-    summary = beginning_of(reader, whole, size)
-    segment.close()
-    reader.log.get().truncate(size)
-    reader.index.cut(size)
-    return OpenSegment(summary, reader)
+    return PreparedCut(segment, beginning_of(segment.reader, whole, size), segment.reader.log.get())

@@ -108,7 +108,7 @@ class SegmentIndex:
         new = self.new
         if not new.offsets:
             return
-        files = self._open_files.files
+        files = self._open_files
         position = self._written * ENTRY_BYTES
         offsets, times = new.offsets.tobytes(), new.times.tobytes()
         files.open(self._offsets_path, create=True).write_at(position, offsets)
@@ -149,7 +149,7 @@ class SegmentIndex:
         # Nobody may look at what is mapped and no longer there.
         self.close()
         for path in (self._offsets_path, self._times_path):
-            self._open_files.files.open(path).truncate(kept * ENTRY_BYTES)
+            self._open_files.open(path).truncate(kept * ENTRY_BYTES)
 
     def discard(self) -> None:
         """Empties the index: the files go, if there are any."""
@@ -213,12 +213,12 @@ class SegmentIndex:
         return _place(self._offsets[index], self._times[index]) if index >= 0 else BEGINNING
 
     def _map(self) -> None:
-        self._times = self._mapped(self._times_path).cast("q")
-        self._offsets = self._mapped(self._offsets_path).cast("Q")
+        times, offsets = self._mapped(self._times_path), self._mapped(self._offsets_path)
+        self._times, self._offsets = times.cast("q"), offsets.cast("Q")
         self._open_files.opened(self)
 
     def _mapped(self, path: str) -> memoryview:
-        content = self._open_files.files.open(path).map()
+        content = self._open_files.open(path).map()
         whole_entries = min(self._written, len(content) // ENTRY_BYTES)
         return content[: whole_entries * ENTRY_BYTES]
 

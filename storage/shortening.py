@@ -1,5 +1,6 @@
 """Puts a shorter file in the place of one that has grown, where both say the same: a service, and not a duty."""
 
+from tailrace.runtime.descriptors import once_files_can_be_opened
 from tailrace.runtime.files import Files
 
 
@@ -10,7 +11,7 @@ async def shorten(files: Files, path: str, data: bytes) -> bool:
     that is written to it would be safe.
     """
     try:
-        await files.replace(path, data)
+        await once_files_can_be_opened(lambda: files.replace(path, data))
     except OSError:
         if files.read(path) == data:
             raise

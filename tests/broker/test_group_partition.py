@@ -1,6 +1,8 @@
 """One partition of the internal topic: how its log is read, and what its coordinator asks for in its own time."""
 
+import errno
 import struct
+from typing import Never
 
 import pytest
 import trio
@@ -22,6 +24,7 @@ from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest
 from tailrace.protocol.record_batch import HEADER_SIZE, read_header
 from tailrace.protocol.records import Record, build_batch
 from tailrace.storage import layout
+from tailrace.storage.log import Log
 
 ONE = {"offsets.topic.num.partitions": "1"}
 COMMIT = GroupRecord(OffsetCommitKey("g", "late", 0), OffsetCommitValue(1))
@@ -214,3 +217,28 @@ async def test_what_time_brings_is_appended_and_answered(autojump_clock: object)
 
 def append(partition: GroupPartition, batch: bytearray) -> None:
     partition.replica.append(batch, read_header(batch))
+
+
+async def test_what_could_not_be_appended_for_want_of_an_open_file_was_not_decided(autojump_clock: object) -> None:
+    async with running_spu(broker=ONE | {"connections.max.idle.ms": "-1"}) as running:
+        partition = await partition_of(running)
+        commit(partition, "t", 7)
+        asked = Asked()
+
+        def call(coordinator: Coordinator, moment: Moment) -> None:
+            coordinator.ready.append(GroupRecord(OffsetCommitKey("g", "t", 0), OffsetCommitValue(8)))
+            coordinator.ready.answer(asked, "done")
+
+        with pytest.MonkeyPatch.context() as now:
+            now.setattr(Log, "append", _lacking_files)
+            partition.ask(asked, call)
+        assert asked.error is not None and asked.error.code == ErrorCode.NOT_COORDINATOR
+        assert partition.replica.offline_reason is None
+        await wait_all_tasks_blocked()
+        (again,) = running.spu.groups.loaded()
+        assert again is not partition
+        commit(again, "t", 9)
+
+
+def _lacking_files(*_: object) -> Never:
+    raise OSError(errno.EMFILE, "too many open files")

@@ -175,3 +175,30 @@ async def test_parked_storage_that_cannot_be_looked_at_is_removed_when_it_can(au
         files.reads_fail = False
         await trio.sleep(1)
         assert not files.exists(replica_directory(data, "t", topic_id, 0))
+
+
+async def test_what_lacks_an_open_file_is_done_another_time(autojump_clock: object) -> None:
+    checks = {"log.retention.check.interval.ms": "1000", "connections.max.idle.ms": "-1"}
+    async with running_spu(broker=checks) as running:
+        client, files = await running.client(), running.world.files
+        await running.create("old", configs={"segment.ms": "1000", "retention.ms": "1000"})
+        await running.create("t", configs=COMPACTED)
+        for value in (b"1", b"2"):
+            for topic in ("old", "t"):
+                await produce(running, client, topic, (b"a", value))
+            running.world.clock.time_ms += 2000
+        replicas = [running.replica(topic) for topic in ("old", "t")]
+        for replica in replicas:
+            await replica.log.sync()
+        starts = [replica.log.log_start for replica in replicas]
+        files.opens_left = 0
+        with capture_logs() as logged:
+            await later(running)
+        events = {event["event"] for event in logged}
+        assert {"housekeeping_put_off", "high_watermarks_not_saved"} <= events, events
+        assert [replica.log.log_start for replica in replicas] == starts
+        files.opens_left = None
+        await later(running, COMPACTION_REST_SECONDS + BACKOFF_SECONDS)
+        assert [replica.offline_reason for replica in replicas] == [None, None]
+        assert await consume(client, "t") == [(1, b"2")]
+        assert replicas[0].log.log_start == 2

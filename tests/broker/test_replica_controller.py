@@ -33,6 +33,44 @@ async def test_with_a_disk_that_fails_a_follower_leaves_and_the_others_go_on(aut
         assert waiter.answer is True
 
 
+async def test_a_follower_that_lacks_an_open_file_is_late(autojump_clock: object) -> None:
+    """Wherever it has come to, with a segment for each batch."""
+    async with wire_of(3, internal_segment_bytes="1", flush_messages="1") as wire:
+        leader, files, done = wire.stores[1], wire.stores[3].files, 0
+        for opens in range(12):
+            files.opens_left = opens
+            waiters = [produce(leader, b"%d" % number) for number in range(done, done + 3)]
+            done += 3
+            await leader.log.sync()
+            assert leader.replica.replication is not None
+            leader.replica.replication.on_synced()
+            await trio.sleep(3)
+            assert opens or waiters[-1].answer is None
+            files.opens_left = None
+            await trio.sleep(3)
+            assert [waiter.answer for waiter in waiters] == [True] * 3, opens
+            assert wire.stores[3].values() == [b"%d" % number for number in range(done)]
+        assert wire.stores[3].replica.offline_reason is None
+        assert set(wire.spec.live_replicas) == {1, 2, 3}
+
+
+async def test_a_leader_that_lacks_an_open_file_takes_over_later(autojump_clock: object) -> None:
+    async with wire_of(3, internal_segment_bytes="1") as wire:
+        wire.part(3)
+        for number in range(3):
+            produce(wire.stores[1], b"%d" % number)
+        await wire.settle()
+        wire.kill(1)
+        files = wire.stores[2].files
+        files.opens_left = 0
+        leader = await wire.elect(2)
+        await trio.sleep(3)
+        files.opens_left = None
+        await trio.sleep(3)
+        assert leader.replica.offline_reason is None
+        assert leader.replica.is_leader and not leader.replica.is_merging
+
+
 async def test_a_leader_whose_disk_fails_tells_its_successor_not_to_wait(autojump_clock: object) -> None:
     async with wire_of(3) as wire:
         wire.stores[1].replica.go_offline("a sync failed")

@@ -292,8 +292,14 @@ def test_nothing_is_wrong_with_a_disk_where_no_more_files_can_be_opened(
             with pytest.raises(KafkaError) as refused:
                 ask()
             assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+        now.setattr(Log, "append", _raising(OSError(number, "too many open files")))
+        with pytest.raises(KafkaError) as refused:
+            _append(replica, b"b")
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert replica.offline_reason is None
     assert replica.read(0, 100, 1, at_least_one=True) is not None
+    _append(replica, b"b")
+    assert replica.high_watermark == 2
 
 
 def _raising(error: OSError) -> Callable[..., object]:

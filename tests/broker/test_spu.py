@@ -152,6 +152,23 @@ async def test_a_log_that_could_not_be_closed_makes_the_next_start_one_of_anothe
         assert read_store(world.files, DATA) != before
 
 
+async def test_a_log_for_which_no_file_could_be_opened_at_the_stop_is_the_same_store(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        await running.create("t")
+        await produce(await running.client(), batch(b"a"))
+        before = read_store(world.files, DATA)
+        world.files.opens_left = 0
+    assert not Promises(world.files.after_kill(), DATA).has_disk_failed
+    world.files.opens_left = None
+    async with running_spu(world) as running:
+        assert read_store(world.files, DATA) == before
+        assert running.replica("t").log.recovery.was_clean is False
+        assert running.replica("t").log.log_end >= 1
+    async with running_spu(world.crashed("synced")):
+        pass
+
+
 async def test_that_a_sync_failed_is_remembered_though_no_other_has_the_replica(autojump_clock: object) -> None:
     world = World()
     async with running_spu(world) as running:

@@ -1,8 +1,17 @@
-"""Shares of the open files."""
+"""Shares of the open files, and what waits for one."""
+
+import errno
 
 import pytest
+import trio
 
-from tailrace.runtime.descriptors import UNBOUNDED, clients_of_a_controller, clients_of_an_spu, files_of_logs
+from tailrace.runtime.descriptors import (
+    UNBOUNDED,
+    clients_of_a_controller,
+    clients_of_an_spu,
+    files_of_logs,
+    once_files_can_be_opened,
+)
 
 
 @pytest.mark.parametrize("descriptors_max", [1, 10, 256, 1024, 20_000, 1_048_576])
@@ -14,3 +23,28 @@ def test_all_shares_together_leave_some(descriptors_max: int) -> None:
 
 def test_who_may_open_as_many_as_he_likes_shares_nothing_out() -> None:
     assert clients_of_an_spu(None) == clients_of_a_controller(None) == files_of_logs(None) == UNBOUNDED
+
+
+async def test_what_lacks_an_open_file_is_done_later_and_what_fails_otherwise_is_not(autojump_clock: object) -> None:
+    errors = [errno.EMFILE, errno.ENFILE, None, errno.EIO]
+
+    async def work() -> str:
+        await trio.lowlevel.checkpoint()
+        number = errors.pop(0)
+        if number is not None:
+            raise OSError(number, "it cannot be opened")
+        return "done"
+
+    assert await once_files_can_be_opened(work) == "done"
+    with pytest.raises(OSError, match="opened"):
+        await once_files_can_be_opened(work)
+    assert errors == []
+
+
+async def test_nobody_waits_for_ever(autojump_clock: object) -> None:
+    async def work() -> None:
+        await trio.lowlevel.checkpoint()
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with trio.fail_after(60), pytest.raises(OSError, match="too many"):
+        await once_files_can_be_opened(work)

@@ -167,6 +167,8 @@ class SimulatedFiles:
         """How many more bytes the disk takes; None for any number."""
         self.syncs_fail = False
         self.reads_fail = False
+        self.opens_left: int | None = None
+        """How many more files this process can open; None for any number."""
         self.removal_seconds = 0.0
         """How long the blocks of a large file take to be freed."""
         self.sync_seconds: Callable[[], float] = lambda: 0.0
@@ -177,6 +179,10 @@ class SimulatedFiles:
     # what a log does
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        self._check_open_files(path)
+        return self._open(path, create=create)
+
+    def _open(self, path: str, *, create: bool = False) -> SimulatedFile:
         node = self._names.get(path)
         if node is None:
             if not create or _parent(path) not in self._names:
@@ -187,6 +193,7 @@ class SimulatedFiles:
         return SimulatedFile(self, path, node)
 
     def read(self, path: str) -> bytes:
+        self._check_open_files(path)
         self.check_reading(path)
         return self.content(path)
 
@@ -194,7 +201,7 @@ class SimulatedFiles:
         return path in self._names
 
     def size(self, path: str) -> int:
-        return self.open(path).size()
+        return self._open(path).size()
 
     def list(self, directory: str) -> list[str]:
         prefix = directory + "/"
@@ -245,6 +252,7 @@ class SimulatedFiles:
 
     async def sync_directory(self, directory: str) -> None:
         directory = directory.rstrip("/")
+        self._check_open_files(directory)
         if directory not in self._names:
             raise FileNotFoundError(errno.ENOENT, "no such simulated directory", directory)
         entries = list(self._unsynced_entries.get(directory, ()))
@@ -271,7 +279,7 @@ class SimulatedFiles:
 
     def content(self, path: str) -> bytes:
         """For onlookers, whatever fails."""
-        return bytes(self.open(path).node.content)
+        return bytes(self._open(path).node.content)
 
     def synced_content(self, path: str) -> bytes:
         """What the disk is sure to have of that file; nothing if its name is not there."""
@@ -314,6 +322,17 @@ class SimulatedFiles:
         if self.room_bytes is not None:
             self.room_bytes -= len(node.content) - before
         self.on_operation()
+
+    def _check_open_files(self, path: str) -> None:
+        if self.opens_left == 0:
+            raise OSError(errno.EMFILE, "no more simulated files can be open", path)
+        if self.opens_left is not None:
+            self.opens_left -= 1
+
+    async def close_others_after(self, seconds: float) -> None:
+        """Then files can be opened again."""
+        await trio.sleep(seconds)
+        self.opens_left = None
 
     def check_reading(self, path: str) -> None:
         if self.reads_fail:

@@ -1,5 +1,7 @@
 """A log when the disk fails, when things happen at once, and at its edges. What it does otherwise: test_log_model."""
 
+import itertools
+from collections.abc import Awaitable, Callable
 from random import Random
 
 import pytest
@@ -10,7 +12,11 @@ from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.control_batches import ControlKind, bridge, hole
+from tailrace.protocol.record_batch import stamp
+from tailrace.protocol.records import Record, build_batch
+from tailrace.runtime.descriptors import are_used_up
 from tailrace.storage import log as log_module
+from tailrace.storage.leader_epochs import EpochStart
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.offset_index import RELATIVE_OFFSET_MAX
@@ -673,3 +679,81 @@ async def test_the_manifest_of_a_log_that_stays_open_does_not_grow_for_ever(
     assert len(files.read(f"{DIRECTORY}/manifest").splitlines()) < 30
     again = _open(files.crash("synced"))
     assert (again.log_start, again.log_end) == (log.log_start, log.log_end)
+
+
+def _produced(offset: int, epoch: int) -> bytearray:
+    """By one of three producers, of which a log keeps what it knows at the ends of segments."""
+    record = Record(0, 1_700_000_000_000, None, b"a value")
+    data = bytearray(build_batch([record], producer_id=offset % 3, producer_epoch=0, base_sequence=offset // 3))
+    stamp(data, 0, offset, epoch)
+    return data
+
+
+async def _append_to(log: Log, end: int, epoch: int) -> None:
+    while log.log_end < end:
+        data = _produced(log.log_end, epoch)
+        log.append(data, header_of(data))
+
+
+async def _append_at_once(log: Log) -> None:
+    """The rest of what came together."""
+    batches = [_produced(offset, epoch=1) for offset in range(log.log_end, 65)]
+    log.append_batches(b"".join(batches), [header_of(each) for each in batches])
+
+
+async def _expect_stamped(log: Log) -> None:
+    await log.expect_stamped(60, 2, [EpochStart(2, 45)])
+    await _append_to(log, 65, epoch=2)
+
+
+WORK: dict[str, Callable[[Log], Awaitable[object]]] = {
+    "append": lambda log: _append_to(log, 65, epoch=1),
+    "append at once": _append_at_once,
+    "sync": Log.sync,
+    "delete": lambda log: log.advance_log_start(25),
+    "delete all": lambda log: log.advance_log_start(log.log_end),
+    "cut": lambda log: log.truncate(37),
+    "cut within a segment that was sealed": lambda log: log.truncate(24),
+    "begin anew": lambda log: log.truncate_fully(100),
+    "stamp": lambda log: log.restamp(5, 40, 3),
+    "expect what is stamped": _expect_stamped,
+}
+
+
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+async def test_what_lacks_an_open_file_is_done_when_there_is_one(
+    autojump_clock: object, work: Callable[[Log], Awaitable[object]]
+) -> None:
+    """However far it came: it waits, or says so and can be done again. Nothing is half done, and no disk has failed."""
+    expected = None
+    for opens in itertools.chain([None], itertools.count()):
+        files = SimulatedFiles()
+        files.make_directories("/data")
+        await files.sync_directory("")
+        log = log_at(files, DIRECTORY, CONFIG, clean=True, open_files=OpenFiles(files, 1))
+        await _append_to(log, 21, epoch=0)
+        await log.sync()
+        await _append_to(log, 42, epoch=1)
+        files.opens_left = opens
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(files.close_others_after, 3)
+            try:
+                await work(log)
+            except OSError as error:
+                assert are_used_up(error)
+                files.opens_left = None
+                await work(log)
+            left = files.opens_left
+        assert not log.has_failed
+        expected = expected or _state(log)
+        assert _state(log) == expected, opens
+        await log.close()
+        for clean in (True, False):
+            assert _state(_open(files.crash("synced"), clean=clean)) == expected
+        if left:
+            return
+
+
+def _state(log: Log) -> tuple[object, ...]:
+    producers = [log.producers.expected(producer, 0) for producer in range(3)]
+    return log.log_start, log.log_end, _offsets(log), list(log.epochs), log.size_bytes, producers

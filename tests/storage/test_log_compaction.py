@@ -1,7 +1,7 @@
 """What compaction does to a log, as its readers see it."""
 
 from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, count
 
 import pytest
 import trio
@@ -14,6 +14,7 @@ from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch, read_records
 from tailrace.storage.index_entries import IndexEntries
+from tailrace.storage.layout import CLEANED_SUFFIX
 from tailrace.storage.log import Log
 from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, REPEATED_MS, CannotCompactError, NewSegment
 from tailrace.storage.replica_verification import ReplicaVerification
@@ -630,3 +631,29 @@ async def test_a_segment_does_not_end_while_it_is_stamped(moments: int) -> None:
     assert [segment.end for segment in log.segments()] == [1, 3, 3]
     await log.close()
     assert not [finding for finding in ReplicaVerification(files, DIRECTORY).findings() if finding.is_damage]
+
+
+async def test_where_no_more_files_can_be_opened_it_waits_or_is_put_off(autojump_clock: object) -> None:
+    segments = [("a", "1"), ("b", "1"), ("a", "2")], [("c", "1"), ("b", "2")], [("a", "3"), ("d", "1")]
+    for opens in count():
+        files = SimulatedFiles()
+        log = log_of(*segments, files=files)
+        files.opens_left = opens
+        is_put_off = False
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(files.close_others_after, 3)
+            try:
+                await log.compact(0, log.log_end)
+            except CannotCompactError:
+                is_put_off = True
+            left = files.opens_left
+        assert not log.has_failed, opens
+        assert not any(name.endswith(CLEANED_SUFFIX) for name in files.list(DIRECTORY))
+        if is_put_off:
+            await log.compact(0, log.log_end)
+        assert contents(log) == [(3, "c", "1"), (4, "b", "2"), (5, "a", "3"), (6, "d", "1")], opens
+        await log.close()
+        for clean in (True, False):
+            assert contents(open_log(files.crash("all"), clean=clean)) == contents(log_of(*segments))[3:], opens
+        if left:
+            return

@@ -1,10 +1,13 @@
 """How many files are open, and which are closed for others."""
 
+import errno
 from pathlib import Path
+from typing import Never
 
+import pytest
 from simulation.files import SimulatedFiles
 
-from tailrace.runtime.files import RealFiles
+from tailrace.runtime.files import File, RealFiles
 from tailrace.storage.open_files import LazyFile, OpenFiles
 
 
@@ -74,3 +77,30 @@ def test_who_opens_anew_is_not_the_one_that_goes() -> None:
     open_files.opened(holders[0])
     assert [holder.is_open for holder in holders] == [True, True, True]
     assert len(open_files) == 3
+
+
+def test_where_no_more_can_be_opened_what_is_held_for_later_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    open_files, files = _lazy_files(4, limit=10)
+    for file in files[:3]:
+        file.get()
+    open_now = open_files.files.open
+
+    def open_while_none_is_held(path: str, *, create: bool = False) -> File:
+        if len(open_files):
+            raise OSError(errno.EMFILE, "too many open files")
+        return open_now(path, create=create)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(open_files.files, "open", open_while_none_is_held)
+        files[3].get()
+        assert len(open_files) == 1
+        files[0].get()
+        assert len(open_files) == 1
+        patch.setattr(open_files.files, "open", _refuse)
+        with pytest.raises(OSError, match="too many"):
+            files[1].get()
+    assert all(file.get().size() == 0 for file in files)
+
+
+def _refuse(path: str, *, create: bool = False) -> Never:
+    raise OSError(errno.EMFILE, "too many open files")

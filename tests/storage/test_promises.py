@@ -292,3 +292,18 @@ async def test_a_replica_that_promises_in_doubt_stays_so_until_it_has_caught_up(
     assert [(again.epoch(key), again.is_in_doubt(key)) for key in (A, B)] == [(4, True), (3, False)]
     await promises.end_doubt(A)
     assert not reopened(disk).is_in_doubt(A)
+
+
+async def test_a_promise_that_lacks_an_open_file_is_late_and_not_the_last_one(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tailrace.storage.promises._STALE_RECORDS_MAX", 2)
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    for epoch in range(30):
+        disk.opens_left = epoch % 4
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(disk.close_others_after, 3)
+            await promises.promise(A, Epoch(epoch))
+        assert reopened(disk).epoch(A) == epoch

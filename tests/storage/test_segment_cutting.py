@@ -15,7 +15,7 @@ from tailrace.storage.log_config import LogConfig
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.open_segment import OpenSegment
 from tailrace.storage.sealed_segment import SealedSegment
-from tailrace.storage.segment_cutting import checksum_before, cut
+from tailrace.storage.segment_cutting import checksum_before, prepare_cut
 from tailrace.storage.segment_maker import SegmentMaker
 from tailrace.storage.segment_recovery import RecoveryReport, recover
 
@@ -61,7 +61,7 @@ def test_what_is_left_is_what_a_scan_finds(how: str, first_time: int) -> None:
     positions = [position for position, _ in iterate(files.read(PATH))]
     for size in positions[1:6] + positions[6::7] + positions[-2:]:
         files, segment = _make(120, how, first_time)
-        left = cut(segment, size)
+        left = prepare_cut(segment, size).carry_out()
         assert files.size(PATH) == size
         scanned = recover(files.open(PATH), size, 50, trusted_end=0, interval_bytes=200)
         assert [getattr(left.summary, name) for name in FACTS] == [getattr(scanned.summary, name) for name in FACTS]
@@ -79,7 +79,7 @@ def test_it_goes_on_as_an_open_segment() -> None:
     for how in ("open", "written", "sealed"):
         files, segment = _make(120, how, 0)
         size = [position for position, _ in iterate(files.read(PATH))][70]
-        left = cut(segment, size)
+        left = prepare_cut(segment, size).carry_out()
         for number in range(60):
             batch = make_batch(left.end, size=80, timestamp=number, epoch=8)
             left.append(batch, header_of(batch))
@@ -108,7 +108,7 @@ def test_little_of_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         return read_at(file, position, count)
 
     monkeypatch.setattr(SimulatedFile, "read_at", counting)
-    assert cut(segment, 1000 * 2990).end == 50 + 2990
+    assert prepare_cut(segment, 1000 * 2990).carry_out().end == 50 + 2990
     assert sum(counts) < 50_000
 
 
@@ -118,7 +118,7 @@ def test_an_index_that_is_damaged_is_built_again_before_it_is_cut() -> None:
     files.open("/r/00000000000000000050.index").write_at(5, os.urandom(8))
     sealed = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).sealed_segment(facts, is_synced=True)
     size = [position for position, _ in iterate(files.read(PATH))][70]
-    left = cut(sealed, size)
+    left = prepare_cut(sealed, size).carry_out()
     scanned = recover(files.open(PATH), size, 50, trusted_end=0, interval_bytes=200)
     assert files.read("/r/00000000000000000050.index") == scanned.entries.offsets.tobytes()
     assert left.summary.checksum == scanned.summary.checksum

@@ -1,4 +1,5 @@
 import pytest
+import trio
 from simulation.files import SimulatedFiles
 
 from tailrace.storage.shortening import shorten
@@ -37,3 +38,14 @@ async def test_what_took_its_place_and_may_be_gone_tomorrow_is_an_error(
     monkeypatch.setattr(files, "replace", replace_without_directory)
     with pytest.raises(OSError, match="not synced"):
         await shorten(files, "/d/f", b"s")
+
+
+async def test_it_waits_until_files_can_be_opened(files: SimulatedFiles, autojump_clock: object) -> None:
+    """It may have come as far as to the directory."""
+    await files.sync_directory("")
+    for opens in range(3):
+        files.opens_left = opens
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(files.close_others_after, 3)
+            assert await shorten(files, "/d/f", b"s")
+        assert files.crash("synced").content("/d/f") == b"s"
