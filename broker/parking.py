@@ -4,6 +4,9 @@ that they can come back, then removed.
 What no spec names is parked from the moment its marker says; what lacks a marker, because the process ended between the
 deletion and the parking, gets it at the next start. What is removed is renamed first: a process may end while files are
 being removed, and nobody must take the rest of a log for a log.
+
+A clock that jumps may have it removed long before its time. So it is remembered of which partitions something was
+removed: should such a topic be brought back, its replica here is none that has all that it acknowledged.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
@@ -16,7 +19,10 @@ from tailrace.protocol.ids import TopicId
 from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage import layout
-from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.checkpoints import ReplicaKey, load_removed_replicas, save_removed_replicas
+
+REMOVED_KEPT_MAX = 10_000
+"""The Streaming Controller brings back one of the last thousand topics that were deleted."""
 
 
 class Storage(NamedTuple):
@@ -42,6 +48,8 @@ class Parking:
         self._wall_clock = wall_clock
         self._removals: dict[Storage, trio.Event] = {}
         """Each with its end: nobody is given back what is being removed."""
+        self._removed: dict[ReplicaKey, None] | None = None
+        """By age. None before somebody had to know."""
         self.on_removed: Callable[[Storage], None] = _unheard
         """Is told before anybody can have it anew."""
         self.write_down: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
@@ -98,9 +106,36 @@ class Parking:
                     removed.append(storage)
         return removed
 
+    def was_removed(self, key: ReplicaKey) -> bool:
+        """Whether it had something here once that was removed."""
+        return key in self._removed_replicas()
+
+    async def forget_removed(self, key: ReplicaKey) -> None:
+        """It begins with nothing, and everybody knows that."""
+        if self.was_removed(key):
+            await self._note_removed([each for each in self._removed_replicas() if each != key])
+
+    def _removed_replicas(self) -> dict[ReplicaKey, None]:
+        if self._removed is None:
+            self._removed = dict.fromkeys(load_removed_replicas(self._files, self._data_directory))
+        return self._removed
+
+    async def _note_removed(self, removed: Iterable[ReplicaKey]) -> None:
+        newest = list(removed)[-REMOVED_KEPT_MAX:]
+        await save_removed_replicas(self._files, self._data_directory, newest)
+        self._removed = dict.fromkeys(newest)
+
+    async def _remember(self, storage: Storage) -> None:
+        partitions = self._partitions(storage) if storage.partition is None else [storage]
+        held = [each for each in partitions if self._files.list(self._directory(each))]
+        keys = [(topic_id, partition) for _, topic_id, partition in held if partition is not None]
+        if keys:
+            await self._note_removed([*(each for each in self._removed_replicas() if each not in keys), *keys])
+
     async def _remove(self, storage: Storage) -> None:
         removal = self._removals[storage] = trio.Event()
         try:
+            await self._remember(storage)
             self.on_removed(storage)
             await self.write_down()
             removed = await self._take_away(storage)

@@ -42,6 +42,7 @@ APPLIED_IN_A_ROW = 50
 """Thousands of partitions must not keep clients waiting: after so many it is their turn."""
 CLOSES_AT_ONCE = 16
 """Each waits for its disk, and all other specs for the last of them."""
+REMOVED = "what it had was removed as that of a deleted topic, and it is brought back as one that has it all"
 _SHARED_SETTINGS_MAX = 1000
 
 
@@ -191,6 +192,12 @@ class SpecDispatcher:
             for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
                 await self._parking.unpark(Storage(spec.topic, spec.topic_id, partition))
             is_new = not self._files.list(directory)
+            if is_new and self._parking.was_removed(key):
+                if self._spu in spec.live_replicas:
+                    # It may be the only one that is taken to have what it acknowledged: it must not say that it does.
+                    self._refuse_to_open(spec, REMOVED, was_tried=False)
+                    return
+                await self._parking.forget_removed(key)
             was_whole = self._closed.take_whole(key)
             log = Log(
                 self._files,

@@ -13,7 +13,7 @@ import crc32c
 from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import Files
 
-from .layout import clean_shutdown_path, high_watermarks_path
+from .layout import clean_shutdown_path, high_watermarks_path, removed_replicas_path
 
 ReplicaKey = tuple[UUID, int]
 """Topic id and partition."""
@@ -27,6 +27,7 @@ class SavedHighWatermark(NamedTuple):
 
 HIGH_WATERMARKS_MAGIC = b"TRHW\x00\x02"
 CLEAN_SHUTDOWN_MAGIC = b"TRCS\x00\x01"
+REMOVED_REPLICAS_MAGIC = b"TRRR\x00\x01"
 _REPLICA = struct.Struct("<16si")
 _ENTRY = struct.Struct("<16siqq")
 _CHECKSUM = struct.Struct("<I")
@@ -85,6 +86,26 @@ def decode_high_watermarks(data: bytes) -> dict[ReplicaKey, SavedHighWatermark] 
         (UUID(bytes=topic_id), partition): SavedHighWatermark(value, Epoch(epoch))
         for topic_id, partition, value, epoch in _ENTRY.iter_unpack(entries)
     }
+
+
+async def save_removed_replicas(files: Files, data_directory: str, removed: Iterable[ReplicaKey]) -> None:
+    """Those that had something here, the newest last."""
+    replicas = b"".join(_REPLICA.pack(topic_id.bytes, partition) for topic_id, partition in removed)
+    await files.replace(removed_replicas_path(data_directory), _with_checksum(REMOVED_REPLICAS_MAGIC + replicas))
+
+
+def load_removed_replicas(files: Files, data_directory: str) -> list[ReplicaKey]:
+    """None are known when there is no file, or none that can be believed."""
+    path = removed_replicas_path(data_directory)
+    return decode_removed_replicas(files.read(path)) or [] if files.exists(path) else []
+
+
+def decode_removed_replicas(data: bytes) -> list[ReplicaKey] | None:
+    """None when this is not what was written."""
+    replicas = _without_checksum(data, REMOVED_REPLICAS_MAGIC, _REPLICA)
+    if replicas is None:
+        return None
+    return [(UUID(bytes=topic_id), partition) for topic_id, partition in _REPLICA.iter_unpack(replicas)]
 
 
 def _with_checksum(content: bytes) -> bytes:

@@ -83,6 +83,10 @@ def high_watermarks_path(data_directory: str) -> str:
     return f"{data_directory}/high-watermarks"
 
 
+def removed_replicas_path(data_directory: str) -> str:
+    return f"{data_directory}/removed-replicas"
+
+
 def promises_path(data_directory: str) -> str:
     return f"{data_directory}/promises"
 

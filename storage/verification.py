@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from tailrace.runtime.files import Files
 
-from .checkpoints import decode_clean_shutdown_mark, decode_high_watermarks
+from .checkpoints import decode_clean_shutdown_mark, decode_high_watermarks, decode_removed_replicas
 from .layout import (
     MANIFEST,
     Kind,
@@ -14,6 +14,7 @@ from .layout import (
     parse_file_name,
     promises_path,
     removed_directory,
+    removed_replicas_path,
     store_path,
     topics_directory,
 )
@@ -77,6 +78,9 @@ def verify_checkpoints(files: Files, data_directory: str) -> Iterator[Finding]:
         yield Finding(path, None, "does not hold what was written; all replicas here will be in doubt", is_damage=True)
     path = clean_shutdown_path(data_directory)
     if files.exists(path) and decode_clean_shutdown_mark(files.read(path)) is None:
+        yield Finding(path, None, "its checksum does not match; it counts as missing", is_damage=True)
+    path = removed_replicas_path(data_directory)
+    if files.exists(path) and decode_removed_replicas(files.read(path)) is None:
         yield Finding(path, None, "its checksum does not match; it counts as missing", is_damage=True)
 
 

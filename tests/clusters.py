@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from running_sc import PRIVATE, PUBLIC, ScWorld, sc_settings
 from simulation.client import WireClient
 from simulation.files import SimulatedFiles
-from spus import batch, newest
+from spus import SteadyClock, batch, newest
 
 from tailrace.broker.spu import Spu
 from tailrace.controller.streaming_controller import StreamingController
@@ -40,6 +40,8 @@ class ClusterOfSpus(Struct):
     nursery: trio.Nursery
     world: ScWorld = field(default_factory=ScWorld)
     files: dict[int, SimulatedFiles] = field(default_factory=dict)
+    clocks: dict[int, SteadyClock] = field(default_factory=dict)
+    """Of the SPUs that do not have the one of the world."""
     spus: dict[int, _Running] = field(default_factory=dict)
     sc: _Running | None = None
     starts: int = 0
@@ -60,7 +62,8 @@ class ClusterOfSpus(Struct):
         """Returns when clients may come."""
         self.starts += 1
         files = self.files.setdefault(spu, SimulatedFiles())
-        seams = Seams(self.world.network, files, self.world.clock, RandomChance(1000 + self.starts))
+        clock = self.clocks.get(spu, self.world.clock)
+        seams = Seams(self.world.network, files, clock, RandomChance(1000 + self.starts))
         settings = SpuSettings(
             spu,
             f"/data/spu-{spu}",

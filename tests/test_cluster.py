@@ -4,6 +4,7 @@ import pytest
 import trio
 from clusters import cluster_of
 from simulation.client import WireClient
+from spus import SteadyClock, newest
 from trio.testing import MockClock
 
 from tailrace.controller.public_host import KNOWN
@@ -12,6 +13,7 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest
 from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
 from tailrace.protocol.internal_apis import InternalApiKey
+from tailrace.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest
 
@@ -116,3 +118,51 @@ async def test_a_deleted_topic_comes_back_with_what_it_had(autojump_clock: MockC
         (partition,) = described.partitions
         ends = [each.log_end for each in partition.details]
         assert ends in ([2] * replicas, [3] * replicas), "with a bridge, if the end was fast"
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+async def test_what_an_spu_has_removed_before_its_time_it_does_not_take_for_nothing(
+    autojump_clock: MockClock, replicas: int
+) -> None:
+    """Its clock has jumped by days, and the topic is brought back."""
+    async with cluster_of(1, 2) as cluster:
+        await cluster.stop_spu(1)
+        cluster.clocks[1] = SteadyClock()
+        await cluster.start_spu(1)
+        topic = CreatableTopic("orders", -1, -1, [CreatableReplicaAssignment(0, [1, 2][:replicas])])
+        request = CreateTopicsRequest([topic], timeout_ms=5000)
+        created = await (await cluster.client_of(1)).request(
+            ApiKey.CREATE_TOPICS, newest(ApiKey.CREATE_TOPICS), request
+        )
+        assert created.topics[0].error_code == ErrorCode.NONE
+        assert await cluster.produce(1, "orders", 0, b"kept") == ErrorCode.NONE
+        client = await cluster.client_of(2)
+        deleting = DeleteTopicsRequest([DeleteTopicState(name="orders")], timeout_ms=5000)
+        await client.request(ApiKey.DELETE_TOPICS, 6, deleting)
+        await trio.sleep(1)
+        cluster.clocks[1].time_ms += 3 * 24 * 3600 * 1000
+        await trio.sleep(400)
+        assert cluster.files[1].list("/data/spu-1/topics/orders") == []
+        for spu in (1, 2):
+            await cluster.stop_spu(spu)  # it is not to forget that
+        await cluster.start_spu(1)
+        command = WireClient((await cluster.client_of_sc()).connection, apis=KNOWN)
+        undeleted = await command.request(InternalApiKey.UNDELETE_TOPIC, 0, UndeleteTopicRequest("orders"))
+        assert undeleted.error_code == ErrorCode.NONE
+        await trio.sleep(5)
+        assert await cluster.produce(1, "orders", 0, b"new") in (
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        )
+        await cluster.start_spu(2)
+        if replicas == 1:
+            assert (await cluster.fetched(1, "orders", 0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+            return
+        await trio.sleep(30)
+        assert await cluster.produce(2, "orders", 0, b"new") == ErrorCode.NONE
+        await trio.sleep(30)
+        await cluster.stop_spu(2)
+        await trio.sleep(5)
+        data = [bytes((await cluster.fetched(1, "orders", 0, offset)).records) for offset in (0, 2)]
+        assert b"kept" in data[0]
+        assert b"new" in data[1]

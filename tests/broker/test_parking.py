@@ -260,3 +260,30 @@ async def test_of_what_is_being_removed_nothing_is_opened_again(world: _World, p
         assert files.list(directory) in ([], whole)
         await Parking("/data", files, world.clock).remove_expired(0)
         assert files.list(directory) == files.list(layout.removed_directory("/data")) == []
+
+
+async def test_what_was_removed_is_remembered_until_it_begins_anew(world: _World) -> None:
+    for partition in (0, 1):
+        world.store("t", FIRST, partition)
+    world.files.make_directories(layout.replica_directory("/data", "t", FIRST, 2))
+    world.store("u", SECOND, 3)
+    world.store("u", SECOND, 4)
+    await world.parking.park(Storage("t", FIRST))
+    await world.parking.park(Storage("u", SECOND, 3))
+    assert not world.parking.was_removed((FIRST, 0))
+    await world.parking.remove_expired(0)
+    keys = [(FIRST, 0), (FIRST, 1), (FIRST, 2), (SECOND, 3), (SECOND, 4)]
+    for parking in (world.parking, Parking("/data", world.files, world.clock)):
+        assert [parking.was_removed(key) for key in keys] == [True, True, False, True, False]
+    await world.parking.forget_removed((FIRST, 1))
+    for parking in (world.parking, Parking("/data", world.files, world.clock)):
+        assert [parking.was_removed(key) for key in keys] == [True, False, False, True, False]
+
+
+async def test_only_the_last_that_were_removed_are_remembered(world: _World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailrace.broker.parking.REMOVED_KEPT_MAX", 2)
+    for number in range(3):
+        world.store("t", UUID(int=number))
+        await world.parking.park(Storage("t", TopicId(int=number)))
+        await world.parking.remove_expired(0)
+    assert [world.parking.was_removed((UUID(int=number), 0)) for number in range(3)] == [False, True, True]

@@ -231,7 +231,10 @@ async def test_what_was_moved_and_is_gone_begins_with_nothing_when_it_is_given_b
     assert await spu.parking.remove_expired(-1) == [Storage("t", TOPIC, 0)]
     assert promises.epoch((TOPIC, 0)) == NO_EPOCH
     assert promises.epoch((TOPIC, 1)) == 0
-    after, _ = await spu.apply(_topic(partitions=(0, 1), leader=ELSEWHERE, live=both))
+    assert len(await spu.apply(_topic(partitions=(0, 1), leader=ELSEWHERE, live=both))) == 1
+    assert "was removed" in spu.replicas.damaged[TOPIC, 0].reason, "it is said to have all that was acknowledged"
+    _, after = await spu.apply(_topic(partitions=(0, 1), leader=ELSEWHERE, live=(ELSEWHERE,)))
+    assert not spu.replicas.damaged
     await trio.testing.wait_all_tasks_blocked()
     assert (after.log.log_end, after.high_watermark) == (0, 0)
     assert promises.is_in_doubt((TOPIC, 0))

@@ -10,10 +10,12 @@ from tailrace.storage.checkpoints import (
     SavedHighWatermark,
     leave_clean_shutdown_mark,
     load_high_watermarks,
+    load_removed_replicas,
     save_high_watermarks,
+    save_removed_replicas,
     take_clean_shutdown_mark,
 )
-from tailrace.storage.layout import clean_shutdown_path, high_watermarks_path
+from tailrace.storage.layout import clean_shutdown_path, high_watermarks_path, removed_replicas_path
 
 pytestmark = pytest.mark.trio
 
@@ -84,3 +86,12 @@ async def test_replacing_high_watermarks_leaves_the_old_or_the_new(files: Simula
     assert MARKS in found
     assert newer in found
     assert all(each in (MARKS, newer) for each in found)
+
+
+async def test_what_was_removed_comes_back_in_its_order_or_not_at_all(files: SimulatedFiles) -> None:
+    assert load_removed_replicas(files, "/data") == []
+    removed = [(UUID(int=7), 3), (UUID(int=2), 0)]
+    await save_removed_replicas(files, "/data", removed)
+    assert load_removed_replicas(files, "/data") == removed
+    files.open(removed_replicas_path("/data")).write_at(9, b"x")
+    assert load_removed_replicas(files, "/data") == []

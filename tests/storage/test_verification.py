@@ -8,7 +8,7 @@ from simulation.files import SimulatedFiles
 
 from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import RealFiles
-from tailrace.storage.checkpoints import leave_clean_shutdown_mark, save_high_watermarks
+from tailrace.storage.checkpoints import leave_clean_shutdown_mark, save_high_watermarks, save_removed_replicas
 from tailrace.storage.layout import Kind, file_name, replica_directory
 from tailrace.storage.promises import Promises
 from tailrace.storage.store_incarnation import take_store_incarnation
@@ -107,11 +107,13 @@ async def test_checkpoints_may_be_missing_but_not_different() -> None:
     assert list(verify_checkpoints(files, "/data")) == []
     await save_high_watermarks(files, "/data", {})
     await leave_clean_shutdown_mark(files, "/data", [])
+    await save_removed_replicas(files, "/data", [])
     assert list(verify_checkpoints(files, "/data")) == []
-    for name in ("high-watermarks", "clean-shutdown"):
+    for name in ("high-watermarks", "clean-shutdown", "removed-replicas"):
         files.open(f"/data/{name}").append(b"\n")
     found = list(verify_checkpoints(files, "/data"))
     assert [(finding.path, finding.is_damage) for finding in found] == [
         ("/data/high-watermarks", True),
         ("/data/clean-shutdown", True),
+        ("/data/removed-replicas", True),
     ]
