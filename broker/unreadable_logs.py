@@ -16,7 +16,8 @@ from .closed_replicas import ClosedReplicas
 from .replica_log import DamagedLogError, LogOfEntries
 from .replicas import Replica
 
-PAUSE_SECONDS_MIN = 1.0
+PAUSE_SECONDS_MIN = 0.1
+"""Others are mostly known by then."""
 PAUSE_SECONDS_MAX = 60.0
 
 

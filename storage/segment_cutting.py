@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import crc32c
 
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import CRC_START, BatchHeader
 from tailrace.runtime.files import File
 
@@ -46,7 +47,9 @@ def checksum_before(checksum: int, end_checksum: int, end_bytes: int) -> int:
 
 
 def beginning_of(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int) -> SegmentSummary:
-    """Of the first `size` bytes of the segment. They end where a batch ends; there is one before and one behind."""
+    """Of the first `size` bytes of the segment. They end where a batch ends; there is one before and one behind.
+
+    KafkaError (CORRUPT_MESSAGE) where the offset of one of these two has flipped."""
     file = reader.log.get()
     end_checksum = count = 0
     first_gone: BatchHeader | None = None
@@ -60,7 +63,8 @@ def beginning_of(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, si
     for _, header, _ in walk(file, near, size):
         largest = max(largest, header.max_timestamp if header.record_count else NO_TIMESTAMP)
         last = header
-    assert last is not None
+    if last is None or last.next_offset > first_gone.base_offset:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batches before and behind position {size} are out of order")
     summary = SegmentSummary(whole.base)
     summary.size = size
     summary.end = last.next_offset

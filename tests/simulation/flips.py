@@ -1,7 +1,7 @@
 """Bits that flip at rest, on the disk of one machine at a time: only what others have as well is damaged.
 
-In a segment that is sealed, every bit of it, for what was noted of it covers all. Beside it, what is found to be
-damaged when it is used the next time.
+In a segment that is sealed, every bit of it, for what was noted of it covers all; in an open one what its batches' own
+checksums cover and is no header. Beside it, what is found to be damaged when it is used the next time.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,8 @@ from random import Random
 from uuid import UUID
 
 from tailrace.broker.replicas import Replica
-from tailrace.protocol.record_batch import CRC_START, LOG_OVERHEAD, iterate
+from tailrace.protocol.record_batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, iterate
+from tailrace.storage import manifest
 from tailrace.storage.layout import (
     MANIFEST,
     Kind,
@@ -75,12 +76,22 @@ def _flip_in_log(files: SimulatedFiles, path: str, chance: Random) -> None:
     data = files.content(path)
     batches = list(iterate(data))
     position, header = chance.choice(batches)
-    if chance.random() < 0.5:
+    if not _is_noted_as_sealed(files, path):
+        within = chance.randrange(HEADER_SIZE, header.size)
+    elif chance.random() < 0.5:
         within = chance.randrange(CRC_START)
     else:
         within = chance.randrange(header.batch_length + LOG_OVERHEAD)
     is_covered = not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
     files.flip(path, position + within, chance.randrange(8), is_covered=is_covered)
+
+
+def _is_noted_as_sealed(files: SimulatedFiles, path: str) -> bool:
+    directory, _, name = path.rpartition("/")
+    file = parse_file_name(name)
+    assert file is not None
+    noted = manifest.decode(files.synced_content(f"{directory}/{MANIFEST}")).sealed.get(file.offset)
+    return noted is not None and noted.size == files.size(path)
 
 
 def _flip_anywhere(files: SimulatedFiles, path: str, chance: Random, start: int = 0) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.protocol.control_batches import hole
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.record_batch import iterate
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.open_files import OpenFiles
@@ -73,6 +74,22 @@ def test_what_is_left_is_what_a_scan_finds(how: str, first_time: int) -> None:
         if facts.index_entries:
             assert files.read("/r/00000000000000000050.index") == scanned.entries.offsets.tobytes()
         assert left.reader.index.new.next_position == scanned.entries.next_position
+
+
+@pytest.mark.parametrize("place", [69, 70], ids=["before", "behind"])
+@pytest.mark.parametrize("offset", [2**40, 0], ids=["large", "small"])
+@pytest.mark.parametrize("how", ["open", "sealed"])
+def test_a_flipped_offset_beside_the_cut_is_told_and_nothing_is_cut(how: str, place: int, offset: int) -> None:
+    files, segment = _make(120, how, 0)
+    positions = [position for position, _ in iterate(files.read(PATH))]
+    size = files.size(PATH)
+    files.open(PATH).write_at(positions[place], offset.to_bytes(8))
+    if (place, offset) == (69, 0):
+        assert prepare_cut(segment, positions[70]).beginning.end < segment.end, "as if compaction had left a gap"
+    else:
+        with pytest.raises(KafkaError, match="out of order"):
+            prepare_cut(segment, positions[70])
+    assert files.size(PATH) == size
 
 
 def test_it_goes_on_as_an_open_segment() -> None:
