@@ -4,8 +4,9 @@ Recovery stamps a new leader's epoch on batches that a consumer may have read un
 what they were (KIP-320): an epoch begins with its bridge, if it has one, and not with the first batch that it stamped.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -46,10 +47,15 @@ class LeaderEpochs:
         """In whatever order they were found."""
         marks = sorted(marks, key=_by_start)
         bridges = [mark for mark in marks if mark.is_bridge]
-        starts = [EpochStart(bridge.epoch, bridge.start) for bridge in bridges]
+        # From each of them on: in a log of many elections one looks at few for each mark.
+        least_epochs = [*accumulate((bridge.epoch for bridge in reversed(bridges)), min)][::-1]
+        starts = []
         for mark in marks:
             epoch, start = mark.epoch, mark.start
-            for bridge in bridges:
+            for index in range(bisect_left(bridges, start, key=_by_start), len(bridges)):
+                bridge = bridges[index]
+                if epoch < least_epochs[index]:
+                    break
                 if start <= bridge.start and epoch >= bridge.epoch:
                     start = bridge.start + (epoch > bridge.epoch)
             starts.append(EpochStart(epoch, start))

@@ -85,6 +85,12 @@ def test_marks_tell_the_same_in_any_order() -> None:
     assert list(LeaderEpochs.of_marks(marks[1:])) == [(1, 45), (2, 50), (3, 51)]
 
 
+def test_where_two_bridges_of_an_epoch_are_named_the_later_one_is_right() -> None:
+    """What a segment said to have begun in it was perhaps stamped, and its bridge had not come yet."""
+    marks = [EpochMark(1, 0, is_bridge=False), EpochMark(2, 40, is_bridge=True), EpochMark(2, 50, is_bridge=True)]
+    assert list(LeaderEpochs.of_marks(marks)) == [(1, 0), (2, 50)]
+
+
 def test_what_began_between_two_offsets() -> None:
     epochs = LeaderEpochs([EpochStart(0, 0), EpochStart(2, 10), EpochStart(5, 30)])
     assert epochs.between(0, 30) == ((0, 0), (2, 10))
