@@ -54,10 +54,8 @@ def must_roll(config: LogConfig, *, now_ms: int, since_ms: int) -> bool:
 
 
 def groups(sealed: Sequence[SegmentFacts], config: LogConfig) -> list[range]:
-    """Which become one: neighbours of one leader epoch that fit into a segment together, as large as they were.
-
-    Where recovery has left its traces a segment stays for itself.
-    """
+    """Which become one: neighbours that fit into a segment together, as large as they were. Of whichever leader epochs:
+    each election leaves a segment, and they would be more and more."""
     result: list[range] = []
     first = 0
     for index in range(1, len(sealed) + 1):
@@ -69,9 +67,7 @@ def groups(sealed: Sequence[SegmentFacts], config: LogConfig) -> list[range]:
 
 def _fit_together(segments: Sequence[SegmentFacts], config: LogConfig) -> bool:
     return (
-        segments[0].epoch == segments[-1].epoch
-        and all(segment.epoch_starts is None for segment in segments)
-        and sum(segment.size for segment in segments) <= config.segment_bytes_max
+        sum(segment.size for segment in segments) <= config.segment_bytes_max
         and sum(segment.index_entries + 1 for segment in segments) * ENTRY_BYTES <= config.index_bytes_max
         and segments[-1].end - segments[0].base <= RELATIVE_OFFSET_MAX
     )

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import pairwise, takewhile
 
 import trio
+from msgspec.structs import replace
 
 from tailrace.protocol.control_batches import ControlKind, bridge_epoch, control_kind
 from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
@@ -600,6 +601,7 @@ class Log:
             if self._disk.failure is not None or rewrites != self._rewrites or any(each.is_closed for each in old):
                 return False
             assert self._segments.sealed[self._segments.place_of(new.facts.base) :][: len(old)] == list(old)
+            new = replace(new, facts=self._epochs.noted_in(new.facts))
             with trio.CancelScope(shield=True):
                 sync_directory = partial(self._files.sync_directory, self.directory)
                 try:

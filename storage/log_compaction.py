@@ -4,7 +4,7 @@ Nothing of it holds the log's lock but the moment in which a new segment takes t
 two checkpoints is small; only a single batch is unpacked and packed in one go.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import Protocol
@@ -39,6 +39,10 @@ _RECORDS_AT_ONCE = 200
 """Half a millisecond of work, or twice that when the processor is busy."""
 _BYTES_LIKE_A_RECORD = 4096
 _WRITE_BYTES = 256 * 1024
+
+
+_Batch = tuple[File, int, BatchHeader, memoryview]
+"""In its file, at its position."""
 
 
 class CannotCompactError(Exception):
@@ -206,6 +210,16 @@ def _sealed_batches(segment: SealedSegment) -> Iterator[tuple[int, BatchHeader, 
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"segment {facts.base} is not what was sealed")
 
 
+def _with_next(batches: Iterable[_Batch]) -> Iterator[tuple[_Batch, _Batch | None]]:
+    before: _Batch | None = None
+    for batch in batches:
+        if before is not None:
+            yield before, batch
+        before = batch
+    if before is not None:
+        yield before, None
+
+
 def _body(batch: Buffer, header: BatchHeader) -> bytes:
     """Damage must not get a new checksum that hides it."""
     if crc_of(batch, 0, header.size) != header.crc:
@@ -237,20 +251,17 @@ class SegmentRewrite:
         """None when there is nothing to change, or a segment of the group went meanwhile."""
         if len(self._group) > 1:
             self._create()
-        for segment in self._group:
-            if segment.is_closed:
-                return None
-            source = segment.reader.log.get()
-            for position, header, batch in _sealed_batches(segment):
-                is_last = segment is self._group[-1] and position + header.size == segment.size
-                replacement = await self._replacement(header, batch, is_last=is_last)
-                if replacement is not batch and self._file is None:
-                    self._create()
-                    await self._copy(source, position)
-                if replacement is not None:
-                    self._put(replacement, header)
-                await self._pace.on_batch(header.size)
-        if self._file is None:
+        for each, following in _with_next(self._batches()):
+            source, position, header, batch = each
+            is_last = following is None or following[2].leader_epoch != header.leader_epoch
+            replacement = await self._replacement(header, batch, is_last=is_last)
+            if replacement is not batch and self._file is None:
+                self._create()
+                await self._copy(source, position)
+            if replacement is not None:
+                self._put(replacement, header)
+            await self._pace.on_batch(header.size)
+        if self._file is None or any(segment.is_closed for segment in self._group):
             return None
         self._write()
         try:
@@ -258,6 +269,14 @@ class SegmentRewrite:
         except OSError as error:
             raise CannotCompactError(f"{self._path}: sync failed: {error}") from error
         return NewSegment(self._path, self._facts(), self._entries)
+
+    def _batches(self) -> Iterator[_Batch]:
+        for segment in self._group:
+            if segment.is_closed:
+                return
+            source = segment.reader.log.get()
+            for position, header, batch in _sealed_batches(segment):
+                yield source, position, header, batch
 
     async def _replacement(self, header: BatchHeader, batch: Buffer, *, is_last: bool) -> Buffer | None:
         """What stands in place of the batch: itself, with fewer records, or nothing. The header changes along."""
@@ -272,7 +291,9 @@ class SegmentRewrite:
                 return batch_of(header, body, kept)
         elif header.record_count > 0 or header.is_control:
             return batch
-        # The last batch of a segment says where it ends, also to whoever has lost the manifest.
+        # The last batch of a segment says where it ends, also to whoever has lost the manifest; and the last one of a
+        # leader epoch that there was this epoch. All replicas have one there, however they were compacted: so it is
+        # where their logs can be compared.
         if not is_last and not self._rules.keeps_empty(header):
             return None
         return emptied(header) if header.record_count else batch
@@ -322,6 +343,7 @@ class SegmentRewrite:
         summary, entries = self._summary, self._entries
         last = self._group[-1]
         assert summary.end == last.end
+        is_plain = all(segment.facts.epoch_starts is None for segment in self._group)
         return SegmentFacts(
             base=summary.base,
             end=summary.end,
@@ -335,5 +357,6 @@ class SegmentRewrite:
             time_index_checksum=crc32c.crc32c(entries.times.tobytes()),
             last_indexed_position=entries.last_position,
             producers_checksum=last.facts.producers_checksum,
-            epoch_starts=last.facts.epoch_starts,
+            # Which ones began in it the log says when the segment takes its place, also where there are several.
+            epoch_starts=None if is_plain else (),
         )

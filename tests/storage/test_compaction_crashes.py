@@ -12,7 +12,10 @@ from seeds import seeds
 from simulation.files import Keep, SimulatedFiles
 
 from tailrace.protocol.compression import Compression
+from tailrace.protocol.control_batches import bridge
+from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, read_records
+from tailrace.storage.compaction import compacted_end
 from tailrace.storage.log import Log
 
 RETENTION_MS = 50
@@ -44,6 +47,7 @@ class Workload:
         self.epoch = 0
         self.synced_end = 0
         self.appended: dict[int, Record] = {}
+        self.epoch_starts: dict[int, int] = {}
         self.compactions: list[tuple[int, int]] = []
         self.states: list[CrashState] = []
         self.removed_records = 0
@@ -63,6 +67,8 @@ class Workload:
                 self.append(log)
             if self.chance.random() < 0.2:
                 self.epoch += 1
+                if self.chance.random() < 0.5:
+                    await self.recover(log)
             if self.chance.random() < 0.5:
                 seal(log)
             if self.chance.random() < 0.3:
@@ -85,6 +91,14 @@ class Workload:
                 log = open_log(self.files, self.config, clean=self.chance.random() < 0.5)
                 self.synced_end = log.log_end
 
+    async def recover(self, log: Log) -> None:
+        """As the leader of the next epoch does, who knows what was compacted to be committed."""
+        await log.restamp(self.chance.randint(compacted_end(log.compactions), log.log_end), log.log_end, self.epoch)
+        self.epoch_starts[self.epoch] = log.log_end
+        made = bridge(log.log_end, self.epoch)
+        log.append(made, read_header(made))
+        self.appended |= {record.offset: record for record in read_records(made)}
+
     def append(self, log: Log) -> None:
         pairs = [
             (self.chance.choice("abcdef"), self.chance.choice([None, "x" * self.chance.randint(0, 60)]))
@@ -93,6 +107,7 @@ class Workload:
         compression = self.chance.choice([Compression.NONE, Compression.GZIP])
         producer = {"producer_id": 1, "producer_epoch": 0, "base_sequence": log.log_end}
         attributes = self.chance.choice([{}, producer])
+        self.epoch_starts.setdefault(self.epoch, log.log_end)
         batch = append(log, *pairs, time=self.now, epoch=self.epoch, compression=compression, **attributes)
         self.appended |= {record.offset: record for record in read_records(batch)}
 
@@ -105,6 +120,7 @@ class Workload:
         state.files.on_operation = lambda: None
         assert log.log_end >= state.synced_end
         assert not state.is_swapping
+        assert list(log.epochs) == [each for each in self.epoch_starts.items() if each[1] < log.log_end]
         self.check_tombstones(self.check_table(log), log.log_end, state)
         if crashes_again:
             trio.run(self.compact_again, log, state)

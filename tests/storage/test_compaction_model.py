@@ -29,6 +29,7 @@ class CompactedLogMachine(RuleBasedStateMachine):
         """End and time."""
         self.now = 0
         self.epoch = 0
+        self.epoch_starts: dict[int, int] = {}
 
     @rule(
         pairs=st.lists(st.tuples(KEYS, st.none() | st.text("xy", max_size=40)), min_size=1, max_size=4),
@@ -41,6 +42,8 @@ class CompactedLogMachine(RuleBasedStateMachine):
         self, pairs: list[Any], compression: Compression, producer: int | None, new_epoch: bool, time: int
     ) -> None:
         self.epoch += new_epoch
+        if self.epoch not in self.epoch_starts:
+            self.epoch_starts[self.epoch] = self.log.log_end
         numbers = {"producer_id": producer, "producer_epoch": 0, "base_sequence": self.log.log_end}
         batch = append(
             self.log,
@@ -99,10 +102,10 @@ class CompactedLogMachine(RuleBasedStateMachine):
 
     @rule(clean=st.booleans())
     def reopen(self, clean: bool) -> None:
-        start, end, left = self.log.log_start, self.log.log_end, batches(self.log)
+        before = self.log.log_start, self.log.log_end, list(self.log.epochs), batches(self.log)
         trio.run(self.log.close)
         self.log = open_log(self.files, MODEL_CONFIG, clean=clean)
-        assert (self.log.log_start, self.log.log_end, batches(self.log)) == (start, end, left)
+        assert (self.log.log_start, self.log.log_end, list(self.log.epochs), batches(self.log)) == before
 
     @rule(data=st.data())
     def read_from(self, data: Any) -> None:
@@ -126,6 +129,8 @@ class CompactedLogMachine(RuleBasedStateMachine):
         assert table(left) == table(self.appended[offset] for offset in sorted(self.appended) if offset >= start)
         assert self.log.size_bytes == sum(segment.size for segment in self.log.segments())
         assert self.log.log_end == max(self.appended, default=-1) + 1
+        begun = {epoch: max(start, offset) for epoch, offset in self.epoch_starts.items()}
+        assert list(self.log.epochs) == [(epoch, begun[epoch]) for epoch in begun if begun.get(epoch + 1) != start]
 
 
 TestCompactedLogMachine = CompactedLogMachine.TestCase

@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tailrace.storage.compaction_schedule import compactable_end, filled_since, groups, is_due, must_roll
+from tailrace.storage.leader_epochs import EpochStart
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.manifest import SegmentFacts
 from tailrace.storage.time_index import NO_TIMESTAMP
@@ -73,9 +74,13 @@ def test_neighbours_become_one_while_they_fit() -> None:
     assert groups([], CONFIG) == []
 
 
+def test_elections_do_not_keep_them_apart() -> None:
+    first, second, third = SEGMENTS
+    recovered = replace(second, epoch=1, epoch_starts=(EpochStart(1, 19),))
+    assert groups([first, recovered, replace(third, epoch=2)], CONFIG) == [range(3)]
+
+
 def test_what_one_segment_cannot_hold_does_not_become_one() -> None:
     first, second, _ = SEGMENTS
-    assert len(groups([replace(first, epoch_starts=()), second], CONFIG)) == 2
-    assert len(groups([first, replace(second, epoch=1)], CONFIG)) == 2
     assert len(groups([first, replace(second, end=2**33)], CONFIG)) == 2
     assert len(groups([replace(first, index_entries=50), second], replace(CONFIG, index_bytes_max=400))) == 2

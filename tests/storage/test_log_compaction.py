@@ -19,6 +19,9 @@ from tailrace.storage.log import Log
 from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, REPEATED_MS, CannotCompactError, NewSegment
 from tailrace.storage.replica_verification import ReplicaVerification
 
+APART = replace(CONFIG, index_bytes_max=8)
+"""Segments that follow each other do not fit into one."""
+
 
 def log_of(*segments: list[tuple[str, str | None]], files: SimulatedFiles | None = None, **config: object) -> Log:
     """A sealed segment for each list, a batch for each pair, and an empty open segment."""
@@ -190,7 +193,7 @@ async def test_a_segment_of_which_no_record_is_left_still_says_where_it_ends() -
 
 
 async def test_segments_without_a_record_are_passed_over_if_more_comes_after() -> None:
-    log = open_log(SimulatedFiles())
+    log = open_log(SimulatedFiles(), APART)
     for epoch in (0, 1, 2, 3):
         append(log, ("a", str(epoch)), time=1, epoch=epoch)
     append(log, ("a", None), time=1, epoch=4)
@@ -237,14 +240,134 @@ async def test_small_segments_become_one() -> None:
     assert contents(log) == [(1, "b", "1"), (2, "c", "1"), (3, "a", "2")]
 
 
-async def test_segments_of_different_leader_epochs_stay_apart() -> None:
-    log = open_log(SimulatedFiles())
-    for epoch in (0, 1, 1):
-        append(log, ("a", "1"), epoch=epoch)
+STARTS = [(0, 0), (1, 2), (2, 4), (3, 6), (4, 7)]
+"""Of the leaders' epochs in the log of `elected`."""
+
+
+async def elected(files: SimulatedFiles) -> Log:
+    """Five have led it. The second and the last had nothing to recover; of the fourth there is nothing but a bridge."""
+    files.make_directories("/data")
+    await files.sync_directory("")
+    log = open_log(files, replace(CONFIG, segment_bytes_max=2000))
+    append(log, ("a", "0"))
+    append(log, ("b", "0"))
+    append(log, ("a", "1"), epoch=1)
+    append(log, ("c", "1"), epoch=1)
+    await log.restamp(3, 4, 2)
+    append_bridge(log, 2)
+    append(log, ("a", "2"), epoch=2)
+    append_bridge(log, 3)
+    append(log, ("a", "4"), epoch=4)
+    append(log, ("b", "4"), epoch=4)
+    seal(log)
+    assert ends(log) == [2, 5, 6, 7, 9, 9]
+    assert list(log.epochs) == STARTS
+    return log
+
+
+def append_bridge(log: Log, epoch: int) -> None:
+    made = bridge(log.log_end, epoch)
+    log.append(made, read_header(made))
+
+
+def ends(log: Log) -> list[int]:
+    return [segment.end for segment in log.segments()]
+
+
+def left_of(log: Log) -> list[tuple[int, int, int]]:
+    """Of each batch the offset, the leader epoch and the number of records."""
+    return [(header.base_offset, header.leader_epoch, header.record_count) for header, _ in batches(log)]
+
+
+async def test_what_all_leaders_have_left_becomes_one() -> None:
+    files = SimulatedFiles()
+    log = await elected(files)
+    await log.compact(0, log.log_end)
+    assert ends(log) == [9, 9]
+    assert list(log.epochs) == STARTS
+    assert [log.epoch_end(epoch) for epoch in range(5)] == [(0, 2), (1, 4), (2, 6), (3, 7), (4, 9)]
+    assert not list(ReplicaVerification(files, DIRECTORY).findings())
+    left = left_of(log)
+    assert left == [(1, 0, 0), (2, 1, 0), (3, 2, 1), (4, 2, 1), (5, 2, 0), (6, 3, 1), (7, 4, 1), (8, 4, 1)]
+    reopened = [open_log(files.crash("synced")), open_log(files.after_kill())]
+    await log.close()
+    reopened += [open_log(files.crash("synced"), clean=clean) for clean in (True, False)]
+    for each in reopened:
+        assert (ends(each), list(each.epochs), left_of(each)) == ([9, 9], STARTS, left)
+        append(each, ("d", "4"), epoch=4)
+        append(each, ("d", "5"), epoch=5)
+        assert list(each.epochs) == [*STARTS, (5, 10)]
+
+
+async def test_an_epoch_outlives_its_records_where_the_manifest_is_lost_and_in_each_copy() -> None:
+    files = SimulatedFiles()
+    log = await elected(files)
+    for epoch in (5, 6):
+        await log.compact(0, log.log_end)
+        for key in "abc":
+            append(log, (key, str(epoch)), epoch=epoch)
         seal(log)
     await log.compact(0, log.log_end)
-    assert [(segment.base, segment.end, segment.epoch) for segment in log.segments()[:-1]] == [(0, 1, 0), (1, 3, 1)]
-    assert log.epoch_end(0) == (0, 1)
+    assert [count for _, _, count in left_of(log)] == [0, 0, 1, 0, 1, 0, 0, 1, 1, 1], "bridges, and what was last"
+    copy = open_log(SimulatedFiles())
+    for header, batch in batches(log):
+        copy.append(batch, header)
+    await log.close()
+    files.remove(f"{DIRECTORY}/manifest")
+    for each in (copy, open_log(files)):
+        assert [start.epoch for start in each.epochs] == [0, 1, 2, 3, 4, 5, 6]
+        assert list(each.epochs)[2:4] == [(2, 4), (3, 6)]
+        assert [each.epoch_end(epoch)[1] for epoch in (2, 3, 4, 6)] == [6, 8, 11, 15]
+
+
+@pytest.mark.parametrize("fact", ["sealed", "epoch", "stamped"])
+async def test_one_line_that_is_damaged_takes_no_epoch_along(fact: str) -> None:
+    files = SimulatedFiles()
+    log = await elected(files)
+    await log.compact(0, log.log_end)
+    await log.close()
+    manifest = files.open(f"{DIRECTORY}/manifest")
+    manifest.write_at(files.read(manifest.path).index(b'"%s"' % fact.encode()), b"?")
+    log = open_log(files)
+    assert list(log.epochs) == STARTS
+    await log.close()
+    assert list(open_log(files, clean=True).epochs) == STARTS
+
+
+async def test_an_epoch_that_begins_with_its_bridge_does_so_also_where_that_is_the_first_of_several() -> None:
+    log = open_log(SimulatedFiles())
+    append(log, ("a", "x" * 300))
+    await log.sync()
+    append_bridge(log, 2)
+    append(log, ("b", "2"), epoch=2)
+    seal(log)
+    await log.compact(0, log.log_end)
+    assert [(segment.end, segment.epoch_starts) for segment in log.segments()[:-1]] == [(1, None), (3, ((2, 1),))]
+
+
+async def test_what_was_joined_can_be_stamped_cut_and_deleted() -> None:
+    for how in ("stamped", "cut", "deleted"):
+        files = SimulatedFiles()
+        log = await elected(files)
+        await log.compact(0, log.log_end)
+        if how == "stamped":
+            await log.restamp(6, 9, 7)
+            append_bridge(log, 7)
+            expected = [*STARTS, (7, 9)]
+        elif how == "cut":
+            await log.truncate(5)
+            append(log, ("d", "7"), epoch=7)
+            expected = [*STARTS[:3], (7, 5)]
+        else:
+            await log.advance_log_start(5)
+            expected = [(2, 5), *STARTS[3:]]
+        reopened = [log, open_log(files.after_kill())]
+        await log.sync()
+        reopened.append(open_log(files.crash("synced")))
+        await log.close()
+        reopened.append(open_log(files, clean=True))
+        assert [list(each.epochs) for each in reopened] == [expected] * 4, how
+        assert not [finding for finding in ReplicaVerification(files, DIRECTORY).findings() if finding.is_damage]
 
 
 async def test_a_reader_inside_a_gap_goes_on_with_the_next_record() -> None:
@@ -537,7 +660,7 @@ async def test_records_of_long_ago_do_not_end_a_segment_at_each_look(time: int) 
 
 
 async def test_compact_and_delete_together() -> None:
-    log = open_log(SimulatedFiles(), replace(CONFIG, deletes=True, retention_ms=100))
+    log = open_log(SimulatedFiles(), replace(APART, deletes=True, retention_ms=100))
     append(log, ("a", "1"), ("b", "1"), time=0)
     append(log, ("a", "2"), time=50, epoch=1)
     seal(log)
@@ -548,7 +671,7 @@ async def test_compact_and_delete_together() -> None:
 
 
 async def test_segments_without_a_record_do_not_stop_retention() -> None:
-    log = open_log(SimulatedFiles(), replace(CONFIG, deletes=True, retention_ms=100))
+    log = open_log(SimulatedFiles(), replace(APART, deletes=True, retention_ms=100))
     for epoch in range(3):
         append(log, ("a", str(epoch)), time=epoch * 10, epoch=epoch)
     seal(log)
@@ -567,8 +690,7 @@ async def test_what_recovery_has_left_stays_where_it_is(*, is_synced: bool) -> N
     if is_synced:
         await log.sync()
     await log.restamp(1, 2, 3)
-    ending = bridge(2, 3)
-    log.append(ending, read_header(ending))
+    append_bridge(log, 3)
     append(log, ("b", "2"), epoch=3)
     append(log, ("a", "2"), epoch=3)
     seal(log)
@@ -577,7 +699,7 @@ async def test_what_recovery_has_left_stays_where_it_is(*, is_synced: bool) -> N
     await log.close()
     for each in (log, open_log(files, clean=True)):
         assert list(each.epochs) == [(0, 0), (3, 2)]
-        assert [segment.end for segment in each.segments()] == [2, 3, 5, 5]
+        assert ends(each) == [5, 5]
 
 
 @pytest.mark.parametrize("is_syncing", [True, False])
@@ -620,7 +742,7 @@ async def test_a_segment_that_was_stamped_meanwhile_is_not_replaced() -> None:
 @pytest.mark.parametrize("moments", range(8))
 async def test_a_segment_does_not_end_while_it_is_stamped(moments: int) -> None:
     files = SimulatedFiles()
-    log = log_of([("a", "1")], files=files, segment_age_ms_max=10)
+    log = log_of([("a", "1")], files=files, segment_age_ms_max=10, index_bytes_max=APART.index_bytes_max)
     append(log, ("b", "1"), time=1, epoch=254)
     append(log, ("c", "1"), time=1, epoch=254)
     async with trio.open_nursery() as nursery:
