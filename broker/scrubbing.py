@@ -150,11 +150,12 @@ class Scrubbing:
         found = await self._read(replica, scrub, hurries=hurries)
         self._metrics.damaged_batches += found.damaged
         can_guess = not (scrub.is_over or scrub.is_proven or found.lost is not None)
-        if can_guess and (other := scrub.with_other_headers()) is not None:
+        for other in scrub.with_other_headers() if can_guess else ():
             found_again = await self._read(replica, other, hurries=hurries)
             if other.is_proven:
                 self._metrics.damaged_batches += len(other.mended) - len(scrub.mended)
                 scrub, found = other, found_again
+                break
         if scrub.is_over or self._is_off:
             return
         if not scrub.is_proven:

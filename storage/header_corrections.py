@@ -6,8 +6,10 @@ segment: this is a guess, and makes no difference if it is wrong.
 
 from msgspec import Struct
 
+from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.record_batch import BatchHeader
 
+from .leader_epochs import LeaderEpochs
 from .manifest import SegmentFacts
 
 
@@ -30,16 +32,22 @@ class _Run(Struct):
 class HeaderCorrections:
     """Of a sealed segment that is read from its beginning, batch by batch."""
 
-    __slots__ = ("_end", "_facts", "_newest", "_runs", "found")
+    __slots__ = ("_end", "_facts", "_newest", "_runs", "_starts", "_unlike_starts", "found", "guesses")
 
     def __init__(self, facts: SegmentFacts) -> None:
         self.found: dict[int, tuple[int, int]] = {}
-        """Base offset and epoch, by the positions of those that have others."""
+        """Base offset and epoch, by the positions of those that have others; as their neighbours tell."""
+        self.guesses: list[dict[int, tuple[int, int]]] = []
+        """The same, and where several epochs meet, what the manifest tells: each is worth to be tried."""
         self._facts = facts
         self._newest: _Newest | None = None
         self._end = facts.base
         """Of what lies before the newest one, where that should be."""
         self._runs: list[_Run] = []
+        self._starts = LeaderEpochs(facts.epoch_starts or ())
+        self._unlike_starts: dict[int, tuple[int, int]] = {}
+        """Base offset and the epoch that had begun there, by the manifest, of batches that have another one. No more
+        than two: where there are several, recovery has stamped them, and only one alone tells anything."""
 
     def add(self, position: int, header: BatchHeader) -> None:
         self._place_newest(header.base_offset)
@@ -49,7 +57,9 @@ class HeaderCorrections:
         """That was the last one."""
         self._place_newest(self._facts.end)
         self._newest = None
+        by_starts = self.found | self._unlike_starts if len(self._unlike_starts) == 1 else {}
         self._correct_epochs()
+        self.guesses = [guess for guess in (self.found, by_starts) if guess]
 
     def _place_newest(self, next_base: int) -> None:
         batch = self._newest
@@ -66,6 +76,9 @@ class HeaderCorrections:
             self._runs[-1].batches += 1
         else:
             self._runs.append(_Run(batch.position, base, batch.epoch, 1))
+        begun = self._starts.at(base)
+        if begun not in (NO_EPOCH, batch.epoch) and len(self._unlike_starts) < 2:
+            self._unlike_starts[batch.position] = base, begun
 
     def _correct_epochs(self) -> None:
         """Of a batch that has another one than both its neighbours; the last one's is known. The first one's may be

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header, stamp
 from tailrace.runtime.files import Buffer
 
 from .batch_scan import BatchScan
 from .header_corrections import HeaderCorrections
+from .leader_epochs import LeaderEpochs
 from .open_segment import OpenSegment
 from .sealed_segment import SealedSegment
 from .segment_summary import SegmentSummary
@@ -130,7 +132,7 @@ class SegmentScrub:
         if crc_of(copy, 0, size) != header.crc:
             return False
         # Copies differ in the epoch that they were stamped with last.
-        epoch = self.facts.epoch if damaged.header is None else damaged.header.leader_epoch
+        epoch = self._epoch_at(header.base_offset) if damaged.header is None else damaged.header.leader_epoch
         place = self._headers.get(damaged.position, (header.base_offset, epoch))
         batch = self.mended[damaged.position] = _stamped(copy[:size], *place)
         self._take(damaged.position, batch[:HEADER_SIZE], read_header(batch))
@@ -142,10 +144,16 @@ class SegmentScrub:
         size = self.facts.size - damaged.position if damaged.header is None else damaged.header.size
         self._scan.go_to(damaged.position + size)
 
-    def with_other_headers(self) -> "SegmentScrub | None":
-        """To read once more, at the end of a segment that is not proven; None if nothing seems out of place."""
+    def with_other_headers(self) -> list["SegmentScrub"]:
+        """To read once more, at the end of a segment that is not proven, until one is; none if nothing seems out of
+        place."""
         self._corrections.end()
-        return SegmentScrub(self.segment, self._corrections.found) if self._corrections.found else None
+        return [SegmentScrub(self.segment, guess) for guess in self._corrections.guesses]
+
+    def _epoch_at(self, offset: int) -> int:
+        """Of a batch that cannot be read: as the one before, unless the manifest says that a later epoch had begun."""
+        epoch = max(self._summary.epoch, LeaderEpochs(self.facts.epoch_starts or ()).at(offset))
+        return epoch if epoch != NO_EPOCH else self.facts.epoch
 
     def _take(self, position: int, start: bytes, header: BatchHeader) -> None:
         self._summary.add(start, header)

@@ -21,6 +21,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.records import Record, build_batch
 from tailrace.storage import batch_scan, segment_scrub
 
 HERE, EMPTY, OTHER = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
@@ -212,6 +213,23 @@ async def test_an_offset_and_an_epoch_come_back_without_a_copy(has_copies: bool,
         ("segment_mended", [300, 600], [])
     ]
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (2, 2)
+
+
+async def test_where_leaders_epochs_meet_the_manifest_tells_if_the_neighbours_do_not(autojump_clock: object) -> None:
+    bench = await _bench(has_copies=False)
+    log = bench.replica.log
+    await log.truncate_fully(0)
+    for offset, epoch in enumerate((0, 2, 6, 6, 7)):
+        batch = build_batch([Record(offset, 0, b"%d" % offset, b"")], base_offset=offset, leader_epoch=epoch)
+        log.append(batch, header_of(batch))
+    await log.compact(0, 4)
+    (sound,) = bench.content()
+    bench.flip(0, len(sound) // 4 * 3 + 15)
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
+    assert bench.content() == [sound]
+    assert [(each["event"], each["positions"]) for each in logs] == [("segment_mended", [len(sound) // 4 * 3])]
+    assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (1, 1)
 
 
 async def test_a_header_that_no_batch_betrays_is_told(autojump_clock: object) -> None:

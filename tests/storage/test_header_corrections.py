@@ -4,6 +4,7 @@ import pytest
 from batch_samples import header_of, make_batch
 
 from tailrace.storage.header_corrections import HeaderCorrections
+from tailrace.storage.leader_epochs import EpochStart
 from tailrace.storage.manifest import SegmentFacts
 
 EACH = 5
@@ -11,12 +12,24 @@ FIRST, SECOND, THIRD = 100, 105, 110
 END = 115
 
 
-def found(*places: tuple[int, int], base: int = FIRST, end: int = END, epoch: int = 3) -> dict[int, tuple[int, int]]:
+def corrected(
+    *places: tuple[int, int],
+    base: int = FIRST,
+    end: int = END,
+    epoch: int = 3,
+    starts: tuple[EpochStart, ...] | None = None,
+) -> HeaderCorrections:
     """By their numbers; each has five offsets."""
-    corrections = HeaderCorrections(SegmentFacts(base, end, epoch))
+    corrections = HeaderCorrections(SegmentFacts(base, end, epoch, epoch_starts=starts))
     for number, (offset, leader_epoch) in enumerate(places):
         corrections.add(number, header_of(make_batch(offset, EACH, epoch=leader_epoch)))
     corrections.end()
+    return corrections
+
+
+def found(*places: tuple[int, int], base: int = FIRST, end: int = END, epoch: int = 3) -> dict[int, tuple[int, int]]:
+    corrections = corrected(*places, base=base, end=end, epoch=epoch)
+    assert corrections.guesses == ([corrections.found] if corrections.found else [])
     return dict(corrections.found)
 
 
@@ -55,6 +68,25 @@ def test_the_first_epoch_may_have_been_right_where_something_else_is_wrong() -> 
     assert found((FIRST, 1), (SECOND, 3), (7, 3)) == {2: (THIRD, 3)}
     assert found((FIRST, 1), (SECOND, 3), (THIRD, 7)) == {2: (THIRD, 3)}
     assert found((FIRST, 1), end=SECOND) == {0: (FIRST, 3)}
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+@pytest.mark.parametrize("wrong", [0, 2, 4, 7, 2**31 - 1])
+def test_where_epochs_meet_the_manifest_says_which_had_begun(number: int, wrong: int) -> None:
+    starts = EpochStart(2, SECOND - 1), EpochStart(3, THIRD), EpochStart(4, 120)
+    right = [(FIRST, 1), (SECOND, 2), (THIRD, 3), (END, 3), (120, 4)]
+    places = list(right)
+    places[number] = right[number][0], wrong
+    guesses = corrected(*places, end=125, epoch=4, starts=starts).guesses
+    assert ({number: right[number]} in guesses) == (places != right)
+
+
+def test_where_recovery_has_stamped_batches_their_neighbours_tell() -> None:
+    starts = EpochStart(1, FIRST), EpochStart(3, SECOND)
+    assert {0: (FIRST, 3)} in corrected((FIRST, 7), (SECOND, 3), end=THIRD, starts=starts).guesses
+    stamped = (SECOND, 3), (THIRD, 3), (END, 3)
+    starts = EpochStart(1, FIRST), EpochStart(3, END)
+    assert corrected((FIRST, 2), *stamped, end=120, starts=starts).guesses == [{0: (FIRST, 3)}]
 
 
 def test_an_offset_and_the_epoch_of_one_batch() -> None:

@@ -8,6 +8,7 @@ from logs import log_at
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.record_batch import stamp
+from tailrace.protocol.records import Record, build_batch
 from tailrace.storage import segment_scrub
 from tailrace.storage.layout import Kind, file_name
 from tailrace.storage.log import Log
@@ -20,6 +21,11 @@ pytestmark = pytest.mark.trio
 COUNT, SIZE = 10, 90
 DIRECTORY = "/data/topics/events/7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b/0"
 COPIES = {5 * number: make_batch(5 * number, 5, size=SIZE, epoch=3) for number in range(COUNT)}
+
+JOINED = {
+    offset: build_batch([Record(offset, 0, b"%d" % offset, b"x" * 21)], base_offset=offset, leader_epoch=epoch)
+    for offset, epoch in enumerate((3, 3, 3, 4, 5, 5, 7, 7, 7, 7))
+}
 
 
 @pytest.fixture
@@ -59,11 +65,14 @@ def scrub(
     log: Log, copies: dict[int, bytearray] | None = None, *, headers_of: SegmentScrub | None = None
 ) -> tuple[SegmentScrub, list[DamagedBatch]]:
     """To the end, with these copies at hand; and with the headers that the one before says there should be."""
-    running, found = SegmentScrub(segment_of(log)), []
     if headers_of is not None:
-        other = headers_of.with_other_headers()
-        assert other is not None
-        running = other
+        tried = [scrub_to_end(other, copies) for other in headers_of.with_other_headers()]
+        return next((each for each in tried if each[0].is_proven), tried[0])
+    return scrub_to_end(SegmentScrub(segment_of(log)), copies)
+
+
+def scrub_to_end(running: SegmentScrub, copies: dict[int, bytearray] | None) -> tuple[SegmentScrub, list[DamagedBatch]]:
+    found = []
     while not running.is_at_end:
         damaged = running.step()
         if damaged is not None:
@@ -108,6 +117,39 @@ async def test_any_bit_that_flips_is_noticed_and_comes_back(log: Log) -> None:
         assert list(mending.mended) == [position // SIZE * SIZE]
         assert await log.mend(mending)
         assert content(log) == sound
+
+
+@pytest.fixture
+async def joined(files: SimulatedFiles) -> Log:
+    """The same, where leaders came and went: compaction has made one segment of what each of them left."""
+    config = LogConfig(compacts=True, segment_bytes_max=COUNT * SIZE, index_interval_bytes=100)
+    log = log_at(files, DIRECTORY, config, clean=False)
+    for batch in (*JOINED.values(), make_batch(log.log_end + 50, epoch=8)):
+        log.append(batch, header_of(batch))
+    await log.compact(0, log.log_end - 1)
+    assert [start.epoch for start in segment_of(log).facts.epoch_starts or ()] == [3, 4, 5, 7]
+    return log
+
+
+async def test_any_bit_comes_back_also_where_epochs_meet(joined: Log) -> None:
+    sound = content(joined)
+    for position in (start + place for start in range(0, COUNT * SIZE, SIZE) for place in range(61)):
+        for bit in (0, position % 8):
+            flip(joined, position, bit)
+            mending, _ = scrub(joined, JOINED)
+            if not mending.is_proven:
+                mending, _ = scrub(joined, JOINED, headers_of=mending)
+            assert await joined.mend(mending)
+            assert content(joined) == sound
+
+
+async def test_batches_of_several_epochs_that_cannot_be_read_come_back(joined: Log) -> None:
+    sound = content(joined)
+    segment_of(joined).reader.log.get().write_at(2 * SIZE, bytes(5 * SIZE))
+    helped, found = scrub(joined, JOINED)
+    assert len(found) == 5
+    assert await joined.mend(helped)
+    assert content(joined) == sound
 
 
 async def test_an_offset_and_a_batch_may_be_damaged_at_once(log: Log) -> None:
