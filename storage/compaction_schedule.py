@@ -57,17 +57,15 @@ def groups(sealed: Sequence[SegmentFacts], config: LogConfig) -> list[range]:
     """Which become one: neighbours that fit into a segment together, as large as they were. Of whichever leader epochs:
     each election leaves a segment, and they would be more and more."""
     result: list[range] = []
-    first = 0
-    for index in range(1, len(sealed) + 1):
-        if index == len(sealed) or not _fit_together(sealed[first : index + 1], config):
+    first = size = entries = 0
+    for index, segment in enumerate(sealed):
+        size += segment.size
+        entries += segment.index_entries + 1
+        if index > first and not (
+            size <= config.segment_bytes_max
+            and entries * ENTRY_BYTES <= config.index_bytes_max
+            and segment.end - sealed[first].base <= RELATIVE_OFFSET_MAX
+        ):
             result.append(range(first, index))
-            first = index
-    return result
-
-
-def _fit_together(segments: Sequence[SegmentFacts], config: LogConfig) -> bool:
-    return (
-        sum(segment.size for segment in segments) <= config.segment_bytes_max
-        and sum(segment.index_entries + 1 for segment in segments) * ENTRY_BYTES <= config.index_bytes_max
-        and segments[-1].end - segments[0].base <= RELATIVE_OFFSET_MAX
-    )
+            first, size, entries = index, segment.size, segment.index_entries + 1
+    return [*result, range(first, len(sealed))] if sealed else []
