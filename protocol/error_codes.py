@@ -153,10 +153,17 @@ def known_code(number: int) -> ErrorCode:
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
 
+MESSAGE_CHARACTERS_MAX = 8_000
+"""Some messages repeat the names that they are about, and those may be as long as a string of Kafka's protocol: 32,767
+bytes. A longer one breaks the client that is to read it, and a character has up to four bytes."""
+
+
 class KafkaError(Exception):
     """The request cannot be met; the response carries the code, and the message where the version has room for one."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
+        if len(message) > MESSAGE_CHARACTERS_MAX:
+            message = message[:MESSAGE_CHARACTERS_MAX] + "…"
         super().__init__(f"{code.name}: {message}" if message else code.name)
         self.code = code
         self.message = message

@@ -219,10 +219,9 @@ class ClassicRequests:
             return group.describe()
         described = DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD)
         if api_version >= SAYS_NOT_FOUND_FROM:
-            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            described.error_message = (
-                f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
-            )
+            why = "not found" if group is None else "is not a classic group"
+            error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
+            described.error_code, described.error_message = error.code, error.message
         return described
 
     def _find(self, group_id: str) -> Group:

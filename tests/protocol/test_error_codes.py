@@ -1,5 +1,8 @@
 import warnings
 
+import pytest
+
+from tailrace.protocol.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, known_code
 
 with warnings.catch_warnings():
@@ -29,3 +32,10 @@ def test_a_code_that_is_none_of_ours_is_an_unknown_error() -> None:
 def test_an_error_says_its_code_and_why() -> None:
     assert str(KafkaError(ErrorCode.INVALID_CONFIG, "no such key")) == "INVALID_CONFIG: no such key"
     assert str(KafkaError(ErrorCode.NOT_COORDINATOR)) == "NOT_COORDINATOR"
+
+
+@pytest.mark.parametrize("character", ["g", "\N{GRINNING FACE}"])
+def test_a_message_fits_into_a_string_of_the_protocol_however_long_the_names_in_it_are(character: str) -> None:
+    message = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {character * STRING_BYTES_MAX}").message
+    assert message.startswith(f"there is no group {character}")
+    assert len(message.encode()) <= STRING_BYTES_MAX

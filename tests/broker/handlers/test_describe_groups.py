@@ -4,6 +4,7 @@ from group_handlers import GroupHost, response_of
 from tailrace.broker.handlers import join_group
 from tailrace.broker.handlers.describe_groups import handle
 from tailrace.cluster.client_view import GROUP_OPERATIONS
+from tailrace.protocol.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.describe_groups import DescribeGroupsRequest
 from tailrace.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -29,6 +30,12 @@ def test_groups_are_described_in_the_order_asked_in_each_version(version: int) -
     assert (readers.error_code, readers.group_state, readers.protocol_type) == (0, "CompletingRebalance", "consumer")
     assert [member.member_id for member in readers.members] == [member_id]
     assert readers.authorized_operations == nothing.authorized_operations == NOT_ASKED_FOR
+
+
+def test_the_longest_of_names_leaves_a_message_that_a_client_can_read() -> None:
+    (described,) = response_of(GroupHost(), handle, DescribeGroupsRequest(["g" * STRING_BYTES_MAX]), 6).groups
+    assert described.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert len(described.error_message.encode()) <= STRING_BYTES_MAX
 
 
 def test_what_the_client_may_do_is_told_when_asked_for() -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, batch, newest, running_spu
 
+from tailrace.protocol import error_codes
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.error_codes import ErrorCode
@@ -317,10 +318,18 @@ async def test_a_producer_that_goes_while_it_waits_is_forgotten(autojump_clock: 
         assert other.base_offset == 1
 
 
+async def test_the_longest_of_names_is_answered_also_where_the_answer_names_it(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        (answer,) = await ask(client, request(batch(b"a"), topic="x" * 32_767), version=8)
+        assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 async def test_an_answer_that_its_version_has_no_room_for_costs_one_client_its_connection(
-    autojump_clock: object,
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if it is the replica that finds out, when it acknowledges what others wait for as well."""
+    monkeypatch.setattr(error_codes, "MESSAGE_CHARACTERS_MAX", 40_000)  # else there is no such answer
     async with running_spu() as running:
         await running.create("t", configs={"flush.messages": "1"})
         unlucky, client = await running.client(), await running.client()
