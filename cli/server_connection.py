@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import trio
 from msgspec import Struct
 
-from tailrace.protocol.apis import Api
+from tailrace.protocol.apis import Api, ApiKey
+from tailrace.protocol.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.framing import FrameBuffer
 from tailrace.protocol.headers import RequestHeader, decode_response, encode_request
@@ -22,6 +23,7 @@ ANSWER_SECONDS_MAX = 35.0
 """More than the SC itself takes at most, unless it was asked to wait."""
 RESPONSE_BYTES_MAX = 100 * 1024 * 1024
 CLIENT_ID = "tailrace-cli"
+_SHOWN_CHARACTERS = 40
 
 Answer = TypeVar("Answer")
 
@@ -97,8 +99,11 @@ class ServerConnection:
         self._correlation_id = 0
 
     async def ask(self, message: Any, version: int, wait_seconds: float = 0.0) -> Any:
-        """The response, in which nothing was looked at. Raises UnreachableError, after which nothing more can be asked.
+        """The response, in which nothing was looked at. Raises UnreachableError, after which nothing more can be asked,
+        and RefusedError where the protocol has no room for what a person wrote.
         `wait_seconds`: how much longer than usual the server may take, since it was asked to wait."""
+        if isinstance(self._apis[message.API_KEY].key, ApiKey):
+            _check_texts(message)
         self._correlation_id += 1
         header = RequestHeader(self._apis[message.API_KEY].key, version, self._correlation_id, CLIENT_ID)
         with trio.move_on_after(ANSWER_SECONDS_MAX + wait_seconds):
@@ -152,6 +157,23 @@ def unless_refused(answer: Answer | RefusedError) -> Answer:
     if isinstance(answer, RefusedError):
         raise answer
     return answer
+
+
+def _check_texts(value: object) -> None:
+    """A server takes what has a longer text in it for broken, and closes the connection without a word."""
+    if isinstance(value, str):
+        size = len(value.encode())
+        if size > STRING_BYTES_MAX:
+            raise RefusedError(
+                f"{value[:_SHOWN_CHARACTERS]!r}… has {size} bytes; no name has more than {STRING_BYTES_MAX}",
+                ErrorCode.INVALID_REQUEST,
+            )
+    elif isinstance(value, list):
+        for each in value:
+            _check_texts(each)
+    elif isinstance(value, Struct):
+        for name in value.__struct_fields__:
+            _check_texts(getattr(value, name))
 
 
 def error_name(code: int) -> str:

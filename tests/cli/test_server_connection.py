@@ -20,7 +20,12 @@ from tailrace.cli.server_connection import (
 )
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.headers import encode_response
-from tailrace.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from tailrace.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from tailrace.runtime.network import Address, TcpNetwork
 
 ADDRESS = Address("127.0.0.1", 9005)
@@ -63,6 +68,19 @@ async def test_a_response_that_comes_in_pieces_is_one() -> None:
 
     async def ask(connection: ServerConnection) -> None:
         assert await connection.ask(MetadataRequest(), 12) == response
+
+    await _asked(answer, ask)
+
+
+async def test_a_name_is_not_sent_that_is_too_long_for_the_protocol() -> None:
+    async def answer(connection: MemoryConnection) -> None:
+        raise AssertionError("nothing is sent")
+
+    async def ask(connection: ServerConnection) -> None:
+        request = MetadataRequest([MetadataRequestTopic(name="orders"), MetadataRequestTopic(name="é" * 20_000)])
+        with pytest.raises(RefusedError) as caught:
+            await connection.ask(request, 12)
+        assert str(caught.value) == f"'{'é' * 40}'… has 40000 bytes; no name has more than 32767"
 
     await _asked(answer, ask)
 
