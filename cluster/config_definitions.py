@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from tailrace.protocol.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 Value = bool | int | float | str | tuple[str, ...] | None
@@ -129,6 +130,12 @@ def parse(definition: ConfigDefinition, text: str | None) -> Value:
     """The value that the text means. Raises KafkaError with a sentence that says what is allowed."""
     if text is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{definition.name}: a value is missing")
+    size = len(text.encode(errors="surrogatepass"))
+    if size > STRING_BYTES_MAX:  # from our own programs, or in a file: whoever described it could not be answered
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{definition.name}: the value has {size} bytes; none has more than {STRING_BYTES_MAX}",
+        )
     value = _read(definition.type, text.strip())
     if value is None or (definition.rule is not None and not definition.rule.permits(value)):
         rule = definition.rule

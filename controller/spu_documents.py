@@ -2,6 +2,7 @@
 
 import re
 
+from tailrace.protocol.decoder_source import STRING_BYTES_MAX
 from tailrace.protocol.ids import SpuId
 from tailrace.runtime.network import Address, may_be_host
 
@@ -192,6 +193,8 @@ def _rack(spec: Fields) -> str | None:
     rack = spec.optional_text("rack")
     if rack == "":
         raise spec.fault("rack", "it is empty; leave it out for an SPU in no rack")
+    if rack is not None and (size := len(rack.encode())) > STRING_BYTES_MAX:
+        raise spec.fault("rack", f"it has {size} bytes; no rack that clients are told has more than {STRING_BYTES_MAX}")
     return rack
 
 

@@ -98,6 +98,13 @@ def test_a_missing_value_is_refused() -> None:
         parse(config(ConfigType.STRING), None)
 
 
+def test_a_value_that_no_client_could_be_told_is_refused() -> None:
+    longest = "é" * 16_383 + "e"
+    assert parse(config(ConfigType.STRING), longest) == longest
+    with pytest.raises(KafkaError, match=r"a\.config: the value has 32768 bytes; none has more than 32767"):
+        parse(config(ConfigType.STRING), longest + "e")
+
+
 def test_a_secret_is_not_repeated() -> None:
     with pytest.raises(KafkaError) as refused:
         parse(config(ConfigType.PASSWORD, one_of("x"), sensitive=True), "secret")

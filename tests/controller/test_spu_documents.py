@@ -96,6 +96,10 @@ def test_an_endpoint_may_tell_no_host() -> None:
         ({"spuId": 1, "name": "2"}, "name: '2' is not the SPU's id, 1"),
         ({"spuId": 1, "spuType": "Borrowed"}, "spuType: 'Borrowed' is not one of Managed, Custom"),
         ({"spuId": 1, "rack": ""}, "rack: it is empty; leave it out for an SPU in no rack"),
+        (
+            {"spuId": 1, "rack": "é" * 20_000},
+            "rack: it has 40000 bytes; no rack that clients are told has more than 32767",
+        ),
         ({"spuId": 1, "publicEndpoint": {"port": 70000}}, "publicEndpoint.port: 70000 is not a port from 0 to 65535"),
         ({"spuId": 1, "publicEndpoint": {"ingress": [{}]}}, "publicEndpoint.ingress[0].hostname: it is missing"),
         (
