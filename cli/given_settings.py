@@ -78,7 +78,8 @@ class GivenSettings:
         return [text.strip() for entry in each for text in str(entry).split(",")]
 
     def addresses(self, name: str) -> tuple[Address, ...]:
-        return tuple(parse_address(text, f"--{name}") for text in self.texts(name))
+        """Of those to connect to."""
+        return tuple(parse_address(text, f"--{name}", port_min=1) for text in self.texts(name))
 
     def listeners(self) -> tuple[ListenerSettings, ...]:
         """Those for clients; the first is PUBLIC, the others count on from there."""
@@ -136,9 +137,5 @@ def given_settings(names: Collection[str], arguments: argparse.Namespace) -> Giv
 
 def _listener(name: str, text: str, where: str) -> ListenerSettings:
     address, equals, advertised = text.partition("=")
-    told = parse_address(advertised, where) if equals else None
-    if told is not None and told.port == 0:
-        raise SettingsError(
-            f"{where}: nobody can connect to {told}: what is told behind the = has a port from 1 to 65535"
-        )
+    told = parse_address(advertised, where, port_min=1) if equals else None
     return ListenerSettings(name, parse_address(address, where), told)

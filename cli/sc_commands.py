@@ -127,7 +127,7 @@ def _addresses(arguments: argparse.Namespace) -> list[Address]:
     given, origin = arguments.sc, "--sc"
     if given is None:
         given, origin = os.environ.get(SC_VARIABLE) or SC_DEFAULT, SC_VARIABLE
-    return [parse_address(each.strip(), origin) for each in given.split(",")]
+    return [parse_address(each.strip(), origin, port_min=1) for each in given.split(",")]
 
 
 # what commands print

@@ -30,7 +30,9 @@ def spu_command(
         if arguments.bootstrap is None:
             spus = SpuClient(sc.network, sc.addresses, SC)
         else:
-            addresses = [parse_address(each.strip(), "--bootstrap") for each in arguments.bootstrap.split(",")]
+            addresses = [
+                parse_address(each.strip(), "--bootstrap", port_min=1) for each in arguments.bootstrap.split(",")
+            ]
             spus = SpuClient(sc.network, addresses, BOOTSTRAP)
         try:
             await ask(spus, arguments)

@@ -60,11 +60,12 @@ class SpuSettings(Struct, frozen=True):
     """Where other SPUs connect."""
 
 
-def parse_address(text: str, where: str) -> Address:
-    """`HOST:PORT`, `[V6HOST]:PORT`."""
+def parse_address(text: str, where: str, *, port_min: int = 0) -> Address:
+    """`HOST:PORT`, `[V6HOST]:PORT`. Port 0 is any free one to whoever listens, and none to whoever connects."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not colon or not may_be_host(host) or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65535:
-        raise SettingsError(f"{where}: {text!r:.300} is not HOST:PORT with a port from 0 to 65535")
-    return Address(host, int(port))
+    number = int(port) if re.fullmatch(r"[0-9]{1,5}", port) else -1
+    if not colon or not may_be_host(host) or not port_min <= number <= 65535:
+        raise SettingsError(f"{where}: {text!r:.300} is not HOST:PORT with a port from {port_min} to 65535")
+    return Address(host, number)

@@ -15,7 +15,7 @@ def check_store_name(text: str, where: str) -> None:
     """SettingsError unless `open_store` knows what is meant."""
     if text.startswith(ETCD):
         for endpoint in text.removeprefix(ETCD).split(","):
-            parse_address(endpoint, where)
+            parse_address(endpoint, where, port_min=1)
     elif text not in (MEMORY, SQLITE):
         raise SettingsError(f"{where}: {text!r} is not {MEMORY}, {SQLITE} or {ETCD}HOST:PORT[,HOST:PORT...]")
 
@@ -36,5 +36,5 @@ async def open_store(text: str, directory: str, seams: Seams) -> KeyValueStore:
         return await open_sqlite(f"{directory}/{SQLITE_FILE}")
     from .etcd import EtcdStore
 
-    endpoints = [parse_address(endpoint, "store") for endpoint in text.removeprefix(ETCD).split(",")]
+    endpoints = [parse_address(endpoint, "store", port_min=1) for endpoint in text.removeprefix(ETCD).split(",")]
     return EtcdStore(seams.network, seams.chance, endpoints)

@@ -53,10 +53,10 @@ async def test_the_sc_is_a_flag_or_a_variable(
     assert await tailrace(MemoryNetwork(), "topic", "list", "--sc", "one:1, two:2") == 3
     assert "none of the SCs at one:1, two:2 answers" in capsys.readouterr().err
     assert await tailrace(MemoryNetwork(), "topic", "list", "--sc", "here") == 2
-    assert capsys.readouterr().err == "tailrace topic list: --sc: 'here' is not HOST:PORT with a port from 0 to 65535\n"
-    monkeypatch.setenv("TAILRACE_SC", "here")
+    assert capsys.readouterr().err == "tailrace topic list: --sc: 'here' is not HOST:PORT with a port from 1 to 65535\n"
+    monkeypatch.setenv("TAILRACE_SC", "here:0")
     assert await tailrace(MemoryNetwork(), "topic", "list") == 2
-    assert capsys.readouterr().err.startswith("tailrace topic list: TAILRACE_SC: 'here' is not HOST:PORT")
+    assert capsys.readouterr().err.startswith("tailrace topic list: TAILRACE_SC: 'here:0' is not HOST:PORT")
 
 
 @pytest.mark.parametrize("words", ["topic describe", "topic delete", "partition list", "spu describe"])

@@ -32,6 +32,12 @@ def test_what_is_no_address_is_refused_with_its_place(text: str) -> None:
         parse_address(text, "--public")
 
 
+def test_nobody_connects_to_port_0() -> None:
+    assert parse_address("host:1", "--sc", port_min=1) == Address("host", 1)
+    with pytest.raises(SettingsError, match=r"^--sc: 'host:0' is not HOST:PORT with a port from 1 to 65535$"):
+        parse_address("host:0", "--sc", port_min=1)
+
+
 @given(st.from_regex(r"[a-z0-9.-]{1,20}", fullmatch=True), st.integers(0, 65535))
 def test_an_address_reads_back_what_it_writes(host: str, port: int) -> None:
     address = Address(host, port)

@@ -36,7 +36,7 @@ async def test_each_store_has_a_name(tmp_path: Path, seams: Seams, name: str, ki
 
 
 @pytest.mark.parametrize(
-    "name", ["", "SQLite", "consul", "etcd", "etcd://", "etcd://host", "etcd://a:1,", "etcd://a:99999"]
+    "name", ["", "SQLite", "consul", "etcd", "etcd://", "etcd://host", "etcd://a:1,", "etcd://a:99999", "etcd://a:0"]
 )
 def test_another_name_is_refused_with_the_place_it_came_from(name: str) -> None:
     with pytest.raises(SettingsError, match="--store: "):
