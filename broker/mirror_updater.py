@@ -21,6 +21,8 @@ class MirrorUpdater:
     def __init__(self, cluster: Cluster, this: SpuId) -> None:
         self._cluster = cluster
         self._this = this
+        self.rack_watcher: Callable[[str | None], None] | None = None
+        """Called with the rack that this SPU is registered with, whenever that is said."""
         self._reported: tuple[Endpoint, ...] = ()
         """Where this SPU says that clients find it."""
         self._version = -1
@@ -49,6 +51,8 @@ class MirrorUpdater:
             cluster.remove_topic(topic_id)
         for spu in message.spus:
             cluster.put_spu(self._as_told(spu_spec(spu)))
+            if spu.id == self._this and self.rack_watcher is not None:
+                self.rack_watcher(spu.rack)
         for topic in message.topics:
             cluster.put_topic(topic_spec(topic, cluster.topic_by_id(topic.topic_id)))
         for group in message.groups:

@@ -62,6 +62,7 @@ from .peer_links import PeerLinks
 from .peer_messages import PeerIdentity
 from .producer_ids import ProducerIds, allocate_from
 from .refused_batches import RefusedBatches
+from .registered_rack import RegisteredRack
 from .replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replica_trace import ReplicaTrace
@@ -131,6 +132,7 @@ class Spu:
         self._process = str(seams.chance.uuid())
         self.peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
+        self._mirror.rack_watcher = RegisteredRack(settings.rack, self.broker_configs, self._logger).on_registered
         self.sc: ScConnection
         self.isolation: Isolation
         self.groups: GroupCoordination
@@ -493,13 +495,10 @@ def _facts(settings: SpuSettings) -> dict[str, str]:
     """What stands elsewhere in our settings but is a broker config to Kafka's tools."""
     listeners = ",".join(f"{each.name}://{each.address}" for each in settings.listeners)
     advertised = ",".join(f"{each.name}://{each.advertised or each.address}" for each in settings.listeners)
-    facts = {
+    return {
         "broker.id": str(settings.id),
         "node.id": str(settings.id),
         "log.dirs": settings.data_directory,
         "listeners": listeners,
         "advertised.listeners": advertised,
     }
-    if settings.rack is not None:
-        facts["broker.rack"] = settings.rack
-    return facts

@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT[=HOST:PORT]",
         help=f"where other SPUs connect, and what they are told to connect to (default: {DEFAULT_PRIVATE})",
     )
-    parser.add_argument("--rack", metavar="R", help="where it stands: replicas are spread over racks")
+    parser.add_argument("--rack", metavar="R", help="where it stands: to be warned if it is registered elsewhere")
     parser.add_argument(
         "--until-input-ends",
         action="store_true",

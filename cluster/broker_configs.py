@@ -106,6 +106,12 @@ class BrokerConfigs:
 
     # what the source of specs says
 
+    def use_rack(self, rack: str | None) -> None:
+        """One more fact: the rack in the registration."""
+        self._static.pop("broker.rack", None)
+        if rack is not None:
+            self._static["broker.rack"] = rack
+
     def use_dynamic(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
         self._dynamic_own = dict(own)
         self._dynamic_default = dict(default)
@@ -167,7 +173,7 @@ _ASCENDING = (
 _FLAGS = {
     "broker.id": "--id",
     "node.id": "--id",
-    "broker.rack": "--rack",
+    "broker.rack": "registration",
     "log.dirs": "--data",
     "listeners": "--public",
     "advertised.listeners": "--public",

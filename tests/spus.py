@@ -117,14 +117,19 @@ class RunningSpu(Struct):
 
 
 @asynccontextmanager
-async def running_spu(world: World | None = None, broker: Mapping[str, str] | None = None) -> AsyncIterator[RunningSpu]:
+async def running_spu(
+    world: World | None = None,
+    broker: Mapping[str, str] | None = None,
+    rack: str | None = None,
+    registered_rack: str | None = None,
+) -> AsyncIterator[RunningSpu]:
     """With a Streaming Controller of its own. Both are stopped cleanly at the end; cancel the task that holds them to
     stop them as kill -9 does."""
     world = world or World()
-    registered = Registered(RegisteredSpec(SpuId(1), public=PublicEndpoint(port=0)))
+    registered = Registered(RegisteredSpec(SpuId(1), rack=registered_rack, public=PublicEndpoint(port=0)))
     await world.store.write([Put(key_of(registered), encode(registered), NO_VERSION)])
     sc = StreamingController(_sc_settings(broker or {}), world.seams(), world.store, structlog.get_logger())
-    spu = Spu(_spu_settings(broker or {}), world.seams(), structlog.get_logger())
+    spu = Spu(replace(_spu_settings(broker or {}), rack=rack), world.seams(), structlog.get_logger())
     async with trio.open_nursery() as nursery:
         await nursery.start(sc.run)
         async with trio.open_nursery() as serving:

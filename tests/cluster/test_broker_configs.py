@@ -38,6 +38,10 @@ def test_facts_are_configs_too() -> None:
     assert configs.value("broker.id") == 7
     assert configs.value("broker.rack") is None
     assert configs.values(BROKER_CONFIGS["broker.rack"]) == []
+    configs.use_rack("a")
+    assert configs.values(BROKER_CONFIGS["broker.rack"]) == [("broker.rack", "a", ConfigSource.STATIC_BROKER)]
+    configs.use_rack(None)
+    assert configs.value("broker.rack") is None
 
 
 def test_compaction_that_is_not_to_rest_leaves_time_for_all_else() -> None:
@@ -52,6 +56,7 @@ def test_compaction_that_is_not_to_rest_leaves_time_for_all_else() -> None:
         ({"num.partition": "3"}, "there is no broker setting 'num.partition'; did you mean 'num.partitions'?"),
         ({"zzz": "3"}, "there is no broker setting 'zzz'"),
         ({"broker.id": "7"}, "broker.id is not set by itself: it is what an SPU's --id says"),
+        ({"broker.rack": "a"}, "broker.rack is not set by itself: it is what an SPU's registration says"),
         ({"listeners": "X://a:1"}, "listeners is not set by itself: it is what an SPU's --public says"),
         ({"num.partitions": "0"}, "num.partitions: '0' is not allowed; it takes a number of at least 1"),
         ({"log.retention.hours": "x"}, "log.retention.hours: 'x' is not allowed; it takes a whole number of 32 bits"),
