@@ -197,7 +197,8 @@ class ClusterMirror:
             if before is None:
                 return None
             count = len(before.partitions)
-        partitions = tuple(rows[number] for number in range(count) if number in rows)
+        wanted = topic.status.replica_map
+        partitions = tuple(_in_order(rows[number], wanted.get(number, ())) for number in range(count) if number in rows)
         if len(partitions) < count:
             return None
         return TopicSpec(topic.id, topic.name, topic.spec.configs, partitions, internal=topic.name in INTERNAL_TOPICS)
@@ -240,6 +241,16 @@ def _mirrored(partition: Partition) -> MirroredPartition:
         partition.spec.replicas,
         tuple(status.live_replicas),
     )
+
+
+def _in_order(partition: MirroredPartition, wanted: tuple[SpuId, ...]) -> MirroredPartition:
+    """While a partition gets other replicas, Kafka names those first that it is to have, and then those that leave."""
+    replicas = partition.replicas
+    if replicas == wanted:
+        return partition
+    stay = (spu for spu in wanted if spu in replicas)
+    leave = (spu for spu in replicas if spu not in wanted)
+    return replace(partition, replicas=(*stay, *leave))
 
 
 def _changed_partitions(before: TopicSpec, now: TopicSpec) -> frozenset[int] | None:

@@ -1,7 +1,7 @@
 """ListPartitionReassignments, version 0: the partitions that do not have the replicas yet that they are to have.
 
-- `replicas` are those that there are and those that come, `adding_replicas` are new, `removing_replicas` leave when all
-  of these are live.
+- `replicas` are those that the partition is to have, and then those that leave: `adding_replicas` are new,
+  `removing_replicas` leave when all of these are live.
 - A partition that is named and has nothing going on is left out, as one that is not there; Kafka does the same.
 """
 

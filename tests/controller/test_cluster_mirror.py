@@ -165,6 +165,26 @@ def test_it_is_said_which_partitions_of_a_topic_have_changed() -> None:
     assert publish(sc).partitions == {}
 
 
+def test_while_replicas_move_those_stand_first_that_the_partition_is_to_have() -> None:
+    sc = model(1, 2, 3)
+    sc.write(topic("t", 1, 2, {0: (1, 2)}))
+    sc.settle()
+
+    def told(*row: int) -> tuple[SpuId, ...]:
+        """When the topic wants this row, and nobody new is live yet."""
+        wanted = {0: tuple(map(SpuId, row))}
+        now = sc.topic("t")
+        sc.write(replace(now, status=replace(now.status, replica_map=wanted)))
+        sc.settle()
+        publish(sc)
+        return sc.brain.cluster.topics["t"].partitions[0].replicas
+
+    assert told(3, 1) == (3, 1, 2)
+    assert sc.partition(1, 0).spec.replicas == (1, 2, 3)
+    assert told(2, 3) == (2, 3, 1)
+    assert told(1, 2) == (1, 2)
+
+
 def test_changed_configs_are_published() -> None:
     sc = model(1)
     sc.write(topic("t"))
