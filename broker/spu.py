@@ -436,16 +436,19 @@ class Spu:
         """Brings every log to the disk; the mark says which of them got there."""
         limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
         # Who was to note it may have been stopped before that.
-        failed = [replica.topic for replica in self.replicas if replica.log.has_failed]
-        unclosed: list[str] = []
-        """Nothing is wrong with the disk: no more files could be opened."""
+        has_failed = any(replica.log.has_failed for replica in self.replicas)
+        are_closed = True
 
         async def close(replica: Replica) -> None:
+            nonlocal has_failed, are_closed
             async with limiter:
                 try:
                     await replica.close()
                 except OSError as error:
-                    (unclosed if are_used_up(error) else failed).append(replica.topic)
+                    if are_used_up(error):
+                        are_closed = False  # nothing is wrong with the disk: no more files could be opened
+                    else:
+                        has_failed = True
                     self._logger.error(
                         "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
                     )
@@ -457,10 +460,10 @@ class Spu:
                 nursery.start_soon(close, replica)
         # Logs that were never opened, because no specs came, are as they were found.
         opened_all = self._dispatcher is not None and self._dispatcher.has_applied_all
-        damaged = self.replicas.damaged or unclosed or any(replica.offline_reason for replica in self.replicas)
-        if (opened_all or self._clean) and not failed and not damaged:
+        damaged = self.replicas.damaged or any(replica.offline_reason for replica in self.replicas)
+        if (opened_all or self._clean) and are_closed and not has_failed and not damaged:
             await leave_clean_shutdown_mark(self.files, self.data_directory, self._closed.whole)
-        elif failed:
+        elif has_failed:
             try:
                 await self._promises.note_failed_disk()
             except OSError as error:
