@@ -234,7 +234,7 @@ def _check_empty(spus: list[Spu], local: LocalStore, *, force: bool) -> None:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
                 f"SPU {spu.spec.id} holds {len(held)} replica{'s' * (len(held) > 1)} of {shown}, which would be lost; "
-                "delete the topics first, or use force",
+                "delete the topics first, or use --force",
             )
 
 
