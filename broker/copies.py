@@ -12,7 +12,7 @@ from tailrace.protocol.ids import SpuId
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Network
 
-from .replicas import Replica
+from .replica import Replica
 from .spu_question import ask, public_address
 
 FETCH = API_TABLE[ApiKey.FETCH]

@@ -9,7 +9,7 @@ import trio
 from tailrace.runtime.descriptors import are_used_up
 
 from .metrics import BrokerMetrics
-from .replicas import Replica
+from .replica import Replica
 from .waiting import Deadlines
 
 FLUSHES_AT_ONCE = 4

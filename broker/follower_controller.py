@@ -8,8 +8,8 @@ from structlog.typing import FilteringBoundLogger
 from tailrace.protocol.ids import Epoch, SpuId
 
 from .peer_messages import FetchedEntries, FetchEntries, PeerMessage
+from .replica import Replica
 from .replica_log import LogOfEntries
-from .replicas import Replica
 from .replication.follower import Follower
 from .replication.high_watermark import HighWatermark
 from .replication.messages import Append, Message, Seal

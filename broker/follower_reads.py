@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from tailrace.cluster.specs import SpuSpec
 from tailrace.protocol.ids import SpuId
 
-from .replicas import Replica
+from .replica import Replica
 
 NO_PREFERENCE = SpuId(-1)
 

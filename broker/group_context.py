@@ -12,7 +12,7 @@ from tailrace.runtime.wall_clock import WallClock
 
 from .groups.counts import GroupCounts
 from .groups.settings import GroupSettings
-from .replicas import Replica
+from .replica import Replica
 from .waiting import Deadlines
 
 

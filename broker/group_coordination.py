@@ -13,7 +13,8 @@ from tailrace.cluster.specs import TopicSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
 from .group_context import GroupContext, not_coordinator
-from .replicas import Replica, Replicas
+from .replica import Replica
+from .replicas import Replicas
 
 if TYPE_CHECKING:
     from .group_partition import Call, GroupPartition

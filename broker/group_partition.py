@@ -23,7 +23,7 @@ from .groups.coordinator import Coordinator
 from .groups.moment import Moment
 from .groups.ready import Answer, Ready, Waiter
 from .groups.records import GroupRecord, decode_record, encode_record
-from .replicas import Replica
+from .replica import Replica
 from .waiting import Timer
 
 LOAD_BYTES = 1 << 18

@@ -16,7 +16,8 @@ from tailrace.storage.log_compaction import CannotCompactError
 
 from .closed_replicas import ClosedReplicas
 from .parking import Parking
-from .replicas import Replica, Replicas
+from .replica import Replica
+from .replicas import Replicas
 from .resting import rest
 
 CHECKPOINT_SECONDS = 5

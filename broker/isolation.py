@@ -11,7 +11,8 @@ from collections.abc import Callable
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from .replicas import Replica, Replicas
+from .replica import Replica
+from .replicas import Replicas
 
 WITHOUT_LEASE_SECONDS_MAX = 1.5
 """An SC that is started again at once changes nothing."""

@@ -15,8 +15,8 @@ from tailrace.runtime.files import Buffer
 
 from .peer_frames import RECORDS_BYTES_MAX
 from .peer_messages import FetchedEntries, FetchEntries, PeerMessage, ReceivedBatches, RecordsToSend
+from .replica import Replica
 from .replica_log import LogOfEntries, made_batch
-from .replicas import Replica
 from .replication.entries import Entry, EntryKind
 from .replication.high_watermark import HighWatermark
 from .replication.leader import Leader, LeaderLimits

@@ -25,8 +25,9 @@ from tailrace.protocol.internal.report_live_replicas import (
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .metrics import BrokerMetrics
+from .replica import Replica
 from .replica_counts import lags_of_followers
-from .replicas import Replica, Replicas
+from .replicas import Replicas
 from .replication.messages import ProposeLiveReplicas
 from .spec_messages import reported_partition
 

@@ -15,7 +15,8 @@ from tailrace.protocol.internal.describe_positions import (
 from tailrace.storage.log import Log
 
 from .groups.lag import NOTHING_THERE
-from .replicas import Replica, Replicas
+from .replica import Replica
+from .replicas import Replicas
 from .turns import Turns
 
 HEADERS_MAX = 100

@@ -28,7 +28,7 @@ from tailrace.server.client_connection import Expect
 from tailrace.server.request_context import RequestContext
 
 from .handlers import produce
-from .replicas import Replica
+from .replica import Replica
 
 if TYPE_CHECKING:
     from .spu import Spu

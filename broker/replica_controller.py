@@ -24,8 +24,8 @@ from tailrace.storage.leader_epochs import EpochStart
 from .follower_controller import FollowerController
 from .leader_controller import LeaderController, MissingEntriesError
 from .peer_messages import FetchedEntries, PeerMessage, ReceivedBatches
+from .replica import Replica
 from .replica_log import LogOfEntries
-from .replicas import Replica
 from .replication.high_watermark import HighWatermark
 from .replication.messages import Append, Fenced, Seal
 from .replication.ready import (

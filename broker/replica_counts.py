@@ -6,7 +6,8 @@ from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import SpuId
 
 from .metrics import BrokerMetrics, PartitionGauges
-from .replicas import Replica, Replicas
+from .replica import Replica
+from .replicas import Replicas
 
 
 class ReplicaCounts(Struct):

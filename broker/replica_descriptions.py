@@ -10,7 +10,8 @@ from tailrace.protocol.internal.describe_replicas import (
 )
 from tailrace.storage.checkpoints import ReplicaKey
 
-from .replicas import Replica, Replicas
+from .replica import Replica
+from .replicas import Replicas
 
 EPOCHS_MAX = 1000
 """Of one replica, whoever asks for more."""

@@ -12,8 +12,8 @@ from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_messages import PeerMessage, ReceivedBatches
+from .replica import Replica
 from .replica_controller import ReplicaController
-from .replicas import Replica
 from .replication_context import ReplicationContext
 
 HAND_OVER_SECONDS_MAX = 1.0

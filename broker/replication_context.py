@@ -13,8 +13,8 @@ from tailrace.storage.promises import Promises
 
 from .live_replicas_updater import LiveReplicasUpdater
 from .peer_links import PeerLinks
+from .replica import Replica
 from .replica_trace import ReplicaTrace
-from .replicas import Replica
 from .waiting import Deadlines
 
 

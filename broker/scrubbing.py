@@ -17,7 +17,8 @@ from tailrace.storage.segment_scrub import DamagedBatch, OpenSegmentCheck, Segme
 
 from .copies import Copies
 from .metrics import BrokerMetrics
-from .replicas import Replica, Replicas
+from .replica import Replica
+from .replicas import Replicas
 from .resting import LOOK_AGAIN_SECONDS, rest
 
 DOUBTED_AGAIN_SECONDS = 60.0

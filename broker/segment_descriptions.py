@@ -28,7 +28,8 @@ from tailrace.storage.log import Log
 from tailrace.storage.manifest import SegmentFacts
 from tailrace.storage.segment_ends import may_have_bridge, sealed_by
 
-from .replicas import Replica, Replicas
+from .replica import Replica
+from .replicas import Replicas
 
 SEGMENTS_MAX = 500
 BATCHES_MAX = 100_000

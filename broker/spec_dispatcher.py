@@ -29,11 +29,12 @@ from .flusher import Flusher
 from .held_specs import HeldSpecs, HeldTopic
 from .metrics import BrokerMetrics
 from .parking import Parking, Storage
+from .replica import Replica
 from .replica_controller import UNREADABLE
 from .replica_counts import note_live_replicas
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replica_log import DamagedLogError, LogOfEntries
-from .replicas import Replica, Replicas
+from .replicas import Replicas
 from .replication.high_watermark import epoch_at_start
 from .topic_settings import TopicSettings, settings_of
 from .unreadable_logs import UnreadableLogs

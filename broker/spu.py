@@ -63,10 +63,11 @@ from .peer_messages import PeerIdentity
 from .producer_ids import ProducerIds, allocate_from
 from .refused_batches import RefusedBatches
 from .registered_rack import RegisteredRack
+from .replica import Replica
 from .replica_counts import count_replicas, gauge_partitions, unsynced_seconds_max
 from .replica_info_dispatcher import ReplicaInfoDispatcher
 from .replica_trace import ReplicaTrace
-from .replicas import Replica, Replicas
+from .replicas import Replicas
 from .replication_context import ReplicationContext
 from .sc_connection import RefusedForGoodError, Registration, ScConnection
 from .sc_receiver import ScReceiver

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .closed_replicas import ClosedReplicas
+from .replica import Replica
 from .replica_log import DamagedLogError, LogOfEntries
-from .replicas import Replica
 
 PAUSE_SECONDS_MIN = 0.1
 """Others are mostly known by then."""

@@ -7,7 +7,7 @@ from msgspec import Struct
 from spus import ADDRESS, RunningSpu, running_spu
 from structlog.testing import capture_logs
 
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.cli import consume, produce
 from tailrace.cli.main import parse
 from tailrace.runtime.chance import RandomChance

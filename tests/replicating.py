@@ -22,8 +22,9 @@ from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.peer_links import PeerLinks
 from tailrace.broker.peer_messages import FetchEntries, PeerIdentity, PeerMessage, RecordsToSend
+from tailrace.broker.replica import Replica
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
-from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replicas import Replicas
 from tailrace.broker.replication.messages import Hello
 from tailrace.broker.replication_context import ReplicationContext
 from tailrace.broker.topic_settings import settings_of

@@ -14,7 +14,7 @@ from simulation.client import WireClient
 from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.broker.spu import Spu
 from tailrace.cluster.specs import TopicSpec
 from tailrace.controller.key_value.interface import NO_VERSION, Put

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.delete_records import (

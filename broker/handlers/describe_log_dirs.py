@@ -8,7 +8,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

@@ -29,7 +29,7 @@ from tailrace.broker.fetch_session import (
 )
 from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere, newest_leader
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.broker.waiting import Timer
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replica import Replica
+from tailrace.broker.replicas import Replicas
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import DEBUGGING_REPLICA
 from tailrace.protocol.messages.list_offsets import (

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.messages.offset_for_leader_epoch import (

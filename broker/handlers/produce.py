@@ -19,7 +19,7 @@ from uuid import UUID
 import trio
 
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
-from tailrace.broker.replicas import AcknowledgementWaiter, Replica
+from tailrace.broker.replica import AcknowledgementWaiter, Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
     BatchIndexAndErrorMessage,

@@ -7,7 +7,7 @@ from simulation.network import MemoryNetwork
 from spus import ADDRESS, RunningSpu, batch, running_spu
 
 from tailrace.broker.copies import ANSWER_SECONDS_MAX, FetchedCopies
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.apis import ApiKey

@@ -13,7 +13,7 @@ from spus import batch
 
 from tailrace.broker.flusher import FLUSH_AGAIN_SECONDS, FLUSHES_AT_ONCE, Flusher
 from tailrace.broker.metrics import BrokerMetrics
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.broker.topic_settings import settings_of
 from tailrace.broker.waiting import Deadlines
 from tailrace.cluster.broker_configs import BrokerConfigs

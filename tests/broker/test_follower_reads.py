@@ -5,7 +5,7 @@ from logs import log_at
 from simulation.files import SimulatedFiles
 
 from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec, SpuSpec

@@ -17,7 +17,7 @@ from tailrace.broker.group_coordination import LOAD_AGAIN_SECONDS
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.records import GroupRecord
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.broker.spu import Spu
 from tailrace.cluster.coordinators import GROUPS_TOPIC, partition_of
 from tailrace.cluster.specs import PartitionSpec, TopicSpec

@@ -14,7 +14,7 @@ from tailrace.broker.group_partition import GroupPartition
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.moment import Moment
 from tailrace.broker.groups.records import GroupRecord, encode_record
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.broker.scrubbing import Scrubbing
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.control_batches import bridge

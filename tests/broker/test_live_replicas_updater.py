@@ -14,7 +14,8 @@ from structlog.testing import capture_logs
 from tailrace.broker import live_replicas_updater
 from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
 from tailrace.broker.metrics import BrokerMetrics
-from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replica import Replica
+from tailrace.broker.replicas import Replicas
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs

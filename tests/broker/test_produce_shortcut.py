@@ -11,7 +11,7 @@ from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, running_spu
 
 from tailrace.broker.produce_shortcut import LEARNED_BYTES_MAX, LEARNED_MAX, ProduceShortcut
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
 from tailrace.protocol.headers import RequestHeader, decode_response, encode_request

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 
 from tailrace.broker.metrics import BrokerMetrics, PartitionGauges
+from tailrace.broker.replica import Replica
 from tailrace.broker.replica_counts import (
     ReplicaCounts,
     count_replicas,
@@ -14,7 +15,7 @@ from tailrace.broker.replica_counts import (
     note_live_replicas,
     unsynced_seconds_max,
 )
-from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replicas import Replicas
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster

@@ -3,8 +3,9 @@ from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 from spus import batch
 
+from tailrace.broker.replica import Replica
 from tailrace.broker.replica_descriptions import describe_replicas
-from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replicas import Replicas
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster

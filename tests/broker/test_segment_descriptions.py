@@ -5,7 +5,8 @@ from simulation.files import SimulatedFiles
 from spus import batch
 
 from tailrace.broker import segment_descriptions
-from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replica import Replica
+from tailrace.broker.replicas import Replicas
 from tailrace.broker.segment_descriptions import describe_segments
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs

@@ -19,7 +19,8 @@ from tailrace.broker.held_specs import HeldSpecs, HeldTopic
 from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.parking import Parking, Storage
-from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replica import Replica
+from tailrace.broker.replicas import Replicas
 from tailrace.broker.spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
 from tailrace.broker.unreadable_logs import UnreadableLogs
 from tailrace.broker.waiting import Deadlines

@@ -8,7 +8,8 @@ from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork
 
 from tailrace.broker.peer_links import PeerLinks
-from tailrace.broker.replicas import Replica, Replicas
+from tailrace.broker.replica import Replica
+from tailrace.broker.replicas import Replicas
 from tailrace.broker.spu_description import describe_spu
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from simulation.files import SimulatedFiles
 
 from tailrace.broker.closed_replicas import ClosedReplicas
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.broker.topic_settings import settings_of
 from tailrace.broker.unreadable_logs import PAUSE_SECONDS_MAX, UnreadableLogs
 from tailrace.cluster.broker_configs import BrokerConfigs

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 from uuid import UUID
 
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.protocol.record_batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, iterate
 from tailrace.storage import manifest
 from tailrace.storage.layout import (

@@ -12,8 +12,8 @@ import trio
 from msgspec import Struct, field
 
 from tailrace.broker.leader_controller import LeaderController
+from tailrace.broker.replica import Replica
 from tailrace.broker.replica_controller import ReplicaController
-from tailrace.broker.replicas import Replica
 from tailrace.broker.spu import Spu
 from tailrace.cluster.replication_policy import LIVE, quorum_sizes
 from tailrace.cluster.topic_names import INTERNAL_TOPICS

@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.broker import spu as spu_module
+from tailrace.broker.replica import Replica
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
-from tailrace.broker.replicas import Replica
 from tailrace.broker.replication import leader
 from tailrace.broker.replication.entries import Entry
 from tailrace.broker.replication.follower import Follower

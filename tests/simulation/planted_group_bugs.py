@@ -13,7 +13,7 @@ from tailrace.broker.groups.consumer_group import ConsumerGroup
 from tailrace.broker.groups.coordinator import Coordinator
 from tailrace.broker.groups.ready import Ready
 from tailrace.broker.mirror_updater import MirrorUpdater
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 
 from .planted_bugs import PlantedBug
 

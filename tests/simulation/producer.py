@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import trio
 
-from tailrace.broker.replicas import Replica
+from tailrace.broker.replica import Replica
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.init_producer_id import InitProducerIdRequest
