@@ -259,11 +259,11 @@ class Leader:
     def on_link_lost(self, spu: SpuId, now: float) -> None:
         """What was sent may be lost, and the follower will say Hello again, if it is still there."""
         self._links.pop(spu, None)
-        self._matched.pop(spu, None)
+        matched_end = self._matched.pop(spu, None)
         if spu in self._offline:
             self.live_replicas.on_offline(spu)
         else:
-            self.live_replicas.on_link_lost(spu, now)
+            self.live_replicas.on_link_lost(spu, now, matched_end)
         self._commit(now)
 
     def on_offline(self, spu: SpuId, now: float) -> None:

@@ -383,6 +383,18 @@ def test_a_lost_link_is_no_reason_to_leave_before_it_has_lasted() -> None:
     assert proposed is not None and dict(proposed.members).keys() == {A}
 
 
+def test_whose_link_is_lost_leaves_when_too_many_records_have_come_since_it_spoke() -> None:
+    world = _served(A, B)
+    world.join(B, high_watermark=0)
+    world.leader.on_live_replicas(EPOCH, 2, {A: "1.1", B: "2.1"}, 1.0)
+    world.produce(e(0), now=1.0)
+    world.reply(B, 1, now=1.0)
+    world.leader.on_link_lost(B, 2.0)
+    assert world.produce(replace(e(1), end=101), now=2.1).propose is None
+    proposed = world.produce(e(101), now=2.2).propose
+    assert proposed is not None and dict(proposed.members).keys() == {A}
+
+
 def test_all_live_replicas_have_to_speak_for_anything_to_be_committed() -> None:
     world = World([e(0)], high_watermark=1, live=(A, B))
     assert not world.leader.can_commit

@@ -147,6 +147,25 @@ def test_whose_link_is_lost_is_silent_from_then_on() -> None:
     assert live.deadline == 60.0
 
 
+def test_whose_link_is_lost_leaves_when_too_many_records_have_come_since_it_spoke() -> None:
+    live = _live()
+    live.on_link_lost(C, 1.0, matched_end=8)
+    assert _propose(live, {B: 12}, now=1.0) is None
+    live.on_link_lost(C, 1.5, matched_end=7)
+    live.on_link_lost(C, 1.6)
+    assert _propose(live, {B: 12}, now=2.0) == ProposeLiveReplicas(Epoch(1), 8, ((A, ""), (B, "")))
+    assert live.left == {C: LeaveReason.RECORDS}
+
+
+def test_whose_link_was_lost_is_judged_by_what_it_says_when_it_is_back() -> None:
+    live = _live()
+    live.on_link_lost(C, 1.0, matched_end=7)
+    assert _propose(live, {B: 12, C: 9}, now=2.0) is None
+    live.on_caught_up(C, math.inf)
+    live.on_link_lost(C, 3.0)
+    assert _propose(live, {B: 12}, now=3.0) is None
+
+
 def test_no_fewer_are_live_than_must_be() -> None:
     """Nothing is committed without the two that lag, so either may still be elected; the one that lags less stays."""
     limits = LagLimits(records_max=4, seconds_max=10.0)
