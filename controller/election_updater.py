@@ -40,6 +40,9 @@ MANY_PARTITIONS = 50
 MANY_TIMES_MAX = 5
 """So many, to one that has so many partitions left that it was elected for, and reports one after the other: it is
 short of time, and elections elsewhere would take more of that."""
+LATE_DOUBLINGS_MAX = 3
+"""So often the time is doubled for many partitions that were reported too late before, whoever was elected: where all
+SPUs are so short of time, elections that are given up would be all that they come to."""
 
 
 class Candidates(Protocol):
@@ -93,6 +96,8 @@ class ElectionUpdater:
         self._awaited: dict[PartitionKey, AwaitLeader] = {}
         self._reported_at: dict[SpuId, float] = {}
         """When it was seen last that an SPU had said in time that it leads."""
+        self._late: dict[PartitionKey, int] = {}
+        """How often in a row nobody has said in time that it leads that partition."""
         self._deadlines: list[_Deadline] = []
         self._deadlines_made = 0
         self._wake = trio.Event()
@@ -245,10 +250,13 @@ class ElectionUpdater:
         silent: list[AwaitLeader] = []
         for deadline in due:
             action = deadline.action
-            if deadline.times < self._times_max(action.spu, left[action.spu], now):
+            key = (action.topic_id, action.number)
+            late = self._late.get(key, 0)
+            if deadline.times < self._times_max(action.spu, left[action.spu], late, now):
                 self._await(action, deadline.times + 1)
             else:
-                del self._awaited[action.topic_id, action.number]
+                del self._awaited[key]
+                self._late[key] = late + 1
                 silent.append(action)
         for spu, partitions in Counter(action.spu for action in silent).items():
             self._logger.warning("leader_silent", spu=spu, partitions=partitions)
@@ -277,15 +285,20 @@ class ElectionUpdater:
                 due.append(deadline)
             else:
                 del self._awaited[key]
-                if self._leads(action):
+                leads = self._leads(action)
+                if leads:
                     self._reported_at[action.spu] = now
+                if leads or action.topic_id not in self._local.topics_by_id:
+                    self._late.pop(key, None)
         return due
 
-    def _times_max(self, spu: SpuId, left: int, now: float) -> int:
+    def _times_max(self, spu: SpuId, left: int, late: int, now: float) -> int:
         if self._candidates.is_carrying_out_specs(spu):
             return BUSY_TIMES_MAX
+        if left < MANY_PARTITIONS:
+            return 1
         reports = now - self._reported_at.get(spu, -math.inf) < self._wait_seconds()
-        return MANY_TIMES_MAX if reports and left >= MANY_PARTITIONS else 1
+        return (MANY_TIMES_MAX if reports else 1) << min(late, LATE_DOUBLINGS_MAX)
 
     def _leads(self, action: AwaitLeader) -> bool:
         partition = self._local.partitions.get((action.topic_id, action.number))

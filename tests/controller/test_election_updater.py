@@ -323,6 +323,31 @@ async def test_who_has_stopped_reporting_has_no_more_time(autojump_clock: MockCl
     assert {at for at, _ in world.events} == {2 * WAIT_SECONDS}
 
 
+async def test_who_is_late_with_many_has_twice_as_long_the_next_time(autojump_clock: MockClock) -> None:
+    """Else elections that are given up are the work for which there is no time to lead."""
+    world = _World()
+
+    async def waited(epoch: int, numbers: range, resolution: PartitionResolution) -> float:
+        began, heard = trio.current_time(), len(world.events)
+        for number in numbers:
+            world.store(number, PartitionResolution.CANDIDATE_FOUND, Epoch(epoch))
+            world.updater.take(replace(_await(number), epoch=Epoch(epoch)))
+        await trio.sleep(WAIT_SECONDS / 2)
+        for number in numbers:
+            world.store(number, resolution, Epoch(epoch))
+        await trio.sleep(20 * WAIT_SECONDS)
+        assert len({at for at, _ in world.events[heard:]}) <= 1
+        return (world.events[-1][0] - began) / WAIT_SECONDS if len(world.events) > heard else 0
+
+    many, few = range(MANY_PARTITIONS), range(MANY_PARTITIONS - 1)
+    silent, leading = PartitionResolution.CANDIDATE_FOUND, PartitionResolution.ONLINE
+    async with world.taking():
+        assert [await waited(epoch, many, silent) for epoch in range(5, 10)] == [1, 2, 4, 8, 8]
+        assert await waited(10, few, silent) == 1, "who has few to report does not lack time"
+        assert await waited(11, many, leading) == 0
+        assert await waited(12, many, silent) == 1
+
+
 async def test_nobody_is_silent_about_a_topic_that_is_deleted_meanwhile(autojump_clock: MockClock) -> None:
     world = _World()
     world.store(0, PartitionResolution.CANDIDATE_FOUND)
