@@ -188,8 +188,10 @@ class ReplicaController:
             self._carry_out(role)
             self._context.peers.flush()
 
-    def tell_leader(self, event: Callable[[LeaderController, float], None]) -> None:
-        """What concerns this replica only if it leads."""
+    def tell_leader(self, event: Callable[[LeaderController, float], None], what: str = "") -> None:
+        """What concerns this replica only if it leads; `what` is for who watches."""
+        if what and self._context.trace is not None and isinstance(self._role, LeaderController):
+            self._context.trace.leader_told(self._replica.key, what)
         self._tell(partial(_if_it_leads, event))
 
     def tell_follower_of(self, leader: SpuId, event: Callable[[FollowerController, float], None]) -> None:
@@ -239,6 +241,8 @@ class ReplicaController:
         replica, spec, role = self._replica, self._replica.spec, self._role
         context, now = self._context, self._context.now()
         leads = spec.leader == context.spu
+        if context.trace is not None and spec.leader != NO_LEADER:
+            (context.trace.leader_told if leads else context.trace.follower_told)(replica.key, "PartitionSpec")
         if isinstance(role, LeaderController) and leads and role.epoch == spec.epoch:
             role.on_spec(spec, now)
         elif isinstance(role, FollowerController) and role.epoch == spec.epoch and role.leader == spec.leader:

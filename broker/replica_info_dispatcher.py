@@ -99,10 +99,10 @@ class ReplicaInfoDispatcher:
     # what the Streaming Controller says
 
     def on_offline(self, spu: SpuId) -> None:
-        self._for_all(lambda each: each.tell_leader(lambda leader, now: leader.core.on_offline(spu, now)))
+        self._for_all(lambda each: each.tell_leader(lambda leader, now: leader.core.on_offline(spu, now), "SpuOffline"))
 
     def on_online(self, spu: SpuId) -> None:
-        self._for_all(lambda each: each.tell_leader(lambda leader, now: leader.core.on_online(spu)))
+        self._for_all(lambda each: each.tell_leader(lambda leader, _: leader.core.on_online(spu), "SpuOnline"))
 
     def _for_all(self, tell: Callable[[ReplicaController], None]) -> None:
         for controller in list(self._controllers.values()):
