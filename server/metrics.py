@@ -65,9 +65,11 @@ class ServerMetrics:
         return self.requests.setdefault((api_key, version, client), RequestCount())
 
     def families(self) -> Iterator["Metric"]:
-        """All of it, as Prometheus knows metrics."""
+        """All of it, as Prometheus knows metrics, and what the process takes of memory, processors and open files."""
+        from prometheus_client import ProcessCollector
         from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily
 
+        yield from ProcessCollector(registry=None).collect()
         yield from counters(self, _COUNTERS)
         yield from counters(self.sent_records, _SENT_RECORDS)
         yield GaugeMetricFamily("tailrace_connections", "Open client connections.", value=self.open_connections)

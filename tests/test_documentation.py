@@ -118,7 +118,7 @@ def test_every_metric_is_described_and_no_other() -> None:
     gauges = Gauges([], 0.0, counts=ReplicaCounts())
     scraped = render(metrics, gauges).decode() + "".join(pieces(gauges))
     scraped += sc_metrics.render(sc_metrics.ScMetrics(API_TABLE), WorkflowCounts(), sc_metrics.ScGauges()).decode()
-    exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (\w+)", scraped, re.MULTILINE)}
+    exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (tailrace_\w+)", scraped, re.MULTILINE)}
     described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/operations.md")))
     assert described == exist
 

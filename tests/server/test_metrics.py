@@ -1,3 +1,6 @@
+import resource
+from pathlib import Path
+
 import pytest
 from scrapes import Sample, sample, samples
 
@@ -77,3 +80,13 @@ def test_clients_cannot_grow_the_metrics_by_their_names_or_versions() -> None:
         _respond(metrics, client="client-0", version=1000 + number)
     assert len(metrics.requests) <= 2 * (CLIENTS_MAX + 1) + 1
     assert sum(counted.count for counted in metrics.requests.values()) == 9 * CLIENTS_MAX, "and none goes uncounted"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system tells nothing of processes there")
+def test_a_scrape_tells_what_the_process_takes() -> None:
+    """In the names that all programs have for it, so that dashboards know them."""
+    scraped = _scrape(_metrics())
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert 10e6 < scraped[sample("process_resident_memory_bytes")] <= most
+    assert scraped[sample("process_open_fds")] >= 3
+    assert scraped[sample("process_cpu_seconds_total")] > 0
