@@ -108,6 +108,7 @@ class LeaderController:
     def begin(self, now: float) -> None:
         self._replica.begin_leading()
         self._replica.follower_end = self.core.follower_end
+        self._replica.follower_said_end = self.core.follower_said_end
         self._replica.deleted_end = lambda: self.core.deleted_end
         spus = self._context.cluster.spus
         for spu in self._replica.spec.replicas:

@@ -98,6 +98,7 @@ class Replica:
         "deleted_end",
         "flush_running",
         "follower_end",
+        "follower_said_end",
         "high_watermark",
         "high_watermark_epoch",
         "is_alone",
@@ -155,6 +156,8 @@ class Replica:
         """Live replicas that lag behind: they leave, or stay because fewer may not be live."""
         self.follower_end: Callable[[SpuId], int | None] = _nobody_follows
         """Up to where a follower is known to have the log of the leader here."""
+        self.follower_said_end: Callable[[SpuId], int | None] = _nobody_follows
+        """The same, also of one whose link is lost: what it said last."""
         self.deleted_end = self._log_start
         """Up to where records are deleted for good, whoever leads next."""
         self._deleters: trio.lowlevel.ParkingLot | None = None
@@ -279,7 +282,7 @@ class Replica:
     def end_leading(self) -> None:
         self.is_leader = self.is_merging = self.is_recovering = False
         self.lagging_count = 0
-        self.follower_end = _nobody_follows
+        self.follower_end = self.follower_said_end = _nobody_follows
         self.deleted_end = self._log_start
         self.refuse_waiters(self.not_leader())
         self._on_role()

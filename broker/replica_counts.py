@@ -63,7 +63,7 @@ def lags_of_followers(replica: Replica) -> dict[SpuId, int]:
     """How many records each follower lacks of a log that is led here; nothing of one that has not said what it has."""
     if not replica.is_leader:
         return {}
-    ends = {spu: replica.follower_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader}
+    ends = {spu: replica.follower_said_end(spu) for spu in replica.spec.replicas if spu != replica.spec.leader}
     return {spu: max(replica.log.log_end - end, 0) for spu, end in ends.items() if end is not None}
 
 

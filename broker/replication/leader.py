@@ -163,6 +163,11 @@ class Leader:
         """Up to where it is known to have this log."""
         return self._matched.get(spu)
 
+    def follower_said_end(self, spu: SpuId) -> int | None:
+        """Up to where it has said that it has this log, in this epoch, though its link may have been lost since."""
+        end = self._matched.get(spu)
+        return self.live_replicas.last_ends.get(spu) if end is None else end
+
     def holders_of(self, entry: Entry) -> list[SpuId]:
         """The followers that have this entry, as they said when they were sealed."""
         held = {spu: entry_at(reply.entries, entry.base) for spu, reply in self._sealing.replies.items()}

@@ -77,7 +77,7 @@ class LiveReplicas:
         self._retry_seconds = retry_seconds
         self._caught_up_at: dict[SpuId, float] = {spu: now for spu in stored if spu != leader}
         """Until when each had all; inf: it still has."""
-        self._last_ends: dict[SpuId, int] = {}
+        self.last_ends: dict[SpuId, int] = {}
         """Of those whose links were lost: up to where they had said that they have the log."""
         self._silence_at = now + limits.seconds_max
         """Not before this time is anybody silent for too long."""
@@ -117,7 +117,7 @@ class LiveReplicas:
         """It had all that the leader had at that time; inf: it has all, until something is appended."""
         if at > self._caught_up_at.get(spu, -math.inf):
             self._caught_up_at[spu] = at
-            self._last_ends.pop(spu, None)
+            self.last_ends.pop(spu, None)
             if spu in self.left:
                 self._silence_at = -math.inf  # it may be well again: `propose` finds out
 
@@ -131,7 +131,7 @@ class LiveReplicas:
     def on_link_lost(self, spu: SpuId, now: float, matched_end: int | None = None) -> None:
         """From now on nobody knows what it has, but that it had the log up to there, if it had said so."""
         if matched_end is not None:
-            self._last_ends[spu] = matched_end
+            self.last_ends[spu] = matched_end
         if self._caught_up_at.get(spu) == math.inf:
             self._fall_behind(spu, now)
 
@@ -211,7 +211,7 @@ class LiveReplicas:
             if self._lag(spu, followers.get(spu), log_end, now) is None:
                 return True  # it had to stay, and is well again
         records_max = self._limits.records_max
-        for spu, end in self._last_ends.items():
+        for spu, end in self.last_ends.items():
             if log_end - end > records_max and spu in self.stored and spu not in self.left:
                 return True
         for spu, standing in followers.items():
@@ -265,7 +265,7 @@ class LiveReplicas:
             return LeaveReason.AWAY if caught_up_at == -math.inf else LeaveReason.SILENCE
         matched_end = standing.matched_end if standing is not None else None
         if matched_end is None:
-            matched_end = self._last_ends.get(spu)  # as far as anybody knows
+            matched_end = self.last_ends.get(spu)  # as far as anybody knows
         if matched_end is not None and log_end - matched_end > self._limits.records_max:
             return LeaveReason.RECORDS
         if standing is not None and standing.high_watermark_lag > self._limits.records_max:

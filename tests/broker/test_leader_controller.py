@@ -11,6 +11,7 @@ from tailrace.broker import leader_controller, replica_log
 from tailrace.broker.leader_controller import FETCH_SECONDS_MAX
 from tailrace.broker.peer_codec import read_batches
 from tailrace.broker.peer_messages import FetchedEntries, FetchEntries, PeerMessage, RecordsToSend
+from tailrace.broker.replica_counts import lags_of_followers
 from tailrace.broker.replication.leader import LeaderLimits
 from tailrace.broker.replication.messages import Seal, SealReply
 from tailrace.broker.topic_settings import settings_of
@@ -104,6 +105,22 @@ async def test_a_follower_that_lags_leaves_the_live_replicas_and_enters_again_an
         ("live_replica_entered", 3, None),
         ("live_replica_left", 2, "it is away, or has failed"),
     ]
+
+
+async def test_how_far_a_follower_is_behind_is_told_also_while_it_is_away(autojump_clock: object) -> None:
+    async with wire_of(3) as wire:
+        leader = wire.stores[1]
+        produce(leader, b"a")
+        await trio.sleep(1)
+        away = wire.kill(3)
+        wire.offline(3)
+        for value in (b"b", b"c"):
+            produce(leader, value)
+        await wire.settle()
+        assert lags_of_followers(leader.replica) == {wire.stores[2].spu: 0, away.spu: 2}
+        await wire.restart(away)
+        await trio.sleep(1)
+        assert set(lags_of_followers(leader.replica).values()) == {0}
 
 
 @pytest.mark.parametrize("policy", ["majority", "nrw:3,2,2"])

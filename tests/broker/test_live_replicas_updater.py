@@ -165,7 +165,7 @@ async def test_how_the_records_stand_is_said_with_it() -> None:
     followed = spu.add(replace(_spec(1, leader=ELSEWHERE), replicas=(HERE, ELSEWHERE)))
     entries = bytearray(batch(b"a", b"b", b"c"))
     led.log.append(entries, read_header(entries))
-    led.high_watermark, led.is_leader, led.follower_end = 2, True, {ELSEWHERE: 1}.get
+    led.high_watermark, led.is_leader, led.follower_said_end = 2, True, {ELSEWHERE: 1}.get
     async with spu.connected():
         for replica in (led, followed):
             spu.updater.propose(replica.key, _proposal(8, members=2))

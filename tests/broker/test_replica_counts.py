@@ -62,11 +62,11 @@ def test_the_follower_that_is_farthest_behind_is_told() -> None:
     replicas.add(replica)
     assert count_replicas(replicas).follower_lag_records == 0
     replica.log.log_end = 10
-    replica.follower_end = {HERE: 0, SECOND: 8, THIRD: 3}.get
+    replica.follower_said_end = {HERE: 0, SECOND: 8, THIRD: 3}.get
     assert count_replicas(replicas).follower_lag_records == 7
     assert lags_of_followers(replica) == {SECOND: 2, THIRD: 7}
     assert gauge_partitions(replicas) == [PartitionGauges("t", 0, 0, 10, 0, 0, 10, {SECOND: 2, THIRD: 7})]
-    replica.follower_end = {SECOND: 0}.get
+    replica.follower_said_end = {SECOND: 0}.get
     assert lags_of_followers(replica) == {SECOND: 10}, "the other one has not said what it has"
     replica.is_leader = False
     assert lags_of_followers(replica) == {}

@@ -57,7 +57,7 @@ def test_there_is_one_follower_controller_for_each_leader_and_none_after_the_las
 
 def test_what_a_follower_has_not_said_it_has_waits_for_it() -> None:
     spu = _Spu()
-    spu.add(LED_HERE, log_end=10).follower_end = {SECOND: 10, THIRD: 4}.get
+    spu.add(LED_HERE, log_end=10).follower_said_end = {SECOND: 10, THIRD: 4}.get
     spu.add(replace(LED_HERE, partition=1, replicas=(HERE, THIRD)), log_end=100)
     spu.add(replace(LED_HERE, partition=2, leader=SECOND), log_end=1000)
     described = describe_spu("/data", spu.replicas, spu.links)

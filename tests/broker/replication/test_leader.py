@@ -390,6 +390,7 @@ def test_whose_link_is_lost_leaves_when_too_many_records_have_come_since_it_spok
     world.produce(e(0), now=1.0)
     world.reply(B, 1, now=1.0)
     world.leader.on_link_lost(B, 2.0)
+    assert (world.leader.follower_end(B), world.leader.follower_said_end(B)) == (None, 1)
     assert world.produce(replace(e(1), end=101), now=2.1).propose is None
     proposed = world.produce(e(101), now=2.2).propose
     assert proposed is not None and dict(proposed.members).keys() == {A}
