@@ -1,7 +1,7 @@
 """Bits that flip at rest, on the disk of one machine at a time: only what others have as well is damaged.
 
 In a segment that is sealed, every bit of it, for what was noted of it covers all; in an open one what its batches' own
-checksums cover and is no header. Beside it, what is found to be damaged when it is used the next time.
+checksums cover and is no header, as far as it is known to be on the disk. Beside it, what is found to be damaged when it is used the next time.
 """
 
 from collections.abc import Iterator
@@ -76,7 +76,10 @@ def _flip_in_log(files: SimulatedFiles, path: str, chance: Random) -> None:
     data = files.content(path)
     batches = list(iterate(data))
     position, header = chance.choice(batches)
-    if not _is_noted_as_sealed(files, path):
+    directory, _, name = path.rpartition("/")
+    file = parse_file_name(name)
+    assert file is not None
+    if not _is_sealed(_manifest_of(files, directory), file.offset, len(data)):
         within = chance.randrange(HEADER_SIZE, header.size)
     elif chance.random() < 0.5:
         within = chance.randrange(CRC_START)
@@ -86,12 +89,13 @@ def _flip_in_log(files: SimulatedFiles, path: str, chance: Random) -> None:
     files.flip(path, position + within, chance.randrange(8), is_covered=is_covered)
 
 
-def _is_noted_as_sealed(files: SimulatedFiles, path: str) -> bool:
-    directory, _, name = path.rpartition("/")
-    file = parse_file_name(name)
-    assert file is not None
-    noted = manifest.decode(files.synced_content(f"{directory}/{MANIFEST}")).sealed.get(file.offset)
-    return noted is not None and noted.size == files.size(path)
+def _manifest_of(files: SimulatedFiles, directory: str) -> manifest.Manifest:
+    return manifest.decode(files.synced_content(f"{directory}/{MANIFEST}"))
+
+
+def _is_sealed(noted: manifest.Manifest, base: int, size: int) -> bool:
+    sealed = noted.sealed.get(base)
+    return sealed is not None and sealed.size == size
 
 
 def _flip_anywhere(files: SimulatedFiles, path: str, chance: Random, start: int = 0) -> None:
@@ -109,12 +113,15 @@ def _mendable_logs(world: World, number: int) -> Iterator[str]:
         file, key = parse_file_name(name), replica_of(directory)
         if file is None or file.kind is not Kind.LOG or key is None or path in damaged or not files.is_at_rest(path):
             continue
-        batches = list(iterate(files.content(path)))
-        if batches:
-            end = batches[-1][1].next_offset
-            copies = [copy for copy in _live_copies(world, number, *key) if copy.high_watermark >= end]
-            if any(copy.log.log_start <= file.offset for copy in copies):
-                yield path
+        noted, batches = _manifest_of(files, directory), list(iterate(files.content(path)))
+        if not batches:
+            continue
+        end = batches[-1][1].next_offset
+        if not _is_sealed(noted, file.offset, files.size(path)) and end > noted.trusted_end:
+            continue  # recovery would cut it off, as if it had never been written
+        copies = [copy for copy in _live_copies(world, number, *key) if copy.high_watermark >= end]
+        if any(copy.log.log_start <= file.offset for copy in copies):
+            yield path
 
 
 def _live_copies(world: World, number: int, topic_id: UUID, partition: int) -> Iterator[Replica]:
