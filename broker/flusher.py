@@ -30,13 +30,7 @@ class Flusher:
         """Called once a turn for each replica that was appended to."""
         if replica.unsynced_since is None:
             self._begin_waiting(replica, trio.current_time())
-        log = replica.log
-        policy = replica.settings.log
-        if (
-            log.wants_sync
-            or log.log_end - log.synced_end >= policy.flush_messages
-            or log.unsynced_bytes >= policy.flush_bytes
-        ):
+        if replica.log.wants_sync():
             self.flush(replica)
 
     def on_settings(self, replica: Replica) -> None:

@@ -148,11 +148,14 @@ class Log:
         and no checksum covers that."""
         return self.log_end != self._doubtful_end
 
-    @property
     def wants_sync(self) -> bool:
-        """A segment was sealed and is not on the disk yet: what is over should not wait for the flush policy."""
-        sealed = self._segments.sealed
-        return bool(sealed) and not sealed[-1].is_synced
+        """By the flush policy; or because what is over, a sealed segment, is not on the disk: it should not wait."""
+        disk, config, sealed = self._disk, self.config, self._segments.sealed
+        return (
+            self.log_end - disk.synced_end >= config.flush_messages
+            or disk.unsynced_bytes >= config.flush_bytes
+            or (bool(sealed) and not sealed[-1].is_synced)
+        )
 
     def segments(self) -> Sequence[SegmentFacts]:
         """All segments in order, the open one last; of its indexes nothing is said."""
@@ -181,8 +184,9 @@ class Log:
         segment = self._segments.open
         if not segment.has_room_for(header, self.config):
             segment = self._segment_for(header)
-        segment.append(batch, header)
-        self._on_appended(batch, header)
+        headers = (header,)
+        segment.append(batch, headers)
+        self._on_appended(batch, headers)
 
     def append_batches(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
         """Consecutive whole batches, with as few writes as segments. OSError: those before `log_end` were appended."""
@@ -192,35 +196,37 @@ class Log:
             self.append(data, headers[0])
             return
         assert headers[0].base_offset >= self.log_end
-        view, position, first = memoryview(data), 0, 0
-        while first < len(headers):
+        while headers:
             segment = self._segments.open
-            count = segment.count_with_room(headers, first, self.config)
+            count, size = segment.room_for(headers, self.config)
             if count == 0:
-                if self._segment_for(headers[first]) is not segment:
+                if self._segment_for(headers[0]) is not segment:
                     continue
-                count = 1
-            some = headers[first : first + count]
-            size = sum(header.batch_length + LOG_OVERHEAD for header in some)
-            segment.append_batches(view[position : position + size], some)
-            for header in some:
-                self._on_appended(view[position:], header)
-                position += header.batch_length + LOG_OVERHEAD
-            first += count
+                count, size = 1, headers[0].size
+            some, part, rest = headers, data, data
+            if count < len(headers):
+                view = memoryview(data)
+                some, part, rest = headers[:count], view[:size], view[size:]
+            segment.append(part, some)
+            self._on_appended(part, some)
+            headers, data = headers[count:], rest
 
-    def _on_appended(self, batch: Buffer, header: BatchHeader) -> None:
-        if header.leader_epoch != self._epochs.latest:
-            self._epochs.on_another(header)
-        if header.attributes & CONTROL and control_kind(header, batch) is ControlKind.BRIDGE:
-            self._epochs.on_bridge(bridge_epoch(batch), header.base_offset)
-            self._segments.open.is_over = True
-        if header.producer_id >= 0 and header.base_sequence >= 0:
-            self.producers.on_appended(header)
-        size = header.batch_length + LOG_OVERHEAD
-        self.log_end = header.base_offset + header.last_offset_delta + 1
-        self.size_bytes += size
+    def _on_appended(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
+        epochs, position = self._epochs, 0
+        for header in headers:
+            if header.leader_epoch != epochs.latest:
+                epochs.on_another(header)
+            if header.attributes & CONTROL and control_kind(header, data, position) is ControlKind.BRIDGE:
+                epochs.on_bridge(bridge_epoch(data, position), header.base_offset)
+                self._segments.open.is_over = True
+            if header.producer_id >= 0 and header.base_sequence >= 0:
+                self.producers.on_appended(header)
+            position += header.batch_length + LOG_OVERHEAD
+        last = headers[-1]
+        self.log_end = last.base_offset + last.last_offset_delta + 1
+        self.size_bytes += position
         disk = self._disk
-        disk.unsynced_bytes += size
+        disk.unsynced_bytes += position
         disk.is_changed = True
 
     def _segment_for(self, header: BatchHeader) -> OpenSegment:

@@ -3,11 +3,10 @@
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.ids import NO_EPOCH
-from tailrace.protocol.record_batch import CRC_START, LOG_OVERHEAD, BatchHeader
+from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 
@@ -80,75 +79,61 @@ class OpenSegment:
             and header.base_offset + header.last_offset_delta - summary.base <= RELATIVE_OFFSET_MAX
         )
 
-    def count_with_room(self, headers: Sequence[BatchHeader], first: int, config: LogConfig) -> int:
-        """How many of these batches, from the first one on, may go into this segment together."""
+    def room_for(self, headers: Sequence[BatchHeader], config: LogConfig) -> tuple[int, int]:
+        """How many of these batches, from the first one on, may go into this segment together, and their bytes."""
+        if self.is_over:
+            return 0, 0
         summary, index = self.summary, self.reader.index
         position, first_timestamp, next_position = summary.size, summary.first_timestamp, index.new.next_position
-        epoch = summary.epoch if position else headers[first].leader_epoch
-        entries_left = config.index_bytes_max // ENTRY_BYTES - len(index)
-        count = 0
-        if self.is_over:
-            return 0
-        for header in islice(headers, first, None):
+        epoch = summary.epoch if position else headers[0].leader_epoch
+        bytes_max, age_ms_max = config.segment_bytes_max, config.segment_age_ms_max
+        last_offset_max = summary.base + RELATIVE_OFFSET_MAX
+        count = new_entries = 0
+        for header in headers:
+            end = position + header.batch_length + LOG_OVERHEAD
             if position and not (
-                position + header.batch_length + LOG_OVERHEAD <= config.segment_bytes_max
+                end <= bytes_max
                 and header.leader_epoch == epoch
-                and (
-                    header.max_timestamp - first_timestamp <= config.segment_age_ms_max
-                    or first_timestamp == NO_TIMESTAMP
-                )
-                and header.base_offset + header.last_offset_delta - summary.base <= RELATIVE_OFFSET_MAX
-                and (position < next_position or entries_left > 0)
+                and (header.max_timestamp - first_timestamp <= age_ms_max or first_timestamp == NO_TIMESTAMP)
+                and header.base_offset + header.last_offset_delta <= last_offset_max
+                and (position < next_position or (len(index) + new_entries) * ENTRY_BYTES < config.index_bytes_max)
             ):
                 break
             if position >= next_position:
                 next_position = position + max(1, index.new.interval_bytes)
-                entries_left -= 1
+                new_entries += 1
             if first_timestamp == NO_TIMESTAMP:
                 first_timestamp = header.max_timestamp
-            position += header.batch_length + LOG_OVERHEAD
+            position = end
             count += 1
-            if header.is_control:
+            if header.attributes & CONTROL:
                 # It may be a bridge, which would be the last one.
                 break
-        return count
+        return count, position - summary.size
 
-    def append(self, batch: Buffer, header: BatchHeader) -> None:
-        """Writes the batch into the page cache; when that fails the segment is as it was before."""
-        self._write(batch)
-        self._add(batch, header)
-
-    def append_batches(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """The same for consecutive batches, with one write."""
-        self._write(data)
-        view, position = memoryview(data), 0
-        for header in headers:
-            self._add(view[position : position + CRC_START], header)
-            position += header.batch_length + LOG_OVERHEAD
-
-    def _write(self, data: Buffer) -> None:
-        index = self.reader.index
+    def append(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Writes the batches into the page cache, at once; when that fails the segment is as it was before."""
+        summary, index, recent = self.summary, self.reader.index, self._recent
         if index.wants_write:
             index.write()
         file = self.reader.log.get()
         try:
             file.append(data)
         except OSError:
-            file.truncate(self.summary.size)
+            file.truncate(summary.size)
             raise
-
-    def _add(self, batch: Buffer, header: BatchHeader) -> None:
-        summary, index = self.summary, self.reader.index
-        position = summary.size
-        relative_offset = header.base_offset - summary.base
-        if position >= index.new.next_position:
-            index.on_batch(relative_offset, position, summary.max_timestamp)
-        recent = self._recent
-        recent.append(relative_offset << 32 | position)
+        at = 0
+        for header in headers:
+            position = summary.size
+            relative_offset = header.base_offset - summary.base
+            if position >= index.new.next_position:
+                index.on_batch(relative_offset, position, summary.max_timestamp)
+            recent.append(relative_offset << 32 | position)
+            summary.add(data, header, at)
+            at += header.batch_length + LOG_OVERHEAD
         if len(recent) > _RECENT_MAX:
-            del recent[: _RECENT_MAX // 2]
-        summary.add(batch, header)
-        self._last = header
+            del recent[: -_RECENT_MAX // 2]
+        self._last = headers[-1]
 
     async def restamp(self, base: int, end: int, epoch: int) -> int:
         """Returns how many batches now have another epoch."""

@@ -1,6 +1,6 @@
 """What is known of a segment as a whole, kept up to date batch by batch: while appending and while scanning."""
 
-import crc32c
+from crc32c import crc32c
 
 from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.primitives import Buffer
@@ -29,12 +29,12 @@ class SegmentSummary:
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
 
-    def add(self, batch: Buffer, header: BatchHeader) -> None:
-        """The next batch, or at least its header's bytes."""
+    def add(self, data: Buffer, header: BatchHeader, position: int = 0) -> None:
+        """The next batch, or at least its header's bytes, as it stands in the data."""
         self.epoch = header.leader_epoch
         if self.first_timestamp == NO_TIMESTAMP:
             self.first_timestamp = header.max_timestamp
-        self.checksum = crc32c.crc32c(batch[:CRC_START], self.checksum)
+        self.checksum = crc32c(data[position : position + CRC_START], self.checksum)
         self.size += header.batch_length + LOG_OVERHEAD
         self.end = header.base_offset + header.last_offset_delta + 1
         # A batch that compaction has emptied has a time to age by, but no record of that time.

@@ -386,11 +386,24 @@ async def test_what_is_appended_while_a_sync_runs_is_not_claimed(files: Simulate
 async def test_a_sealed_segment_wants_a_sync(files: SimulatedFiles) -> None:
     log = _open(files)
     _append(log, 10)
-    assert not log.wants_sync
+    assert not log.wants_sync()
     _append(log)
-    assert log.wants_sync
+    assert log.wants_sync()
     await log.sync()
-    assert not log.wants_sync
+    assert not log.wants_sync()
+
+
+@pytest.mark.parametrize("policy", [{"flush_messages": 2}, {"flush_bytes": 200}])
+async def test_a_log_wants_a_sync_when_the_flush_policy_says_so(files: SimulatedFiles, policy: dict[str, int]) -> None:
+    log = _open(files)
+    _append(log)
+    _append(log)
+    assert not log.wants_sync()
+    log.use_config(replace(log.config, **policy))
+    assert log.wants_sync()
+    await log.sync()
+    _append(log)
+    assert not log.wants_sync()
 
 
 async def test_a_closed_log_refuses_everything(files: SimulatedFiles) -> None:

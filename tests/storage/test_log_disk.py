@@ -36,7 +36,7 @@ class Parts:
     def append(self, count: int) -> None:
         for _ in range(count):
             batch = make_batch(self.segments.open.end)
-            self.segments.open.append(batch, header_of(batch))
+            self.segments.open.append(batch, (header_of(batch),))
             self.disk.unsynced_bytes += len(batch)
 
     def roll(self) -> None:

@@ -29,7 +29,7 @@ def _segment(files: SimulatedFiles, count: int) -> OpenSegment:
     segment = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).new_segment(50)
     for _ in range(count):
         batch = make_batch(segment.end, 2, size=70, timestamp=segment.end)
-        segment.append(batch, header_of(batch))
+        segment.append(batch, (header_of(batch),))
     return segment
 
 
@@ -54,7 +54,7 @@ async def test_an_offset_in_a_gap_is_found_with_the_batch_behind_it(files: Simul
     segment = _segment(files, 1)
     for number in range(1, count):
         batch = make_batch(50 + 5 * number, 2, size=70)
-        segment.append(batch, header_of(batch))
+        segment.append(batch, (header_of(batch),))
     for number in range(1, count):
         gap = range(50 + 5 * number - 3, 50 + 5 * number)
         for offset in gap:
@@ -94,5 +94,5 @@ async def test_a_failed_write_leaves_the_segment_as_it_was(files: SimulatedFiles
     files.room_bytes = 69
     batch = make_batch(56, size=70)
     with pytest.raises(OSError, match="no space"):
-        segment.append(batch, header_of(batch))
+        segment.append(batch, (header_of(batch),))
     assert (segment.end, segment.size, files.size("/r/00000000000000000050.log")) == (56, 210, 210)

@@ -37,7 +37,7 @@ def _segment(files: SimulatedFiles, count: int, *, epoch: int = 1) -> OpenSegmen
     segment = SegmentMaker(OpenFiles(files), "/r", config, RecoveryReport()).new_segment(50)
     for number in range(count):
         batch = make_batch(segment.end, 2, size=70 + number % 7, epoch=epoch)
-        segment.append(batch, header_of(batch))
+        segment.append(batch, (header_of(batch),))
     return segment
 
 
@@ -111,7 +111,7 @@ async def test_the_checksum_follows_wherever_one_goes_on(files: SimulatedFiles, 
     for _ in range(30):
         if chance.random() < 0.2 and isinstance(segment, OpenSegment):
             batch = make_batch(segment.end, 2, size=71, epoch=segment.epoch)
-            segment.append(batch, header_of(batch))
+            segment.append(batch, (header_of(batch),))
         elif chance.random() < 0.1 and isinstance(segment, OpenSegment):
             segment = segment.seal(0)
         base = chance.choice((chance.randrange(50, segment.end), chance.randrange(50, segment.end) & ~1))

@@ -17,7 +17,7 @@ def _sealed() -> SealedSegment:
     segment = maker.new_segment(10)
     for number in range(20):
         batch = make_batch(10 + 5 * number, 3, size=90, timestamp=number % 7)
-        segment.append(batch, header_of(batch))
+        segment.append(batch, (header_of(batch),))
     return maker.sealed_segment(segment.facts(0), is_synced=True)
 
 

@@ -39,7 +39,7 @@ def _segment(files: SimulatedFiles, count: int, *, first_time: int = 0) -> OpenS
         batch = make_batch(segment.end + number % 3, 2, size=61 + (number * 53) % 90, timestamp=timestamp, epoch=7)
         if number == 4:
             batch = hole(segment.end, segment.end + 9, 7)
-        segment.append(batch, header_of(batch))
+        segment.append(batch, (header_of(batch),))
     return segment
 
 
@@ -99,7 +99,7 @@ def test_it_goes_on_as_an_open_segment() -> None:
         left = prepare_cut(segment, size).carry_out()
         for number in range(60):
             batch = make_batch(left.end, size=80, timestamp=number, epoch=8)
-            left.append(batch, header_of(batch))
+            left.append(batch, (header_of(batch),))
         scanned = recover(files.open(PATH), left.size, 50, trusted_end=0, interval_bytes=200)
         facts = left.facts(0)
         assert (facts.checksum, facts.end) == (scanned.summary.checksum, scanned.summary.end)
@@ -116,7 +116,7 @@ def test_little_of_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     segment = SegmentMaker(OpenFiles(files), "/r", LogConfig(), RecoveryReport()).new_segment(50)
     for _ in range(3000):
         batch = make_batch(segment.end, size=1000)
-        segment.append(batch, header_of(batch))
+        segment.append(batch, (header_of(batch),))
     counts: list[int] = []
     read_at = SimulatedFile.read_at
 

@@ -27,7 +27,7 @@ class _Replica:
         segment = self.maker().new_segment(0)
         while segment.end < end:
             batch = make_batch(segment.end, size=BATCH_BYTES)
-            segment.append(batch, header_of(batch))
+            segment.append(batch, (header_of(batch),))
         return segment
 
 

@@ -31,7 +31,7 @@ class Segment:
 
     def append(self, *batches: bytearray) -> None:
         for batch in batches:
-            self._segment.append(batch, header_of(batch))
+            self._segment.append(batch, (header_of(batch),))
         self.facts()
 
     def facts(self) -> SegmentFacts:

@@ -21,7 +21,7 @@ def segments() -> Segments:
     for end in (10, 20, 25):
         while found.open.end < end:
             batch = make_batch(found.open.end, timestamp=found.open.end)
-            found.open.append(batch, header_of(batch))
+            found.open.append(batch, (header_of(batch),))
         if end < 25:
             found.sealed.append(found.open.seal(0))
             found.open = maker.new_segment(end)
