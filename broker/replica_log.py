@@ -25,6 +25,7 @@ from .replication.high_watermark import known_at_start
 NEWEST_KEPT_MAX = 256
 LOOKED_THROUGH_IN_A_TURN = 500
 
+_EVENT, _COMPACTED = EntryKind.EVENT, EntryKind.COMPACTED
 _by_base = attrgetter("base")
 _by_end = attrgetter("end")
 
@@ -78,24 +79,33 @@ class LogOfEntries:
         """In order, those that reach beyond `start` and begin before `end`."""
         if self._newest_end < self._log.log_end:
             self.on_appended(list(self._read(self._newest_end, self._log.log_end)))
-        newest, start = self._newest, max(start, self._log.log_start)
-        if start >= self._newest_start:
-            return iter(newest[bisect_right(newest, start, key=_by_end) : bisect_left(newest, end, key=_by_base)])
-        return self._read(start, end)
+        newest, log_start = self._newest, self._log.log_start
+        if start < log_start:
+            start = log_start
+        if start < self._newest_start:
+            return self._read(start, end)
+        first = bisect_right(newest, start, key=_by_end)
+        stop = len(newest) if end >= self._newest_end else bisect_left(newest, end, key=_by_base)
+        return iter(newest[first:stop])
 
     def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
         """A batch that recovery did not write was appended: what it is need not be read again."""
         self.at_hand.add(batch, header)
         if self._newest_end == header.base_offset:
-            self.on_appended((entry_of(header),))
+            self._newest.append(entry_of(header))
+            self._newest_end = self._log.log_end
+            if len(self._newest) > NEWEST_KEPT_MAX:
+                self._keep_half()
 
     def on_appended(self, entries: Sequence[Entry]) -> None:
-        newest = self._newest
-        newest.extend(entries)
+        self._newest.extend(entries)
         self._newest_end = self._log.log_end
-        if len(newest) > NEWEST_KEPT_MAX:
-            del newest[: len(newest) - NEWEST_KEPT_MAX // 2]
-            self._newest_start = newest[0].base
+        if len(self._newest) > NEWEST_KEPT_MAX:
+            self._keep_half()
+
+    def _keep_half(self) -> None:
+        del self._newest[: -NEWEST_KEPT_MAX // 2]
+        self._newest_start = self._newest[0].base
 
     def takes_turns_from(self, start: int) -> bool:
         """Whether to ask for all that there is from this offset on would keep everybody else waiting."""
@@ -176,8 +186,8 @@ def entry_of(header: BatchHeader) -> Entry:
     base = header.base_offset
     count = header.last_offset_delta + 1
     is_whole = header.record_count == count or header.attributes & CONTROL
-    kind = EntryKind.EVENT if is_whole else EntryKind.COMPACTED
-    return Entry(base, base + count, Epoch(header.leader_epoch), header.crc, kind, header.batch_length + LOG_OVERHEAD)
+    kind = _EVENT if is_whole else _COMPACTED
+    return Entry(base, base + count, header.leader_epoch, header.crc, kind, header.batch_length + LOG_OVERHEAD)
 
 
 def entry_of_control(header: BatchHeader, kind: ControlKind, batch: Buffer, position: int = 0) -> Entry:
@@ -186,7 +196,7 @@ def entry_of_control(header: BatchHeader, kind: ControlKind, batch: Buffer, posi
     return Entry(
         header.base_offset,
         header.next_offset,
-        Epoch(header.leader_epoch),
+        header.leader_epoch,
         bridge_epoch(batch, position) if is_bridge else 0,
         EntryKind.BRIDGE if is_bridge else EntryKind.HOLE,
         header.size,

@@ -64,7 +64,7 @@ def _batch(base: int, end: int, epoch: int, kind: ControlKind, value: bytes) -> 
     header = BatchHeader(
         base_offset=base,
         batch_length=0,
-        leader_epoch=epoch,
+        leader_epoch=Epoch(epoch),
         magic=MAGIC,
         crc=0,
         attributes=CONTROL,

@@ -70,6 +70,9 @@ def read_uvarint(view: Buffer, position: int) -> tuple[int, int]:
     first = view[position]
     if first < 0x80:
         return first, position + 1
+    second = view[position + 1]
+    if second < 0x80:  # the size of most records that come one by one
+        return first & 0x7F | second << 7, position + 2
     return rest_of_uvarint(view, position + 1, first)
 
 

@@ -103,7 +103,7 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
         raise _invalid(f"the batch starts at offset {header.base_offset}, not 0")
     if size > rules.batch_bytes_max:
         raise _too_large(size, rules)
-    batch = memoryview(records)
+    batch = records if type(records) is memoryview else memoryview(records)
     if size != len(batch):
         batch = batch[:size]
     if crc32c(batch[CRC_START:]) != header.crc:

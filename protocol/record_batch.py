@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from .compression import Compression
 from .error_codes import ErrorCode, KafkaError
+from .ids import Epoch
 from .primitives import Buffer
 
 HEADER_SIZE = 61
@@ -32,6 +33,8 @@ DELETE_HORIZON = 0x40
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _TIMESTAMP_END = 2**63
 _BATCH_LENGTH_MIN = HEADER_SIZE - LOG_OVERHEAD
+_PLACE = struct.Struct(">qii")
+"""Offset, length and epoch."""
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _EPOCH_POSITION = 12
@@ -48,7 +51,7 @@ class BatchHeader(Struct):
 
     base_offset: int
     batch_length: int
-    leader_epoch: int
+    leader_epoch: Epoch
     magic: int
     crc: int
     attributes: int
@@ -152,6 +155,11 @@ def stamp(buffer: Buffer, position: int, base_offset: int, leader_epoch: int) ->
     """Gives the batch its place in the log; the checksum does not cover it."""
     _OFFSET.pack_into(buffer, position, base_offset)
     _EPOCH.pack_into(buffer, position + _EPOCH_POSITION, leader_epoch)
+
+
+def stamp_as(buffer: Buffer, header: BatchHeader) -> None:
+    """Gives the batch that begins the buffer its place as its header has it; the length, between the two, stays."""
+    _PLACE.pack_into(buffer, 0, header.base_offset, header.batch_length, header.leader_epoch)
 
 
 def stamp_append_time(buffer: Buffer, position: int, size: int, now_ms: int) -> None:

@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from .compression import DECOMPRESSED_BYTES_MAX, Compression, compress, decompress
 from .error_codes import ErrorCode, KafkaError
+from .ids import Epoch
 from .primitives import Buffer
 from .record_batch import (
     APPEND_TIME,
@@ -142,7 +143,7 @@ def build_batch(
     header = BatchHeader(
         base_offset=base_offset,
         batch_length=0,
-        leader_epoch=leader_epoch,
+        leader_epoch=Epoch(leader_epoch),
         magic=MAGIC,
         crc=0,
         attributes=attributes,

@@ -59,7 +59,7 @@ async def restamp(
     new = _EPOCH.pack(epoch)
     changes: list[tuple[int, bytes]] = []
     before = after = count = 0
-    last_epoch = None
+    last_epoch: int | None = None
     first_position, rest = reader.position_of(base, size), None
     if known is not None and (known.position, known.size) != (first_position, size):
         known = None

@@ -37,8 +37,8 @@ from tailrace.protocol.record_batch import (
     TRANSACTIONAL,
     BatchHeader,
     read_header,
-    stamp,
     stamp_append_time,
+    stamp_as,
 )
 from tailrace.protocol.records import NO_TIMESTAMP
 from tailrace.server.request_context import RequestContext
@@ -215,7 +215,7 @@ def append(
             header = read_header(batch)
         base_offset = header.base_offset = log.log_end
         header.leader_epoch = replica.spec.epoch
-        stamp(batch, 0, header.base_offset, header.leader_epoch)
+        stamp_as(batch, header)
         replica.append(batch, header)
         end = log.log_end
         metrics.produced_batches += 1

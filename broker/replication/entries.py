@@ -35,6 +35,10 @@ class EntryKind(Enum):
     """Events of which some are gone: fewer records than offsets."""
 
 
+_COMPACTED = EntryKind.COMPACTED
+"""An enum is slow to look up, and this is asked of each entry."""
+
+
 class EpochStart(NamedTuple):
     epoch: Epoch
     start: int
