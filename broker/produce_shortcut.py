@@ -13,6 +13,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from msgspec import Struct
+
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
@@ -41,8 +43,8 @@ LEARNED_BYTES_MAX = 1024
 _API = API_TABLE[ApiKey.PRODUCE]
 _AFTER_CORRELATION_ID = 8
 _SIZE = struct.Struct(">i")
-_NO_TAGS = bytes(3)
-"""Of the partition, the topic and the request, behind the records."""
+_TAGS = 3
+"""How many there are of partition, topic and request: a byte each behind the records, and none is usual."""
 _NUMBER = struct.Struct(">q")
 _LOG_START_FROM = 5
 _NO_NUMBER = -0x7F01020304050607
@@ -89,7 +91,9 @@ class ProduceShortcut:
         except (struct.error, IndexError, RemoteProtocolError):
             return None
         stop = position + size_and_one - 1
-        return frame[position:stop] if stop >= position and frame[stop:] == _NO_TAGS else None
+        if stop < position or stop + _TAGS != len(frame) or frame[stop] | frame[stop + 1] | frame[stop + 2]:
+            return None
+        return frame[position:stop]
 
     def _learn(self, frame: memoryview) -> None:
         """Takes note of a request as those that are answered here from the next one on. Raises RemoteProtocolError."""
@@ -102,7 +106,7 @@ class ProduceShortcut:
             return
         (data,) = topic.partition_data
         size = len(data.records)
-        size_bytes = len(uvarint(size + 1)) + len(_NO_TAGS) if self._is_flexible else _SIZE.size
+        size_bytes = len(uvarint(size + 1)) + _TAGS if self._is_flexible else _SIZE.size
         end = len(frame) - size - size_bytes
         if end > LEARNED_BYTES_MAX or self._records(frame, end) != data.records:
             return  # there is more in it: tags that are not known here, or bytes behind it
@@ -201,25 +205,15 @@ class _UsualRequest:
         return ProduceResponse([TopicProduceResponse(*self._named, [answer])])
 
 
-class _AwaitedAnswer:
+class _AwaitedAnswer(Struct, eq=False):
     """Of a request whose records are not committed yet."""
 
-    __slots__ = ("_answer", "_context", "_numbers", "_replica", "_usual", "done")
-
-    def __init__(
-        self,
-        usual: _UsualRequest,
-        replica: Replica,
-        context: RequestContext,
-        answer: bytes,
-        numbers: tuple[int, int, int],
-    ) -> None:
-        self._usual = usual
-        self._replica = replica
-        self._context = context
-        self._answer = answer
-        self._numbers = numbers
-        self.done = False
+    _usual: _UsualRequest
+    _replica: Replica
+    _context: RequestContext
+    _answer: bytes
+    _numbers: tuple[int, int, int]
+    done: bool = False
 
     def on_acknowledged(self) -> Callable[[], None] | None:
         if self.done:

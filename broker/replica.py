@@ -40,7 +40,8 @@ class AcknowledgementWaiter(Protocol):
         """It waits no more: its time ran out, or its client has gone."""
 
     def on_acknowledged(self) -> Callable[[], None] | None:
-        """Prepares the answer, if all that it waits for is there now, and returns what sends it."""
+        """Prepares the answer, if all that it waits for is there now, and returns what sends it: the same for all on
+        one connection."""
 
     def on_refused(self, error: KafkaError) -> None: ...
 
@@ -85,9 +86,9 @@ def _queued(waiting: _Waiting | None, end: int, waiter: AcknowledgementWaiter) -
 
 def _answer(waiters: Iterable[AcknowledgementWaiter]) -> None:
     """A client with several requests in flight gets all answers with one call: it costs more than an append."""
-    prepared = [send for waiter in waiters if (send := waiter.on_acknowledged()) is not None]
-    for send in prepared:
-        send()
+    for let_leave in {waiter.on_acknowledged(): None for waiter in waiters}:
+        if let_leave is not None:
+            let_leave()
 
 
 class Replica:
@@ -107,10 +108,12 @@ class Replica:
         "is_merging",
         "is_open",
         "is_recovering",
+        "key",
         "lagging_count",
         "log",
         "offline_reason",
         "offline_watcher",
+        "replicas_min",
         "replication",
         "role_watcher",
         "settings",
@@ -181,10 +184,13 @@ class Replica:
         """Works out once what every append asks."""
         self.spec = spec
         self.settings = settings
+        self.key: ReplicaKey = spec.topic_id, spec.partition
         self.is_alone = spec.replicas == (self._spu,)
         if self.is_alone:
             self.is_leader = spec.leader == self._spu
             self.high_watermark_epoch = NO_EPOCH  # it rises by itself
+        self.replicas_min = min(settings.min_insync_replicas, len(spec.replicas))
+        """`min.insync.replicas`; beyond the replicas that the partition has, all of them are enough, as in Kafka."""
         self.syncs_before_acknowledging = settings.log.flush_messages == 1
         self._commits_at_append = self.is_alone and not self.syncs_before_acknowledging
 
@@ -197,10 +203,6 @@ class Replica:
     @property
     def partition(self) -> int:
         return self.spec.partition
-
-    @property
-    def key(self) -> ReplicaKey:
-        return self.spec.topic_id, self.spec.partition
 
     @property
     def saved_high_watermark(self) -> SavedHighWatermark:
@@ -247,11 +249,6 @@ class Replica:
         self._on_role()
         if self.replication is not None and not self.is_alone:
             self.replication.on_spec()
-
-    @property
-    def replicas_min(self) -> int:
-        """`min.insync.replicas`; beyond the replicas that the partition has, all of them are enough, as in Kafka."""
-        return min(self.settings.min_insync_replicas, len(self.spec.replicas))
 
     @property
     def replication_policy(self) -> ReplicationPolicy:

@@ -119,12 +119,13 @@ class ClientConnection:
         self._client = ClientIdentity(address=str(connection.remote))
         self._logger = logger.bind(client=self._client.address)
         self._nursery: trio.Nursery | None = None
-        self._room_made = trio.Event()
+        self._room_made: trio.Event | None = None
+        """While it is waited for."""
         self._in_turn = False
         self._shortcuts: dict[tuple[int, int], Shortcut] = {}
         """By API and version, for those that this client has used."""
-        self._answered: dict[tuple[int, int], int] = {}
-        """Responses of this turn, by API and version."""
+        self._answered: dict[tuple[int, int, float], int] = {}
+        """Responses that have not been counted, by API, version and when their requests arrived."""
         self._rare: tuple[RequestContext, Awaitable[object]] | None = None
         """Work to be waited for before the next request."""
         self._received = 0
@@ -142,7 +143,9 @@ class ClientConnection:
         self._closing: str | None = None
         self._finishing = False
         self._serving = trio.CancelScope()
-        self.last_active = trio.current_time()
+        self._now = trio.lowlevel.current_clock().current_time
+        """Trio's time, from the clock itself: it is asked for with each request."""
+        self.last_active = self._now()
 
     async def run(self) -> None:
         """Serves until the client goes, breaks the protocol, or is closed."""
@@ -214,6 +217,7 @@ class ClientConnection:
             while not self._has_room():
                 self._room_made = trio.Event()
                 await self._room_made.wait()
+                self._room_made = None
             if self._inbox.has_request:
                 await trio.lowlevel.checkpoint()  # the turn ended with requests left: the others get theirs first
                 self._take_turn()
@@ -292,7 +296,7 @@ class ClientConnection:
         return self._look()
 
     def _take_turn(self) -> None:
-        self.last_active = trio.current_time()
+        self.last_active = self._now()
         self._rare = self._handle_turn()
 
     def _handle_turn(self) -> tuple[RequestContext, Awaitable[object]] | None:
@@ -309,7 +313,7 @@ class ClientConnection:
                     if self._gather():
                         continue
                     break
-                if 0 < self._handled <= ANSWERED_EARLY and outbox.has_news:
+                if self._answered and self._handled <= ANSWERED_EARLY and outbox.has_news:
                     self._flush()
                 self._handled += 1
                 if self._shortcuts and self._answer_at_once(frame):
@@ -323,7 +327,7 @@ class ClientConnection:
                 self._flush()  # before anyone else is woken: this client waits already
             self._dispatcher.end_turn()
             self._in_turn = False
-            if outbox.unanswered:
+            if outbox.has_news or outbox.held_up_by is not None:
                 self._flush()  # what was woken may have answered
             self._metrics.received_bytes += self._received
             self._received = 0
@@ -331,17 +335,18 @@ class ClientConnection:
         return rare
 
     def _count_answered(self) -> None:
-        """Those of a turn leave together, so they have taken the same time."""
-        seconds = trio.current_time() - self.last_active
-        for (api_key, api_version), count in self._answered.items():
-            self._metrics.on_responses(api_key, api_version, self._client.software_name, count, seconds)
+        """Those that leave together, and have come together, have taken the same time."""
+        if not self._answered:
+            return
+        now = self._now()
+        for (api_key, api_version, arrived), count in self._answered.items():
+            self._metrics.on_responses(api_key, api_version, self._client.software_name, count, now - arrived)
         self._answered.clear()
 
     def _answer_at_once(self, frame: memoryview) -> bool:
         """Whether there is a shortcut for such a request, and it knows this one."""
         api_key, api_version, correlation_id = read_request_kind(frame)
-        api = api_key, api_version
-        shortcut = self._shortcuts.get(api)
+        shortcut = self._shortcuts.get((api_key, api_version))
         if shortcut is None:
             return False
         response = shortcut(frame, correlation_id, self._expect)
@@ -349,7 +354,8 @@ class ClientConnection:
             return False
         if type(response) is bytes:
             self._outbox.put(response)
-            self._answered[api] = self._answered.get(api, 0) + 1
+            kind = api_key, api_version, self.last_active
+            self._answered[kind] = self._answered.get(kind, 0) + 1
         return True
 
     def _expect(
@@ -366,7 +372,7 @@ class ClientConnection:
             self.last_active,
             self._on_response,
             encode,
-            self._outbox.on_known,
+            self._let_leave,
             self._on_failed,
         )
         self._outbox.expect(context, is_urgent=api_key == _URGENT)
@@ -403,15 +409,19 @@ class ClientConnection:
         return api_versions.refuse_version(self._apis)
 
     def _on_response(self, context: RequestContext) -> None:
-        if self._in_turn:
-            api = context.api_key, context.api_version
-            self._answered[api] = self._answered.get(api, 0) + 1
-        else:
-            seconds = trio.current_time() - context.arrived
-            self._metrics.on_responses(context.api_key, context.api_version, self._client.software_name, 1, seconds)
-            self._flush()
+        assert context.parts is not None
+        self._outbox.on_known(context.parts)
+        kind = context.api_key, context.api_version, context.arrived
+        self._answered[kind] = self._answered.get(kind, 0) + 1
         if context.close_after is not None:
+            self._let_leave()
             self.close(context.close_after)
+
+    def _let_leave(self) -> None:
+        """What is answered in a turn leaves at its end."""
+        if not self._in_turn:
+            self._count_answered()
+            self._flush()
 
     def _on_failed(self, mistake: Exception) -> None:
         """Ends the connection as if a handler had raised it, whoever has found out."""
@@ -423,7 +433,8 @@ class ClientConnection:
         something_to_send = self._outbox.collect()
         if self._outbox.held_up_by is not None and not self._in_turn:
             something_to_send = self._hurry() or something_to_send
-        self._room_made.set()
+        if self._room_made is not None:
+            self._room_made.set()
         if not something_to_send or self._draining or self._nursery is None:
             return
         try:
@@ -468,7 +479,8 @@ class ClientConnection:
             self._dispatcher.on_unreadable(error)
             raise
         self._metrics.sent_bytes += self._outbox.sent_bytes - before
-        self._room_made.set()
+        if self._room_made is not None:
+            self._room_made.set()
         return done
 
 

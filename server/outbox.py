@@ -44,11 +44,12 @@ class _Known(NamedTuple):
 
 
 class Outbox:
-    __slots__ = ("_line", "_parts", "_records", "_small", "_urgent", "held_bytes", "sent_bytes")
+    __slots__ = ("_parts", "_records", "_small", "_urgent", "held_bytes", "sent_bytes", "unanswered")
 
     def __init__(self, records: SentRecords | None = None) -> None:
         self._records = records or SentRecords()
-        self._line: deque[Answer] = deque()
+        self.unanswered: deque[Answer] = deque()
+        """In the order in which they leave."""
         self._small: list[Buffer] = []
         """Neighbours that will be one part."""
         self._parts: deque[Part] = deque()
@@ -59,26 +60,22 @@ class Outbox:
         """Those in line that are."""
 
     @property
-    def unanswered(self) -> Sequence[Answer]:
-        return self._line
-
-    @property
     def held_up_by(self) -> Answer | None:
         """The first in line, if an urgent one behind it could leave."""
         if not self._urgent:
             return None
-        first = self._line[0]
+        first = self.unanswered[0]
         is_held_up = any(answer.parts is not None for answer in self._urgent if answer is not first)
         return first if is_held_up else None
 
     @property
     def has_news(self) -> bool:
         """Whether `collect` would find something whose turn has come."""
-        return bool(self._small) or (bool(self._line) and self._line[0].parts is not None)
+        return bool(self._small) or (bool(self.unanswered) and self.unanswered[0].parts is not None)
 
     def expect(self, answer: Answer, *, is_urgent: bool = False) -> None:
         """Urgent is what the client cannot go on without."""
-        self._line.append(answer)
+        self.unanswered.append(answer)
         if answer.parts is not None:
             self.on_known(answer.parts)
         if is_urgent:
@@ -93,21 +90,21 @@ class Outbox:
     def put(self, response: bytes) -> None:
         """A small response that nobody expected: it was known as soon as it was asked for."""
         self.held_bytes += len(response)
-        if self._line:
-            self._line.append(_Known((response,)))
+        if self.unanswered:
+            self.unanswered.append(_Known((response,)))
         else:
             self._small.append(response)
 
     def clear(self) -> None:
         """Nothing more leaves."""
-        self._line.clear()
+        self.unanswered.clear()
         self._urgent.clear()
         self._small.clear()
         self._parts.clear()
 
     def collect(self) -> bool:
         """Moves answers whose turn has come to the send queue; says whether anything is there to send."""
-        line, small = self._line, self._small
+        line, small = self.unanswered, self._small
         parts = line[0].parts if line else None
         while parts is not None:
             first = line.popleft()

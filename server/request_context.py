@@ -29,10 +29,6 @@ class ClientIdentity(Struct):
     software_version: str = ""
 
 
-def _kept_elsewhere(parts: Sequence[Part]) -> None:
-    pass
-
-
 def _raise(mistake: Exception) -> NoReturn:
     raise mistake
 
@@ -45,74 +41,42 @@ def _answered_elsewhere(correlation_id: int, message: object) -> NoReturn:
     raise AssertionError("whoever passed this request on answers it")
 
 
-class RequestContext:
+class RequestContext(Struct, eq=False):
     """A handler either returns the response, or keeps the context and calls `respond` when it is known."""
 
-    __slots__ = (
-        "_encode",
-        "_on_failed",
-        "_on_known",
-        "_on_response",
-        "abandon",
-        "api_key",
-        "api_version",
-        "arrived",
-        "client",
-        "client_id",
-        "close_after",
-        "correlation_id",
-        "hurry",
-        "listener",
-        "parts",
-    )
-
-    def __init__(
-        self,
-        api_key: int,
-        api_version: int,
-        correlation_id: int,
-        client_id: str | None,
-        listener: ConnectedListener,
-        client: ClientIdentity,
-        arrived: float,
-        on_response: Callable[["RequestContext"], None],
-        encode: ResponseEncoder = _answered_elsewhere,
-        on_known: Callable[[Sequence[Part]], None] = _kept_elsewhere,
-        on_failed: Callable[[Exception], None] = _raise,
-    ) -> None:
-        """`on_known` is told of the response when it is there, `on_response` when it may leave, and `on_failed` when it
-        cannot be encoded: its version has no room for it."""
-        self.api_key = api_key
-        self.api_version = api_version
-        self.correlation_id = correlation_id
-        self.client_id = client_id
-        self.listener = listener
-        self.client = client
-        self.arrived = arrived
-        """By Trio's clock, in seconds."""
-        self.parts: Sequence[Part] | None = None
-        self.close_after: str | None = None
-        """Why the connection is to be closed: what is ready leaves first, and no request after this one is handled."""
-        self.abandon: Callable[[], None] | None = None
-        """Set by whoever keeps this context waiting; called when the client has gone."""
-        self.hurry: Callable[[], None] | None = None
-        """Set by whoever could respond now and waits for more; called when an urgent one waits behind this one."""
-        self._on_response = on_response
-        self._encode = encode
-        self._on_known = on_known
-        self._on_failed = on_failed
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    listener: ConnectedListener
+    client: ClientIdentity
+    arrived: float
+    """By Trio's clock, in seconds."""
+    _on_response: Callable[["RequestContext"], None]
+    """Is told when the response is there."""
+    _encode: ResponseEncoder = _answered_elsewhere
+    _let_leave: Callable[[], None] = _do_nothing
+    """Lets all responses leave that are there."""
+    _on_failed: Callable[[Exception], None] = _raise
+    """Is told when the response cannot be encoded: its version has no room for it."""
+    parts: Sequence[Part] | None = None
+    close_after: str | None = None
+    """Why the connection is to be closed: what is ready leaves first, and no request after this one is handled."""
+    abandon: Callable[[], None] | None = None
+    """Set by whoever keeps this context waiting; called when the client has gone."""
+    hurry: Callable[[], None] | None = None
+    """Set by whoever could respond now and waits for more; called when an urgent one waits behind this one."""
 
     def respond(self, message: object) -> None:
         self.prepare(message)()
 
     def respond_with(self, parts: Sequence[Part]) -> None:
         """Responds with bytes that are encoded already."""
-        self._put(parts)
-        self._on_response(self)
+        self.prepare_with(parts)()
 
     def prepare(self, message: object) -> Callable[[], None]:
-        """The response leaves with any that is ready later, or when what this returns is called. Whoever has several
-        prepares them all first, so that those to one client leave together."""
+        """The response leaves with any that is ready later, or when what this returns is called: it is the same for all
+        of one client. Whoever has several prepares them all first, so that those to one client leave together."""
         try:
             parts = self._encode(self.correlation_id, message)
         except Exception as mistake:
@@ -124,17 +88,11 @@ class RequestContext:
 
     def prepare_with(self, parts: Sequence[Part]) -> Callable[[], None]:
         """As `prepare`, with bytes that are encoded already."""
-        self._put(parts)
-        return self._send
-
-    def _put(self, parts: Sequence[Part]) -> None:
         assert self.parts is None, "a request has one response"
         self.parts = parts
-        self._on_known(parts)
         self.abandon = self.hurry = None
-
-    def _send(self) -> None:
         self._on_response(self)
+        return self._let_leave
 
     def respond_nothing(self, *, close: str | None = None) -> None:
         """Ends a request that has no response (acks=0); `close` gives the reason to close the connection for."""

@@ -11,7 +11,7 @@ from tailrace.broker.replica import Replica, Replication
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import NO_EPOCH, Epoch
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader, read_header, stamp
 from tailrace.runtime.files import Buffer
 from tailrace.storage.checkpoints import SavedHighWatermark
@@ -152,6 +152,39 @@ def test_all_answers_are_prepared_before_one_is_sent() -> None:
     _append(replica, b"a", b"b")
     replica.on_advanced()
     assert happened == ["prepare a", "prepare b", "send a", "send b"]
+
+
+def test_what_sends_the_answers_of_one_client_is_called_once() -> None:
+    (replica,) = World().add(topic_of())
+    happened: list[str] = []
+
+    class Client:
+        done = False
+
+        def on_acknowledged(self) -> Callable[[], None]:
+            happened.append("prepare")
+            return self.send
+
+        def on_refused(self, error: KafkaError) -> None: ...
+
+        def send(self) -> None:
+            happened.append("send")
+
+    client, other = Client(), Client()
+    for end, each in ((1, client), (1, other), (2, client)):
+        replica.wait_until_committed(end, each)
+    _append(replica, b"a", b"b")
+    replica.on_advanced()
+    assert happened == ["prepare"] * 3 + ["send"] * 2
+
+
+def test_how_many_replicas_are_to_be_live_is_as_the_newest_spec_and_the_newest_settings_say() -> None:
+    (replica,) = World().add(topic_of(leader=ELSEWHERE), min_insync_replicas="3")
+    assert replica.replicas_min == 2, "all that there are"
+    replica.use_spec(replace(replica.spec, replicas=(HERE, ELSEWHERE, SpuId(7))))
+    assert replica.replicas_min == 3
+    replica.use_settings(settings_of({"min.insync.replicas": "1"}, BrokerConfigs({})))
+    assert replica.replicas_min == 1
 
 
 def test_a_full_disk_takes_the_replica_offline_and_tells_all_who_wait() -> None:

@@ -263,11 +263,12 @@ async def test_responses_that_are_prepared_together_leave_together() -> None:
             context.prepare(FindCoordinatorResponse(host=key))
             for context, key in zip(script.waiting, keys, strict=True)
         ]
-        for send in sends:
-            send()
+        (send,) = set(sends)  # one for all of this client
+        send()
         assert [(await served.client.response()).host for _ in keys] == keys
         assert served.server_side.send_calls == 1
         assert served.metrics.sent_bytes > 0
+        assert [counted.count for counted in served.metrics.requests.values()] == [len(keys)]
 
 
 async def test_what_a_shortcut_answers_leaves_in_its_place_and_is_counted() -> None:

@@ -1,4 +1,5 @@
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
@@ -11,7 +12,11 @@ from tailrace.server.request_context import ClientIdentity, RequestContext
 
 
 def _context(
-    heard: list[RequestContext], *, api_version: int = 4, table: Mapping[int, Api] = API_TABLE
+    heard: list[RequestContext],
+    *,
+    api_version: int = 4,
+    table: Mapping[int, Api] = API_TABLE,
+    let_leave: Callable[[], None] = lambda: None,
 ) -> RequestContext:
     return RequestContext(
         ApiKey.FIND_COORDINATOR,
@@ -23,6 +28,7 @@ def _context(
         12.5,
         heard.append,
         response_encoder(table[ApiKey.FIND_COORDINATOR], api_version),
+        let_leave,
     )
 
 
@@ -52,13 +58,16 @@ def test_a_response_is_encoded_by_the_table_of_its_server() -> None:
 
 def test_a_response_may_be_prepared_before_it_is_sent() -> None:
     heard: list[RequestContext] = []
-    context = _context(heard)
-    context.abandon = lambda: None
-    send = context.prepare(FindCoordinatorResponse(host="somewhere"))
-    assert (heard, context.abandon) == ([], None)
-    assert context.parts is not None
+    left: list[str] = []
+    contexts = [_context(heard, let_leave=partial(left.append, "all")) for _ in range(2)]
+    for context in contexts:
+        context.abandon = lambda: None
+        send = context.prepare(FindCoordinatorResponse(host="somewhere"))
+        assert context.parts is not None
+        assert context.abandon is None
+    assert (heard, left) == (contexts, [])
     send()
-    assert heard == [context]
+    assert left == ["all"]
 
 
 def test_encoded_bytes_go_as_they_are() -> None:

@@ -1,7 +1,8 @@
 """Bits that flip at rest, on the disk of one machine at a time: only what others have as well is damaged.
 
 In a segment that is sealed, every bit of it, for what was noted of it covers all; in an open one what its batches' own
-checksums cover and is no header, as far as it is known to be on the disk. Beside it, what is found to be damaged when it is used the next time.
+checksums cover and is no header, as far as it is known to be on the disk. Beside it, what is found to be damaged when
+it is used the next time.
 """
 
 from collections.abc import Iterator
