@@ -57,6 +57,7 @@ class LeaderController:
         self._replica = replica
         self._entries = entries
         self._context = context
+        self._high_watermark = high_watermark
         self._logger = logger.bind(epoch=spec.epoch)
         self._fetched: dict[int, Buffer] = {}
         """What other stores hold and this one lacks, by base offset, until what recovery appends next is there. There
@@ -176,8 +177,9 @@ class LeaderController:
         records: RecordsToSend | None = None
         if type(message) is Append and message.entries:
             base, end = message.entries[0].base, message.entries[-1].end
-            at_hand = self._entries.at_hand.between(base, end) if self._context.peers.keeps_up(to) else None
-            records = at_hand or partial(self._replica.log.read_batches, base, end)
+            records = self._entries.at_hand.between(base, end)
+            if records is None or not self._context.peers.keeps_up(to):
+                records = partial(self._replica.log.read_batches, base, end)
         self._context.peers.to_follower(to, self._replica.key, message, records)
 
     def say_that_it_will_lead(self) -> None:
@@ -187,24 +189,24 @@ class LeaderController:
 
     def finish(self, ready: Ready) -> bool:
         """Whether this leader goes on."""
-        replica = self._replica
-        if self.core.is_stopping:
+        replica, core = self._replica, self.core
+        if core.is_stopping:
             self._changed.set()
             self._changed = trio.Event()
         if ready.fenced_by is not None:
             self._logger.info("leading_ended", newer_epoch=ready.fenced_by)
             return False
-        replica.is_merging = not self.core.is_serving
+        replica.is_merging = not core.is_serving
         if ready.propose is not None:
             self._context.live_replicas.propose(replica.key, ready.propose)
-        replica.lagging_count = len(self.core.live_replicas.left)
-        replica.on_committed(self.core.high_watermark, self.core.high_watermark_epoch)
+        replica.lagging_count = len(core.live_replicas.left)
+        replica.on_committed(self._high_watermark.value, self._high_watermark.epoch)
         if ready.delete_to is not None:
             self._context.nursery.start_soon(self._delete, ready.delete_to)
         if ready.doubted_from is not None:
             self._context.on_doubt(replica, ready.doubted_from)
         replica.wake_deleters()
-        if replica.is_recovering and self.core.has_sealed_earlier_segments:
+        if replica.is_recovering and core.has_sealed_earlier_segments:
             replica.end_recovering()
         return True
 

@@ -130,7 +130,7 @@ class ReplicaController:
             # Whoever thinks that it leads, this tells it that it does not; its successor may be a third SPU.
             self._context.peers.to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
             self._logger.info("deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch)
-        elif self._is_busy:
+        elif self._carried_out is not None:
             if len(self._kept) < KEPT_EVENTS_MAX and message != self._seal:
                 kept = None if received is None else received.kept()
                 self._kept.append((partial(_on_message, spu, from_leader, message), kept))
@@ -151,7 +151,7 @@ class ReplicaController:
         role = self._role
         if self._context.trace is not None:
             self._context.trace.leader_told(self._replica.key, "appended")
-        if isinstance(role, LeaderController) and not self._is_busy and role.core.is_serving:
+        if isinstance(role, LeaderController) and self._carried_out is None and role.core.is_serving:
             self._hear(_on_appended)
         self.entries.at_hand.forget()
 
@@ -346,7 +346,7 @@ class ReplicaController:
     def _carry_out(self, role: Role, received: ReceivedBatches | None = None) -> None:
         ready = role.core.take_ready()
         try:
-            done = self._persist_at_once(ready.persist, received)
+            done = not ready.persist or self._persist_at_once(ready.persist, received)
         except UNREADABLE as error:
             self._fail(error)
             return
@@ -361,8 +361,6 @@ class ReplicaController:
 
     def _persist_at_once(self, effects: Sequence[Persist], received: ReceivedBatches | None) -> bool:
         """Whether it could be done so. A follower's appends can, and there is hardly anything else."""
-        if not effects:
-            return True
         if len(effects) > 1 or received is None or not isinstance(effects[0], AppendEntries):
             return False
         try:
@@ -523,7 +521,7 @@ class ReplicaController:
         deadline = role.core.deadline
         if deadline == math.inf:
             self.entries.on_rest()
-        if deadline < math.inf and (self._timer is None or deadline < self._timer.deadline):
+        elif self._timer is None or deadline < self._timer.deadline:
             if self._timer is not None:
                 self._timer.on_time = None
             self._timer = Timer(deadline, self._on_time)

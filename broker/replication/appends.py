@@ -21,19 +21,21 @@ class Appends:
         self._bytes_max = bytes_max
         self._newest: Append | None = None
 
-    def next_from(self, base: int, high_watermark: HighWatermark, live_replicas: frozenset[SpuId]) -> Append:
-        """As many entries as one message takes, and at least one, if there is any."""
-        newest, log = self._newest, self._log
+    def next_from(
+        self, base: int, log_end: int, high_watermark: HighWatermark, live_replicas: frozenset[SpuId]
+    ) -> Append:
+        """Of a log that ends there, as many entries as one message takes, and at least one, if there is any."""
+        newest = self._newest
         if (
             newest is None
             or not newest.entries
             or newest.base != base
-            or newest.log_end != log.log_end
+            or newest.log_end != log_end
             or newest.high_watermark != high_watermark.value
             or newest.live_replicas is not live_replicas
         ):
-            log_start, log_end = log.log_start, log.log_end
-            entries = self._as_one_message_takes(base)
+            log_start, stamped_end = self._log.log_start, self._log.stamped_end
+            entries = self._as_one_message_takes(base, log_end)
             if base < log_start:  # that is deleted, and an entry may begin before the log does
                 base = min(entries[0].base, log_start) if entries else log_start
             newest = self._newest = Append(
@@ -44,8 +46,8 @@ class Appends:
                 log_end,
                 log_start,
                 live_replicas,
-                log.stamped_end,
-                self._epochs_from(base),
+                stamped_end,
+                self._epochs_from(base, stamped_end) if base < stamped_end else (),
                 high_watermark.epoch,
             )
         return newest
@@ -60,20 +62,17 @@ class Appends:
         start, end, committed = log.log_start, log.log_end, high_watermark
         return Append(self._epoch, base, (), committed.value, end, start, live_replicas, 0, (), committed.epoch)
 
-    def _epochs_from(self, base: int) -> tuple[EpochStart, ...]:
+    def _epochs_from(self, base: int, stamped_end: int) -> tuple[EpochStart, ...]:
         """To which the entries belong that recovery has stamped."""
-        stamped_end = self._log.stamped_end
-        if base >= stamped_end:
-            return ()
         return epochs_from([each for each in self._log.epochs if each.start < stamped_end], base)
 
-    def _as_one_message_takes(self, base: int) -> tuple[Entry, ...]:
+    def _as_one_message_takes(self, base: int, log_end: int) -> tuple[Entry, ...]:
         """None is the last whose end the next one does not confirm: were its offset damaged, a follower that took it
         would seem to have all up to there. A header that cannot be read confirms nothing."""
         entries: list[Entry] = []
         size = 0
         try:
-            for entry in self._log.entries(base, self._log.log_end):
+            for entry in self._log.entries(base, log_end):
                 size += entry.size
                 if entries and size > self._bytes_max and entries[-1].end <= entry.base:
                     break

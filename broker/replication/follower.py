@@ -123,15 +123,15 @@ class Follower:
         if not self._accepts(append.epoch):
             return
         self.is_compared = True
-        self._take_for_committed(append)
+        log_end = self._log.log_end
+        self._take_for_committed(append, log_end)
         begins_anew = self.matched_end < append.base <= append.log_start
         missed = append.base > self.matched_end and not begins_anew
         self._log_start = self._log.log_start
-        log_end = self._log.log_end
         if missed:
             self._sync()  # what was taken for committed
         else:
-            log_end = self._match(append, begins_anew)
+            log_end = self._match(append, log_end, begins_anew)
         self._send(
             AppendReply(
                 self.epoch,
@@ -161,14 +161,14 @@ class Follower:
         end = min(self._high_watermark.value, max(agreed, seal.log_start), log.log_end, log_end)
         self.matched_end = min((entry.base for entry in log.entries(end, end + 1)), default=end)
 
-    def _take_for_committed(self, append: Append) -> None:
+    def _take_for_committed(self, append: Append, log_end: int) -> None:
         """What is committed is in this log, as far as that is known without comparing.
 
         To compare would not do: where the leader's log is compacted and the epochs in both differ, they could not be
         told to be the same, and what was cut would be gone until the leader has sent it again.
         """
         end = append.high_watermark
-        if self.matched_end >= end or self.matched_end >= self._log.log_end:
+        if self.matched_end >= end or self.matched_end >= log_end:
             return
         if not self._has_all_committed(append):
             end = min(end, self._end_of_what_later_leaders_had(append))
@@ -198,8 +198,8 @@ class Follower:
             self._had_by_later_leaders = committed_in, end
         return self._had_by_later_leaders[1]
 
-    def _match(self, append: Append, begins_anew: bool) -> int:
-        """Makes the log the leader's from the matched end on, as far as this goes. Returns its new end.
+    def _match(self, append: Append, log_end: int, begins_anew: bool) -> int:
+        """Makes the log the leader's from the matched end on, as far as this goes. Returns where it ends then.
 
         `begins_anew`: the leader has deleted what this log lacks. What it may have behind that is kept.
         """
@@ -207,7 +207,7 @@ class Follower:
         if begins_anew:
             self.matched_end = append.base
         start = self.matched_end
-        log_end = self._rewrite(append, begins_anew)
+        log_end = self._rewrite(append, log_end, begins_anew)
         if start < append.stamped_end and not self._expects_stamped:
             self._expect_stamped(append)
         if log_end > self.matched_end == append.log_end:
@@ -216,15 +216,20 @@ class Follower:
             self._high_watermark.fall_back(log_end)
             self._log_start = min(self._log_start, log_end)
         self._high_watermark.advance(min(append.high_watermark, self.matched_end), append.high_watermark_epoch)
-        log_start = min(append.log_start, self._high_watermark.value)
-        if log_start > self._log_start:
-            persist.append(AdvanceLogStart(log_start))
-            self._log_start = log_start
+        if append.log_start > self._log_start:
+            self._take_over_log_start(append.log_start)
         self._sync()
         if self.in_doubt and self.matched_end >= append.log_end:
             persist.append(EndDoubt())
             self.in_doubt = False
         return log_end
+
+    def _take_over_log_start(self, log_start: int) -> None:
+        """As far as what is before it is known to be committed."""
+        log_start = min(log_start, self._high_watermark.value)
+        if log_start > self._log_start:
+            self._ready.persist.append(AdvanceLogStart(log_start))
+            self._log_start = log_start
 
     def _sync(self) -> None:
         """What is matched, where nothing else may be said."""
@@ -243,9 +248,8 @@ class Follower:
                     self._expects_stamped = True
                 return
 
-    def _rewrite(self, append: Append, begins_anew: bool) -> int:
+    def _rewrite(self, append: Append, log_end: int, begins_anew: bool) -> int:
         persist, log, start = self._ready.persist, self._log, self.matched_end
-        log_end = log.log_end
         entries = append.entries
         if entries and entries[0].end <= start:
             entries = tuple(entry for entry in entries if entry.end > start)
@@ -258,9 +262,9 @@ class Follower:
             log_end = end
         else:
             own = [entry for entry in log.entries(begin, max(end, start + 1)) if entries or entry.base < start]
-            log_end = max(log_end, end)
+            own_end, log_end = log_end, max(log_end, end)
             begin_at = start if begins_anew and start > log.log_start else None
-            for change in rewritten(own, log.log_end, entries, begin_at=begin_at):
+            for change in rewritten(own, own_end, entries, begin_at=begin_at):
                 persist.append(change)
                 if isinstance(change, Cut):
                     self._high_watermark.fall_back(change.log_end)
@@ -279,10 +283,11 @@ class Follower:
         if self.has_failed:
             return False
         assert not self._ready.persist, "what was asked for before has not been carried out"
-        if self._promise.refuses(epoch):
-            self._send(Fenced(self._promise.epoch))
-            return False
-        self._enter(epoch)
+        if epoch != self.epoch or epoch != self._promise.epoch:
+            if self._promise.refuses(epoch):
+                self._send(Fenced(self._promise.epoch))
+                return False
+            self._enter(epoch)
         self.deadline = math.inf
         return True
 

@@ -147,7 +147,11 @@ class Leader:
     def deadline(self) -> float:
         if self.is_over:
             return math.inf
-        deadline = min(self.live_replicas.deadline, self._tell_at) if self.is_serving else math.inf
+        deadline = math.inf
+        if self.is_serving:
+            deadline = self.live_replicas.deadline
+            if self._tell_at < deadline:
+                deadline = self._tell_at
         for link in self._links.values():
             if link.quiet_at < deadline:
                 deadline = link.quiet_at
@@ -226,7 +230,8 @@ class Leader:
         if caught_up_at is not None:
             self.live_replicas.on_caught_up(spu, caught_up_at)
         link.quiet_at = now + self._limits.quiet_seconds_max
-        self._push(spu, link, now)
+        if link.sent_end < log_end:
+            self._push(spu, link, log_end, now)
         self._commit(now)
         if (
             reply.matched_end == reply.log_end == log_end
@@ -240,9 +245,10 @@ class Leader:
         assert self.is_serving and not self.is_over
         self._sealing.replies.clear()  # what was recovered is here, and their descriptions may be many
         self._appended_at = now
-        self.live_replicas.on_appended(self._log.log_end, self._matched, now)
+        log_end = self._log.log_end
+        self.live_replicas.on_appended(log_end, self._matched, now)
         for spu, link in self._links.items():
-            self._push(spu, link, now)
+            self._push(spu, link, log_end, now)
         self._commit(now)
 
     def on_synced(self, end: int, now: float) -> None:
@@ -441,14 +447,13 @@ class Leader:
         assert link.matched_end is not None
         self._matched[spu] = link.matched_end
 
-    def _push(self, spu: SpuId, link: FollowerLink, now: float) -> bool:
+    def _push(self, spu: SpuId, link: FollowerLink, log_end: int, now: float) -> bool:
         """Whether there was anything to send, and room."""
         if link.matched_end is None:
             return False
-        log_end, live = self._log.log_end, self.live_replicas.counting
         has_sent = False
         while link.sent_end < log_end and len(link.in_flight) < self._limits.appends_in_flight_max:
-            append = self._appends.next_from(link.sent_end, self._high_watermark, live)
+            append = self._appends.next_from(link.sent_end, log_end, self._high_watermark, self.live_replicas.counting)
             end = append.entries[-1].end if append.entries else append.base
             if end <= link.sent_end:
                 self._ready.doubted_from = end  # the log goes on here, and nobody can say with what
@@ -464,7 +469,7 @@ class Leader:
             self._seal(spu, link, now)
             return
         link.sent_again_from = None
-        if not self._push(spu, link, now):
+        if not self._push(spu, link, self._log.log_end, now):
             self._send_sign_of_life(spu, link, now)
 
     def _send_sign_of_life(self, spu: SpuId, link: FollowerLink, now: float) -> None:
@@ -493,8 +498,9 @@ class Leader:
         if self._advance_high_watermark(committed):
             if self._owed_log_start:
                 self._take_over_log_start()
-            delay_seconds = 0 if self.is_stopping else self._limits.high_watermark_delay_seconds
-            self._tell_at = min(self._tell_at, now + delay_seconds)
+            tell_at = now if self.is_stopping else now + self._limits.high_watermark_delay_seconds
+            if tell_at < self._tell_at:
+                self._tell_at = tell_at
         proposal = live_replicas.propose(
             self._links,
             log_end=log_end,
@@ -557,12 +563,11 @@ class Leader:
 
         Whichever it is, the old or the new one: a Hello may have been late, and the one who lives speaks last.
         """
-        if not self._is_of_this_epoch(epoch, spu):
-            return None
         link = self._links.get(spu)
-        if link is not None and link.incarnation == incarnation:
+        if link is not None and link.incarnation == incarnation and epoch == self.epoch and not self.is_over:
             return link
-        self.on_hello(Hello(epoch, spu, incarnation), now)
+        if self._is_of_this_epoch(epoch, spu):
+            self.on_hello(Hello(epoch, spu, incarnation), now)
         return None
 
     def _is_of_this_epoch(self, epoch: Epoch, spu: SpuId) -> bool:

@@ -104,7 +104,8 @@ class LiveReplicas:
             return self._proposed_at + self._retry_seconds
         if not self._is_announced:
             return -math.inf
-        return max(self._silence_at, self._proposed_at + self._retry_seconds)
+        again_at = self._proposed_at + self._retry_seconds
+        return again_at if again_at > self._silence_at else self._silence_at
 
     # what happened
 
@@ -172,9 +173,9 @@ class LiveReplicas:
                 return None
             self._proposed_at = now
             return self._proposal
-        entry_end = max(high_watermark, entry_end)
-        may_change = has_taken_over or self._may_change(followers, log_end, entry_end, log_start, now)
-        if not may_change:
+        if high_watermark > entry_end:
+            entry_end = high_watermark
+        if not has_taken_over and not self._may_change(followers, log_end, entry_end, log_start, now):
             return None
         stay = self._staying(followers, log_end, now)
         enter = self._entering(followers, log_end, entry_end, log_start, now)
@@ -220,8 +221,8 @@ class LiveReplicas:
             if log_end - matched_end > records_max or standing.high_watermark_lag > records_max:
                 return True
             if (
-                matched_end >= entry_end
-                and self.stored.get(spu) != standing.incarnation
+                self.stored.get(spu) != standing.incarnation
+                and matched_end >= entry_end
                 and standing.log_start >= log_start
             ):
                 return True
@@ -274,4 +275,6 @@ class LiveReplicas:
 
     def _fall_behind(self, spu: SpuId, at: float) -> None:
         self._caught_up_at[spu] = at
-        self._silence_at = min(self._silence_at, at + self._limits.seconds_max)
+        silence_at = at + self._limits.seconds_max
+        if silence_at < self._silence_at:
+            self._silence_at = silence_at

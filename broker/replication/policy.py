@@ -54,7 +54,12 @@ class Live(Struct, frozen=True):
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         if len(live) < self.replicas_min:
             return 0
-        return min([matched.get(spu, 0) for spu in live])
+        end = None
+        for spu in live:
+            matched_end = matched.get(spu, 0)
+            if end is None or matched_end < end:
+                end = matched_end
+        return end or 0
 
     def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
         """The leader alone: the SC elects it from the live set, in doubt only if there is nobody else."""
