@@ -21,7 +21,7 @@ from tailrace.protocol.internal.hello_message import HelloMessage
 from tailrace.protocol.internal.seal_message import EpochBeginning, SealMessage
 from tailrace.protocol.internal.seal_reply_message import DescribedEntry, SealReplyMessage
 from tailrace.protocol.internal_apis import PEER_APIS, InternalApiKey
-from tailrace.protocol.primitives import Part
+from tailrace.protocol.primitives import Buffer, Part
 from tailrace.protocol.record_batch import CONTROL, CRC_START, LOG_OVERHEAD, BatchHeader, read_header
 from tailrace.storage.checkpoints import ReplicaKey
 
@@ -167,7 +167,7 @@ def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBa
     batches = None
     entries: tuple[Entry, ...] = ()
     if wire.records:
-        entries, batches = read_batches(wire.records, epoch, base, log_end)
+        entries, batches = read_batches(_decoded(wire.records), epoch, base, log_end)
     live_replicas = frozenset(map(SpuId, wire.live_replicas))
     message = Append(
         Epoch(epoch),
@@ -251,7 +251,7 @@ def _fetch(wire: FetchEntriesMessage, peer: PeerIdentity) -> tuple[FetchEntries,
 def _fetched(wire: FetchedEntriesMessage, peer: PeerIdentity) -> tuple[FetchedEntries, ReceivedBatches | None]:
     if wire.epoch | wire.start < 0:
         raise _negative("FetchedEntries")
-    batches = read_batches(wire.records, wire.epoch, wire.start, None)[1] if wire.records else None
+    batches = read_batches(_decoded(wire.records), wire.epoch, wire.start, None)[1] if wire.records else None
     return FetchedEntries(Epoch(wire.epoch), wire.start), batches
 
 
@@ -279,10 +279,9 @@ _FROM_FOLLOWER = _by_start(
 
 
 def read_batches(
-    records: Any, epoch: int, start: int, log_end: int | None
+    records: Buffer, epoch: int, start: int, log_end: int | None
 ) -> tuple[tuple[Entry, ...], ReceivedBatches]:
     """The batches, and what they are: whole, in order, beyond `start`, of this epoch or an earlier one."""
-    assert isinstance(records, memoryview), "it was decoded"
     position, stop = 0, len(records)
     entries: list[Entry] = []
     headers: list[BatchHeader] = []
@@ -315,6 +314,11 @@ def read_batches(
     if log_end is not None and end > log_end:
         raise DamagedBatchError(f"batches up to {end} of a log that ends at {log_end}")
     return tuple(entries), ReceivedBatches(records, headers)
+
+
+def _decoded(records: Part) -> memoryview:
+    assert isinstance(records, memoryview), "records that were decoded lie in what was received"
+    return records
 
 
 def _described(wire: DescribedEntry) -> Entry:

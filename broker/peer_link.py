@@ -13,6 +13,7 @@ from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
+from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.ping_message import PingMessage
 from tailrace.protocol.primitives import Part
 from tailrace.runtime.descriptors import are_used_up
@@ -28,7 +29,7 @@ from .peer_codec import DamagedBatchError, encode
 from .peer_frames import FRAME_BYTES_MAX, RECORDS_BYTES_MAX, frame
 from .peer_gauges import PeerTraffic
 from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
-from .peer_queue import PeerQueue
+from .peer_queue import PeerQueue, ToldMessage
 from .peer_shortcut import PeerShortcut
 from .replication.messages import Append, AppendReply, Hello
 
@@ -49,14 +50,22 @@ DAMAGE_TOLD_AGAIN_SECONDS = 10.0
 
 
 class LinkReceiver(Protocol):
+    """Whoever takes what the other side tells. `from_leader`: on a link that this side dialled, as a follower."""
+
     def on_message(
-        self, link: "PeerLink", key: ReplicaKey, message: PeerMessage, batches: ReceivedBatches | None
+        self,
+        spu: SpuId,
+        from_leader: bool,
+        key: ReplicaKey,
+        message: PeerMessage,
+        batches: ReceivedBatches | None,
     ) -> None: ...
 
     def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
         """What was to be sent of this replica cannot be read. Others are just being sent what they wait for."""
 
-    def end_turn(self) -> None: ...
+    def end_turn(self) -> None:
+        """Nothing more has arrived for now: what was told meanwhile is to be sent."""
 
 
 class _Frame(Struct):
@@ -200,7 +209,7 @@ class PeerLink:
                     self._traffic.received_bytes += len(batches.data)
                 elif type(message) is Hello:
                     self._keep_hello(key, message)
-                self._receiver.on_message(self, key, message, batches)
+                self._receiver.on_message(self.peer.spu, self.to_leader, key, message, batches)
         except RemoteProtocolError as reason:
             self._logger.warning("private_request_refused", reason=str(reason))
             self.close(str(reason))
@@ -231,7 +240,7 @@ class PeerLink:
         if self._unsent.is_set() or self.closed_because is not None:
             return
         try:
-            if self._queue.holds_one and self._framed_bytes == self._outbox.sent_bytes and self._send_one(framed):
+            if self._framed_bytes == self._outbox.sent_bytes and self._send_one(framed):
                 return
             self._says_little = False
             sent_before = self._outbox.sent_bytes
@@ -257,7 +266,10 @@ class PeerLink:
     def _send_one(self, framed: Framed | None) -> bool:
         """Whether all that waits was one small message, and is on its way: nearly always, and without standing in line
         it costs half."""
-        parts = self._next_frame(framed)
+        told = self._queue.take_only()
+        if told is None:
+            return False
+        parts = self._frame(told, framed)
         if parts is None:
             return True
         if len(parts) > 1 or type(parts[0]) is not bytes:
@@ -279,23 +291,23 @@ class PeerLink:
     def _gather(self, framed: Framed | None) -> bool:
         """Makes frames of what waits, until a certain amount is unsent; says whether there is anything to send."""
         while self._queue and self._framed_bytes - self._outbox.sent_bytes < GATHERED_BYTES_MAX:
-            parts = self._next_frame(framed)
+            parts = self._frame(self._queue.take(), framed)
             if parts is not None:
                 self._put(parts)
         return self._outbox.collect()
 
-    def _next_frame(self, framed: Framed | None) -> Sequence[Part] | None:
+    def _frame(self, told: ToldMessage, framed: Framed | None) -> Sequence[Part] | None:
         """None if it would say nothing."""
-        key, message, records = self._queue.take()
+        key, message, records = told
         if records is not None:
-            return self._frame(key, message, records, framed)
+            return self._frame_with(key, message, records, framed)
         return (self._shortcut.reply(key, message),) if type(message) is AppendReply else encode(key, message)
 
     def _put(self, parts: Sequence[Part]) -> None:
         self._framed_bytes += sum(map(len, parts))
         self._outbox.expect(_Frame(parts))
 
-    def _frame(
+    def _frame_with(
         self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend, framed: Framed | None
     ) -> Sequence[Part] | None:
         """None if the log does not have any more what was to be sent: then nobody waits for it either. Nor if no more

@@ -21,33 +21,18 @@ from tailrace.storage.checkpoints import ReplicaKey
 from .peer_acceptor import PeerAcceptor
 from .peer_dialler import PeerDialler
 from .peer_gauges import PeerGauges, PeerTraffic
-from .peer_link import Framed, PeerLink
-from .peer_messages import PeerIdentity, PeerMessage, ReceivedBatches, RecordsToSend
+from .peer_link import Framed, LinkReceiver, PeerLink
+from .peer_messages import PeerIdentity, PeerMessage, RecordsToSend
 from .replica_trace import ReplicaTrace
 from .replication.messages import Hello
 
 
-class PeerSink(Protocol):
-    """Whoever takes what other SPUs tell this one. `from_leader`: on a link that this side dialled, as a follower."""
-
-    def on_message(
-        self,
-        spu: SpuId,
-        from_leader: bool,
-        key: ReplicaKey,
-        message: PeerMessage,
-        batches: ReceivedBatches | None,
-    ) -> None: ...
+class PeerSink(LinkReceiver, Protocol):
+    """Whoever takes what other SPUs tell this one."""
 
     def on_linked(self, spu: SpuId, from_leader: bool) -> None: ...
 
     def on_unlinked(self, spu: SpuId, from_leader: bool) -> None: ...
-
-    def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
-        """What was to be sent of this replica cannot be read. Others are just being sent what they wait for."""
-
-    def end_turn(self) -> None:
-        """Nothing more has arrived for now; what was told meanwhile is sent after this."""
 
 
 class PeerLinks:
@@ -107,10 +92,7 @@ class PeerLinks:
             self._untold.append(link)
 
     def flush(self) -> None:
-        """Sends what was told, as far as the connections take it.
-
-        Whoever ends a turn calls this; after the sink's `end_turn` it happens by itself.
-        """
+        """Sends what was told, as far as the connections take it. Whoever ends a turn calls this, the sink as well."""
         untold = self._untold
         framed: Framed | None = {} if len(untold) > 1 else None
         while untold:
@@ -184,16 +166,16 @@ class PeerLinks:
         except BaseException:
             connection.close()
             raise
+        assert self._sink is not None
         link = links[peer.spu] = PeerLink(
             connection,
             peer,
             to_leader=to_leader,
-            receiver=self,
+            receiver=self._sink,
             buffers=self._buffers,
             traffic=traffic,
             logger=self._logger,
         )
-        assert self._sink is not None
         self._logger.info("peer_linked", spu=peer.spu, peer=str(connection.remote), leader=to_leader)
         self._sink.on_linked(peer.spu, to_leader)
         self.flush()
@@ -203,20 +185,4 @@ class PeerLinks:
             del links[peer.spu]
             self._logger.info("peer_unlinked", spu=peer.spu, leader=to_leader, reason=link.closed_because)
             self._sink.on_unlinked(peer.spu, to_leader)
-            self.flush()
-
-    def on_message(
-        self, link: PeerLink, key: ReplicaKey, message: PeerMessage, batches: ReceivedBatches | None
-    ) -> None:
-        assert self._sink is not None
-        self._sink.on_message(link.peer.spu, link.to_leader, key, message, batches)
-
-    def on_unreadable(self, key: ReplicaKey, reason: str) -> None:
-        assert self._sink is not None
-        self._sink.on_unreadable(key, reason)
-
-    def end_turn(self) -> None:
-        assert self._sink is not None
-        self._sink.end_turn()
-        if self._untold:
             self.flush()

@@ -17,6 +17,9 @@ from .replication.messages import Append, AppendReply, Fenced, Hello, Seal, Seal
 _ONLY_THE_NEWEST = frozenset({Hello, Seal, SealReply, Fenced})
 
 
+ToldMessage = tuple[ReplicaKey, PeerMessage, RecordsToSend | None]
+
+
 class _Line(Struct, eq=False):
     key: ReplicaKey
     waiting: list[tuple[PeerMessage, RecordsToSend | None]] = field(default_factory=list)
@@ -33,10 +36,6 @@ class PeerQueue:
     def __bool__(self) -> bool:
         return bool(self._turns)
 
-    @property
-    def holds_one(self) -> bool:
-        return len(self._turns) == 1 and len(self._turns[0].waiting) == 1
-
     def add(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> None:
         line = self._lines.get(key)
         if line is None:
@@ -49,13 +48,18 @@ class PeerQueue:
             return
         waiting.append((message, records))
 
-    def take(self) -> tuple[ReplicaKey, PeerMessage, RecordsToSend | None]:
+    def take(self) -> ToldMessage:
         """The next one to be sent."""
         line = self._turns.popleft()
         message, records = line.waiting.pop(0)
         if line.waiting:
             self._turns.append(line)
         return line.key, message, records
+
+    def take_only(self) -> ToldMessage | None:
+        """What is to be sent if it is one message; None: there are more, or none."""
+        turns = self._turns
+        return self.take() if len(turns) == 1 and len(turns[0].waiting) == 1 else None
 
     def forget(self, key: ReplicaKey) -> None:
         line = self._lines.pop(key, None)

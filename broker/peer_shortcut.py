@@ -10,7 +10,7 @@ from typing import Any
 
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch
-from tailrace.protocol.primitives import read_uvarint, uvarint
+from tailrace.protocol.primitives import Buffer, read_uvarint, uvarint
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_codec import Told, decode_told, encode, read_batches
@@ -20,6 +20,9 @@ from .replication.messages import Append, AppendReply
 LEARNED_MAX = 1000
 """Replicas; with more that are busy on one link, most of what is said goes the ordinary way, and nothing else."""
 
+COPIED_BYTES_MAX = 16 * 1024
+"""Up to here a copy of what was received pays: to take parts of it costs less than half."""
+
 _SIZE = struct.Struct(">i")
 _START_BYTES = 28
 """Of a frame without its size: kind and version, topic, partition, epoch."""
@@ -27,8 +30,10 @@ _NUMBERS = struct.Struct(">4q")
 """Base, high watermark, log end and log start."""
 _NUMBERS_END = _START_BYTES + _NUMBERS.size
 _APPEND_START = struct.Struct(f">i{_START_BYTES}s4q")
-_REPLY_NUMBERS = struct.Struct(">3q?q")
-"""Matched end, log end, high watermark, whether something was missed, log start."""
+_REPLY_NUMBERS = struct.Struct(">3q?qB")
+"""Matched end, log end, high watermark, whether something was missed, log start; how many tags follow."""
+_REPLY_BYTES = _START_BYTES + _REPLY_NUMBERS.size
+"""Of a usual one without its size."""
 _REPLY = struct.Struct(f">i{_START_BYTES}s3q?q1s")
 _NO_TAGS = bytes(1)
 
@@ -76,7 +81,10 @@ class PeerShortcut:
         """As `peer_codec.decode_told`, from a frame without its size."""
         start = received[:_START_BYTES].tobytes()
         heard = self._heard.get(start)
-        told = None if heard is None else heard.told(received)
+        if heard is None:
+            told = None
+        else:
+            told = heard.told(received.tobytes() if len(received) <= COPIED_BYTES_MAX else received)
         if told is None:
             told = decode_told(received, self._peer, from_leader=self._from_leader)
             if told is not None:
@@ -105,8 +113,16 @@ class _SaidReply:
         self._start = encoded[_SIZE.size : _SIZE.size + _START_BYTES]
 
     def frame(self, message: AppendReply) -> bytes:
-        numbers = message.matched_end, message.log_end, message.high_watermark, message.missed, message.log_start
-        return _REPLY.pack(self._size, self._start, *numbers, _NO_TAGS)
+        return _REPLY.pack(
+            self._size,
+            self._start,
+            message.matched_end,
+            message.log_end,
+            message.high_watermark,
+            message.missed,
+            message.log_start,
+            _NO_TAGS,
+        )
 
 
 class _SaidAppend:
@@ -135,16 +151,18 @@ class _HeardReply:
         self._epoch = epoch
         self._spu, self._incarnation = peer.spu, peer.incarnation
 
-    def told(self, received: memoryview) -> Told | None:
+    def told(self, received: Buffer) -> Told | None:
         """None if that is no usual one."""
-        end = _START_BYTES + _REPLY_NUMBERS.size
-        if received[end:] != _NO_TAGS:
+        if len(received) != _REPLY_BYTES:
             return None
-        matched_end, log_end, high_watermark, missed, log_start = _REPLY_NUMBERS.unpack_from(received, _START_BYTES)
-        if matched_end | log_end | high_watermark | log_start < 0:
+        matched_end, log_end, high_watermark, missed, log_start, tags = _REPLY_NUMBERS.unpack_from(
+            received, _START_BYTES
+        )
+        if tags or matched_end | log_end | high_watermark | log_start < 0:
             return None
-        numbers = matched_end, log_end, high_watermark, missed, log_start
-        return self._key, AppendReply(self._epoch, self._spu, self._incarnation, *numbers), None
+        epoch, spu, incarnation = self._epoch, self._spu, self._incarnation
+        reply = AppendReply(epoch, spu, incarnation, matched_end, log_end, high_watermark, missed, log_start)
+        return self._key, reply, None
 
 
 class _HeardAppend:
@@ -157,14 +175,14 @@ class _HeardAppend:
         self._middle_end = len(received) - len(_NO_TAGS) - records_bytes - len(uvarint(records_bytes + 1))
         self._middle = received[_NUMBERS_END : self._middle_end].tobytes()
 
-    def told(self, received: memoryview) -> Told | None:
+    def told(self, received: Buffer) -> Told | None:
         """None if that is no usual one, or not to be believed."""
         if received[_NUMBERS_END : self._middle_end] != self._middle:
             return None
         try:
             size_and_one, position = read_uvarint(received, self._middle_end)
             stop = position + size_and_one - 1
-            if stop <= position or received[stop:] != _NO_TAGS:
+            if stop <= position or stop + 1 != len(received) or received[stop]:  # without tags
                 return None
             base, high_watermark, log_end, log_start = _NUMBERS.unpack_from(received, _START_BYTES)
             if base | high_watermark | log_end | log_start < 0:

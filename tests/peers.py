@@ -92,6 +92,7 @@ class Spu:
 
     def end_turn(self) -> None:
         self.turns += 1
+        self.links.flush()
         self._wake()
 
     @property

@@ -62,9 +62,14 @@ class _End:
         self.on_turn: Callable[[], None] = lambda: None
 
     def on_message(
-        self, link: PeerLink, key: ReplicaKey, message: PeerMessage, batches: ReceivedBatches | None
+        self,
+        spu: SpuId,
+        from_leader: bool,
+        key: ReplicaKey,
+        message: PeerMessage,
+        batches: ReceivedBatches | None,
     ) -> None:
-        assert link is self.link
+        assert (spu, from_leader) == (self.link.peer.spu, self.link.to_leader)
         self.heard.append(message)
         self.bytes_heard += 0 if batches is None else len(batches.data)
 

@@ -103,11 +103,14 @@ def test_what_was_forgotten_is_not_told() -> None:
 
 def test_it_knows_when_it_holds_one() -> None:
     queue = PeerQueue()
-    assert not queue.holds_one
+    assert queue.take_only() is None
     queue.add(KEY, append(0, ENTRY), b"")
-    assert queue.holds_one
+    assert queue.take_only() == (KEY, append(0, ENTRY), b"")
+    assert not queue
     queue.add(KEY, append(1, ENTRY), b"")
-    assert not queue.holds_one
+    queue.add(KEY, append(2, ENTRY), b"")
+    assert queue.take_only() is None
     queue.take()
     queue.add(OTHER, append(0, ENTRY), b"")
-    assert not queue.holds_one
+    assert queue.take_only() is None
+    assert len(_told(queue)) == 2

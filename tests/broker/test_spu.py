@@ -86,8 +86,10 @@ async def test_a_kill_keeps_what_the_page_cache_holds_and_begins_a_new_epoch(aut
 async def test_a_replica_that_cannot_be_read_for_other_spus_goes_offline(autojump_clock: object) -> None:
     async with running_spu() as running:
         topic = await running.create("t", partitions=2)
-        running.spu.peers.on_unreadable((topic.id, 1), "it cannot be read")
-        running.spu.peers.on_unreadable((topic.id, 2), "it has gone meanwhile")
+        links_tell = running.spu.peers._sink
+        assert links_tell is not None
+        links_tell.on_unreadable((topic.id, 1), "it cannot be read")
+        links_tell.on_unreadable((topic.id, 2), "it has gone meanwhile")
         await trio.testing.wait_all_tasks_blocked()
         assert [replica.offline_reason for replica in running.spu.replicas] == [None, "it cannot be read"]
 
