@@ -295,9 +295,10 @@ def read_batches(
         size = header.batch_length + LOG_OVERHEAD
         base = header.base_offset
         end = base + header.last_offset_delta + 1
-        if position + size > stop:
+        following = position + size
+        if following > stop:
             raise DamagedBatchError(f"the batch at offset {base} is cut short")
-        if crc32c(records[position + CRC_START : position + size]) != header.crc:
+        if crc32c(records[position + CRC_START : following]) != header.crc:
             raise DamagedBatchError(f"the batch at offset {base} does not have its checksum")
         if not previous_end <= base < end > start:
             # As well as the epoch this is what no checksum of a batch covers.
@@ -310,7 +311,7 @@ def read_batches(
             entries.append(entry_of(header))
         headers.append(header)
         previous_end = end
-        position += size
+        position = following
     if log_end is not None and end > log_end:
         raise DamagedBatchError(f"batches up to {end} of a log that ends at {log_end}")
     return tuple(entries), ReceivedBatches(records, headers)

@@ -124,9 +124,10 @@ class BatchHeader(Struct):
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Raises KafkaError (CORRUPT_MESSAGE) where no batch of magic 2 can be; the checksum is left to `crc_of`."""
-    if len(buffer) - position < HEADER_SIZE:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch is cut short")
-    header = BatchHeader(*_HEADER.unpack_from(buffer, position))
+    try:
+        header = BatchHeader(*_HEADER.unpack_from(buffer, position))
+    except struct.error:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a batch is cut short") from None
     if header.batch_length < _BATCH_LENGTH_MIN:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {header.batch_length}")
     if header.magic != MAGIC:

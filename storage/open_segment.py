@@ -114,7 +114,7 @@ class OpenSegment:
     def append(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
         """Writes the batches into the page cache, at once; when that fails the segment is as it was before."""
         summary, index, recent = self.summary, self.reader.index, self._recent
-        if index.wants_write:
+        if summary.size >= index.new.next_position and index.wants_write:
             index.write()
         file = self.reader.log.get()
         try:
