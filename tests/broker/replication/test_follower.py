@@ -137,6 +137,15 @@ def test_an_earlier_epoch_is_refused_and_nothing_changes() -> None:
     assert _said(follower.take_ready()) == Fenced(Epoch(3))
 
 
+def test_a_promise_that_the_store_has_given_meanwhile_counts() -> None:
+    follower = _follower([], epoch=2)
+    assert _after(follower, _append(0, e(0, 2))).persist
+    follower._promise.renew(Epoch(3))
+    ready = _after(follower, _append(1, e(1, 2)))
+    assert ready.persist == []
+    assert _said(ready) == Fenced(Epoch(3))
+
+
 def test_what_is_new_is_appended() -> None:
     ready = _after(_follower([e(0)], high_watermark=1), _append(1, e(1, 2), e(2, 2)))
     assert ready.persist == [AppendEntries((e(1, 2), e(2, 2)))]

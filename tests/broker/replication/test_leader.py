@@ -686,11 +686,11 @@ def test_a_newer_epoch_ends_it() -> None:
     ):
         world = _served(A, B)
         world.join(B, high_watermark=0)
-        world.produce(e(0, 2))
+        world.produce(*(e(base, 2) for base in range(9)))
         speak(world.leader)
         assert world.ready().fenced_by == 3
         assert world.leader.is_over
-        world.reply(B, 1)
+        assert world.reply(B, 2).send == [], "although there is more"
         assert world.leader.high_watermark == 0
 
 
@@ -698,6 +698,10 @@ def test_a_follower_of_an_earlier_epoch_is_told() -> None:
     world = _served(A, B)
     world.leader.on_hello(Hello(Epoch(1), B, "2.1"), 0.0)
     assert world.ready().send == [(B, Fenced(EPOCH))]
+    world.join(B, high_watermark=0)
+    world.leader.on_append_reply(AppendReply(Epoch(1), B, "2.1", 1, 1, 0, missed=False), 0.0)
+    assert world.ready().send == [(B, Fenced(EPOCH))]
+    assert world.leader.follower_end(B) == 0
 
 
 def test_who_is_not_of_the_copy_set_is_not_heard() -> None:
