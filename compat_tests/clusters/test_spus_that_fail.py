@@ -147,6 +147,39 @@ def test_producers_and_consumers_do_not_need_an_sc_that_was_killed_and_it_goes_o
     assert {name, f"{name}-after"} <= set(make_admin(separate.bootstrap).list_topics())
 
 
+@pytest.mark.timeout(180)
+def test_whatever_an_spu_led_is_led_by_others_and_what_it_followed_is_left_alone(separate, name):
+    separate.start()
+    status, said = cli(separate.sc, *("topic", "create", name, "--partitions", "150"), "--replication-factor", "3")
+    assert status == 0, said
+
+    def partitions():
+        return {each["partition"]: each for each in objects(separate.sc, "partition", name)}
+
+    def all_have(live):
+        return lambda: all(
+            each["resolution"] == "Online" and len(each["lrs"]) == live for each in partitions().values()
+        )
+
+    wait_until(all_have(live=3), 60, "all replicas are live")
+    before = partitions()
+    lost = before[0]["leader"]
+    led = {number for number, each in before.items() if each["leader"] == lost}
+    assert len(led) >= 50
+    separate.kill_node(lost)
+    wait_until(all_have(live=2), 60, "others lead, and the one that is gone is not live")
+    after = partitions()
+    assert all(each["leader"] not in (lost, -1) for each in after.values())
+    assert {number for number in before if after[number]["epoch"] != before[number]["epoch"]} == led
+    assert [after[number]["spec"]["replicas"] for number in before] == [
+        each["spec"]["replicas"] for each in before.values()
+    ]
+    separate.start_spu(lost)
+    wait_until(all_have(live=3), 60, "it follows")
+    assert all(each["leader"] != lost for each in partitions().values())
+    separate.stop()
+
+
 def test_an_spu_is_let_in_when_it_has_been_registered(separate):
     separate.ids = (1,)
     separate.start()
