@@ -6,7 +6,8 @@ deletion and the parking, gets it at the next start. What is removed is renamed 
 being removed, and nobody must take the rest of a log for a log.
 
 A clock that jumps may have it removed long before its time. So it is remembered of which partitions something was
-removed: should such a topic be brought back, its replica here is none that has all that it acknowledged.
+removed: should such a topic be brought back, its replica here is none that has all that it acknowledged. The same is
+remembered where recovery had to cut off what had been written.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
@@ -109,6 +110,9 @@ class Parking:
     def was_removed(self, key: ReplicaKey) -> bool:
         """Whether it had something here once that was removed."""
         return key in self._removed_replicas()
+
+    async def note_removed(self, key: ReplicaKey) -> None:
+        await self._note_removed([*(each for each in self._removed_replicas() if each != key), key])
 
     async def forget_removed(self, key: ReplicaKey) -> None:
         """It begins with nothing, and everybody knows that."""

@@ -52,6 +52,13 @@ class ReplicaInfoDispatcher:
         """The storage of these is gone: with it goes what it promised, and a new one is in doubt like any other."""
         self._context.promises.forget(topic_id, partition)
 
+    def is_in_doubt(self, key: ReplicaKey) -> bool:
+        return self._context.promises.is_in_doubt(key)
+
+    async def doubt(self, key: ReplicaKey) -> None:
+        """Something has gone from its log. Raises OSError."""
+        await self._context.promises.doubt(key)
+
     def on_failed(self, key: ReplicaKey) -> None:
         """Its disk has failed, or its log did not open: the Streaming Controller is to know, whoever leads."""
         self._context.live_replicas.give_up(key)

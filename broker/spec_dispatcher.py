@@ -44,6 +44,7 @@ APPLIED_IN_A_ROW = 50
 CLOSES_AT_ONCE = 16
 """Each waits for its disk, and all other specs for the last of them."""
 REMOVED = "what it had was removed as that of a deleted topic, and it is brought back as one that has it all"
+LACKING = "bits have flipped in what was not known to be on the disk yet, and it is named as one that has it all"
 _SHARED_SETTINGS_MAX = 1000
 
 
@@ -193,10 +194,10 @@ class SpecDispatcher:
             for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
                 await self._parking.unpark(Storage(spec.topic, spec.topic_id, partition))
             is_new = not self._files.list(directory)
-            if is_new and self._parking.was_removed(key):
+            if self._parking.was_removed(key):
                 if self._spu in spec.live_replicas:
                     # It may be the only one that is taken to have what it acknowledged: it must not say that it does.
-                    self._refuse_to_open(spec, REMOVED, was_tried=False)
+                    self._refuse_to_open(spec, REMOVED if is_new else LACKING, was_tried=False)
                     return
                 await self._parking.forget_removed(key)
             was_whole = self._closed.take_whole(key)
@@ -218,6 +219,8 @@ class SpecDispatcher:
         self._report_recovery(spec, log)
         # With no other replica everything in the log is committed; else only what was known to be so.
         alone = spec.replicas == (self._spu,)
+        if log.recovery.has_lost and not alone and await self._refuses_as_lacking(spec, log):
+            return
         saved = self._closed.high_watermarks.get(key, NOTHING_SAVED)
         try:
             entries = LogOfEntries(log)
@@ -240,6 +243,23 @@ class SpecDispatcher:
         if log.synced_end < log.log_end:
             self._flusher.flush(replica)  # what an unclean stop left in the page cache
 
+    async def _refuses_as_lacking(self, spec: PartitionSpec, log: Log) -> bool:
+        """Something has gone from the log: others must not count on it, and are to learn that first. After some stops
+        they know it of the whole store."""
+        key, reason = (spec.topic_id, spec.partition), LACKING
+        if self._replication.is_in_doubt(key):
+            return False
+        is_counted_on = self._spu in spec.live_replicas
+        try:
+            if is_counted_on:
+                await self._parking.note_removed(key)
+            await self._replication.doubt(key)
+        except OSError as error:
+            reason, is_counted_on = str(error), True
+        if is_counted_on:
+            await self._refuse_opened(spec, log, reason, was_tried=False)
+        return is_counted_on
+
     async def _open_again(self, key: ReplicaKey) -> None:
         """One that did not open, and can be read by now."""
         topic_id, partition = key
@@ -258,8 +278,8 @@ class SpecDispatcher:
         self._replicas.add_damaged(spec, reason, was_tried=was_tried)
         self._replication.on_failed((spec.topic_id, spec.partition))
 
-    async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str) -> None:
-        self._refuse_to_open(spec, reason)
+    async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str, *, was_tried: bool = True) -> None:
+        self._refuse_to_open(spec, reason, was_tried=was_tried)
         try:
             await log.close(clean=False)
         except OSError as error:

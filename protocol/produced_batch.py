@@ -21,6 +21,7 @@ from .record_batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
+    MAGIC_AT,
     BatchHeader,
     assemble,
     read_header,
@@ -33,7 +34,6 @@ ZSTD_FROM_VERSION = 7
 NEVER = 2**63 - 1
 
 _NOT_FOR_PRODUCERS = CONTROL | DELETE_HORIZON | APPEND_TIME
-_MAGIC_POSITION = 16
 _LENGTH_POSITION = 8
 _LENGTH_MIN = 14
 """Of any batch of any magic."""
@@ -89,7 +89,7 @@ def admit(records: Buffer | None, rules: ProduceRules, *, api_version: int, now_
     for another reason may have it looked at once more.
     """
     # Each call that nearly no batch needs is left out here: a small one is admitted in the time of a dozen calls.
-    if records is None or len(records) < HEADER_SIZE or records[_MAGIC_POSITION] != MAGIC:
+    if records is None or len(records) < HEADER_SIZE or records[MAGIC_AT] != MAGIC:
         raise _no_batch(records)
     header = read_header(records)
     size = header.batch_length + LOG_OVERHEAD
@@ -151,13 +151,13 @@ def _check_alone(size: int, records: Buffer) -> None:
 
 def _starts_batch(records: Buffer) -> bool:
     """Whether there is enough to tell a batch of ours. Raises KafkaError when it tells something else."""
-    if len(records) >= HEADER_SIZE and records[_MAGIC_POSITION] == MAGIC:
+    if len(records) >= HEADER_SIZE and records[MAGIC_AT] == MAGIC:
         return True
     if len(records) > LOG_OVERHEAD and _length(records) < _LENGTH_MIN:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch cannot have the length {_length(records)}")
-    if len(records) <= _MAGIC_POSITION:
+    if len(records) <= MAGIC_AT:
         return False
-    magic = records[_MAGIC_POSITION]
+    magic = records[MAGIC_AT]
     if magic != MAGIC:
         if magic > MAGIC:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch of magic {magic}")

@@ -19,6 +19,8 @@ HEADER_SIZE = 61
 LOG_OVERHEAD = 12
 """The bytes before those that the batch length counts."""
 MAGIC = 2
+MAGIC_AT = 16
+"""In the header; at the same place in batches of earlier formats."""
 CRC_START = 21
 """The checksum covers everything from the attributes on."""
 SEQUENCE_END = 2**31

@@ -206,6 +206,7 @@ class Opening:
             return segment, False
         cut_bytes = size - segment.size
         self._report.cut_bytes += cut_bytes
+        self._report.has_lost |= not recovered.is_torn
         self._report.events.append(f"{path}: {cut_bytes} bytes cut at position {segment.size}: {recovered.cut_reason}")
         return segment, True
 

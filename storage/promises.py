@@ -99,6 +99,12 @@ class Promises:
             await self._keep(promised)
         self._epochs[key] = max(epoch, self.epoch(key))
 
+    async def doubt(self, key: ReplicaKey) -> None:
+        """It is known of one that something has gone from its log."""
+        if key in self._epochs and key not in self._in_doubt:
+            await self._keep(_record(Said.IN_DOUBT, key))
+            self._in_doubt.add(key)
+
     async def end_doubt(self, key: ReplicaKey) -> None:
         """The replica has caught up, and what it has is on the disk."""
         if key in self._in_doubt:

@@ -6,12 +6,17 @@ The steps have the numbers of docs/formats.md, "Recovering a segment".
 from msgspec import Struct, field
 
 from tailrace.protocol.error_codes import KafkaError
-from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, crc_of, read_header
+from tailrace.protocol.record_batch import HEADER_SIZE, MAGIC, MAGIC_AT, BatchHeader, crc_of, read_header
+from tailrace.runtime.files import Buffer
 
 from .batch_walk import FAR_BYTES, Readable, bridge_epoch_at
 from .index_entries import IndexEntries
 from .leader_epochs import EpochMark
 from .segment_summary import SegmentSummary
+
+SEARCHED_BYTES = 2**20
+"""Behind what is damaged, for a batch that is not."""
+_MAGIC_BYTE = bytes([MAGIC])
 
 
 class LogDamagedError(OSError):
@@ -27,6 +32,9 @@ class RecoveryReport(Struct):
     """Of the segments that were scanned; the others' are looked at when they are first used."""
     events: list[str] = field(default_factory=list)
     """Sentences: what was cut, dropped or finished, and why."""
+    has_lost: bool = False
+    """A batch was cut off, with all behind it, that is there as a whole and is not what it was. If the machine has gone
+    on since, it had been written: a process that ends tears the last write and no more."""
 
 
 class RecoveredSegment(Struct):
@@ -39,6 +47,8 @@ class RecoveredSegment(Struct):
     """What it tells of leader epochs."""
     ends_behind_gap: bool = False
     """The last batch is not where the one before it ends: compaction has been here, or its offset has flipped."""
+    is_torn: bool = True
+    """What is cut may never have been written as a whole."""
 
     @property
     def ends_with_bridge(self) -> bool:
@@ -52,6 +62,7 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
     marks: list[EpochMark] = []
     chunk, chunk_position = memoryview(b""), 0
     reason = None
+    is_torn = True
     gap: tuple[int, int] | None = None
     """Before the newest batch: where the log ended, and the batch's position."""
     while (position := summary.size) < size:
@@ -61,21 +72,24 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
         header = header_at(chunk, within, size - position)
         if isinstance(header, str):
             reason = header
+            is_torn = not _has_batch_behind(file, position, size, summary.end)
             break
         if header.next_offset > trusted_end:
             if len(chunk) - within < header.size:
                 count = min(max(FAR_BYTES, header.size), size - position)
                 chunk, chunk_position, within = _read(file, position, count), position, 0
             # Step 4: what was on its way to the disk may have arrived in part, and not from its beginning.
-            if len(chunk) - within < header.size or crc_of(chunk, within, header.size) != header.crc:
+            if len(chunk) - within < header.size or not _is_whole(chunk, within, header):
                 reason = f"the checksum of the batch at offset {header.base_offset} does not match"
+                is_torn = False
                 break
         # Step 5.
         if (reason := summary.refuses(header)) is not None:
+            is_torn = False
             if gap is not None and gap[0] <= header.base_offset < summary.end:
                 # It would follow, were it not for the one before it, whose offset is wrong: no checksum covers that.
                 before = recover(file, gap[1], base, trusted_end=trusted_end, interval_bytes=interval_bytes)
-                before.cut_reason = reason
+                before.cut_reason, before.is_torn = reason, is_torn
                 return before
             break
         gap = (summary.end, position) if header.base_offset > summary.end else None
@@ -85,7 +99,24 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
         if header.is_control and (epoch := bridge_epoch_at(file, position, header)) is not None:
             marks.append(EpochMark(epoch, header.base_offset, is_bridge=True))
         summary.add(chunk[within : within + HEADER_SIZE], header)
-    return RecoveredSegment(summary, entries, reason, marks, ends_behind_gap=gap is not None)
+    return RecoveredSegment(summary, entries, reason, marks, ends_behind_gap=gap is not None, is_torn=is_torn)
+
+
+def _has_batch_behind(file: Readable, position: int, size: int, end: int) -> bool:
+    """Whether a whole one lies behind the position, where none can be read: then something was written there before."""
+    content = file.read_at(position, min(SEARCHED_BYTES, size - position))
+    found = content.find(_MAGIC_BYTE, MAGIC_AT + 1)
+    while found >= 0:
+        start = found - MAGIC_AT
+        header = header_at(memoryview(content), start, len(content) - start)
+        if isinstance(header, BatchHeader) and header.base_offset >= end and _is_whole(content, start, header):
+            return True
+        found = content.find(_MAGIC_BYTE, found + 1)
+    return False
+
+
+def _is_whole(data: Buffer, position: int, header: BatchHeader) -> bool:
+    return crc_of(data, position, header.size) == header.crc
 
 
 def _read(file: Readable, position: int, count: int) -> memoryview:

@@ -208,3 +208,29 @@ async def test_a_replica_that_flipped_bits_keep_from_opening_is_mended_by_others
         await cluster.start_spu(other)
         assert await produced(cluster, other, b"21") == damaged
         assert await values(cluster, damaged) == [b"%d" % number for number in range(22)]
+
+
+async def test_who_lost_to_flipped_bits_what_it_had_acknowledged_does_not_lead_alone(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with cluster_of(1, 2, 3) as cluster:
+        await cluster.create(1, "t", 1, 3)
+        first = await produced(cluster, 1, b"0")
+        damaged, other = {1, 2, 3} - {first}
+        for number in range(1, 5):
+            await produced(cluster, first, b"%d" % number)
+        directory = cluster.spus[first].server.replicas.find("t", 0).log.directory
+        for spu in (damaged, first, other):
+            await cluster.kill_spu(spu)
+        files, path = cluster.files[damaged], directory.replace(f"spu-{first}", f"spu-{damaged}")
+        (name,) = (name for name in files.list(path) if name.endswith(".log"))
+        file = files.open(f"{path}/{name}")
+        file.write_at(file.size() // 2, bytes([file.read_at(file.size() // 2, 1)[0] ^ 1]))
+        await cluster.start_spu(damaged)
+        await trio.sleep(30)
+        assert (await cluster.leaders(damaged, "t"))[0][0] == -1
+        await cluster.start_spu(other)
+        await trio.sleep(30)
+        assert await values(cluster, await produced(cluster, other, b"5")) == [b"%d" % number for number in range(6)]
+        await cluster.kill_spu(other)
+        assert await values(cluster, await produced(cluster, damaged, b"6")) == [b"%d" % number for number in range(7)]

@@ -115,3 +115,25 @@ def test_a_log_that_cannot_be_opened_is_mended_and_then_it_is(request, nodes, wa
     nodes.start_node(node)
     watcher.wait_until_in_sync(topic)
     assert segment.read_bytes() == sound
+
+
+@pytest.mark.parametrize("damage", ["a record", "a length"])
+def test_what_recovery_has_to_cut_off_comes_back_from_those_who_have_it(request, nodes, watcher, damage):
+    """The process was killed, and bits have flipped in what it had not noted to be on the disk."""
+    if tests_the_original(request):
+        pytest.skip("the original does not look")
+    topic = f"cut-{uuid.uuid4().hex[:8]}"
+    watcher.create_topic(topic, configs={"lrs.max.lag.ms": 1000})
+    fill(nodes.bootstrap, topic, 1)
+    watcher.wait_until_in_sync(topic)
+    node = next(each for each in nodes.ids if each != watcher.leader(topic))
+    nodes.kill_node(node)
+    (segment,) = nodes.replica_directory(node, topic, 0).glob("*.log")
+    sound = segment.read_bytes()
+    if damage == "a record":
+        flip(segment, len(sound) // 2)
+    else:
+        overwrite(segment, second_batch(sound) + 8, b"\x40")
+    nodes.start_node(node)
+    wait_until(lambda: segment.read_bytes() == sound, 60, "what was there is there again")
+    watcher.wait_until_in_sync(topic)

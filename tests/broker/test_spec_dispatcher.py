@@ -674,3 +674,46 @@ async def test_a_log_that_cannot_be_read_is_tried_again_at_each_election_and_goe
         await trio.sleep(100)
     assert [each["event"] for each in logs] == ["topic_parked"]
     assert (list(again.replicas), again.replicas.damaged) == ([], {})
+
+
+async def _with_flipped_record(spu: _Spu, topic: HeldTopic) -> _Spu:
+    """After kill -9, with two of its three batches behind what has flipped."""
+    (replica,) = await spu.apply(topic)
+    for value in (b"a", b"b", b"c"):
+        _append(replica, value)
+    await spu.promises.promise(replica.key, Epoch(0))
+    directory = replica.log.directory
+    (name,) = (name for name in spu.files.list(directory) if name.endswith(".log"))
+    file = spu.files.open(f"{directory}/{name}")
+    file.write_at(2 * file.size() // 3 - 1, b"?")
+    return spu.again(clean=False)
+
+
+async def test_a_log_from_which_recovery_had_to_cut_what_was_written_is_not_opened_as_one_that_has_it_all(
+    spu: _Spu,
+) -> None:
+    live = _topic(live=(HERE, ELSEWHERE))
+    again = await _with_flipped_record(spu, live)
+    assert await again.apply(live) == []
+    assert "flipped" in again.replicas.damaged[TOPIC, 0].reason
+    for clean in (False, True):
+        again = again.again(clean=clean)
+        assert await again.apply(live) == [], "it is remembered"
+    (replica,) = await again.apply(_topic(live=(ELSEWHERE,), leader=ELSEWHERE))
+    assert replica.log.log_end == 1
+    assert again.promises.is_in_doubt(replica.key)
+    assert await again.again(clean=False).apply(live) != [], "it was told to begin anew"
+
+
+async def test_a_store_that_is_in_doubt_anyway_opens_such_a_log(spu: _Spu) -> None:
+    live = _topic(live=(HERE, ELSEWHERE))
+    again = await _with_flipped_record(spu, live)
+    await again.promises.doubt_all()
+    (replica,) = await again.apply(live)
+    assert replica.log.log_end == 1
+
+
+async def test_who_has_the_partition_alone_goes_on_with_what_is_left(spu: _Spu) -> None:
+    again = await _with_flipped_record(spu, _topic())
+    (replica,) = await again.apply(_topic())
+    assert (replica.log.log_end, replica.is_leader) == (1, True)

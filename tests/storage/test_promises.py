@@ -175,6 +175,20 @@ async def test_a_disk_too_full_for_a_second_file_goes_on_with_the_long_one(monke
     assert reopened(disk).epoch(A) == 16
 
 
+async def test_a_replica_of_which_something_has_gone_is_in_doubt_until_it_has_caught_up() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(3))
+    for key in (A, B):
+        await promises.doubt(key)
+    again = reopened(disk)
+    assert [again.is_in_doubt(key) for key in (A, B)] == [True, False], "of the other there is nothing to be doubted"
+    assert again.epoch(A) == 3
+    await promises.end_doubt(A)
+    assert not reopened(disk).is_in_doubt(A)
+
+
 async def test_what_is_gone_for_good_is_forgotten() -> None:
     promises = Promises(files(), DATA)
     await promises.promise(A, Epoch(1))

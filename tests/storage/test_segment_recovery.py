@@ -50,6 +50,41 @@ def test_whatever_byte_is_wrong_nothing_from_its_batch_on_survives() -> None:
         assert found.cut_reason is not None
 
 
+@pytest.mark.parametrize(
+    ("content", "is_torn"),
+    [
+        (WHOLE[:-1], True),
+        (WHOLE[:330], True),
+        (WHOLE + b"\x55" * 200, True),
+        (WHOLE[:180] + b"?" + WHOLE[181:], False),
+        (WHOLE[:-1] + b"?", False),
+        (WHOLE[:108] + b"\x40" + WHOLE[109:], False),
+        (WHOLE[:308] + b"\x40" + WHOLE[309:], True),
+        (WHOLE[:116] + b"\x01" + WHOLE[117:], False),
+        (WHOLE[:110] + b"\x00\x00" + WHOLE[112:], False),
+        (WHOLE[:300] + b"\x00" * 7 + b"\x01" + WHOLE[308:], False),
+        (WHOLE + bytes(50) + WHOLE[100:], True),
+    ],
+    ids=[
+        "the end is missing",
+        "not even a header",
+        "what nobody wrote",
+        "a record has flipped",
+        "in the last batch",
+        "a length that is too large",
+        "that of the last batch",
+        "a magic byte",
+        "a length that none has",
+        "an offset",
+        "what was there already",
+    ],
+)
+def test_what_was_there_as_a_whole_and_is_not_what_it_was_is_none_that_was_torn(content: bytes, is_torn: bool) -> None:
+    found = _recover(content)
+    assert found.cut_reason is not None
+    assert found.is_torn == is_torn
+
+
 @pytest.mark.parametrize("offset", [13, 14, 200, 10_000])
 def test_an_offset_that_jumps_ahead_is_what_is_wrong_not_the_next_one_that_would_follow(offset: int) -> None:
     """Or the offsets in between would count as compacted away, here and then everywhere."""
