@@ -12,7 +12,7 @@ from operator import attrgetter
 import trio
 
 from tailrace.protocol.control_batches import ControlKind, bridge, bridge_epoch, hole
-from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch
 from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader, crc_of
 from tailrace.runtime.files import Buffer
@@ -26,6 +26,7 @@ NEWEST_KEPT_MAX = 256
 LOOKED_THROUGH_IN_A_TURN = 500
 
 _EVENT, _COMPACTED = EntryKind.EVENT, EntryKind.COMPACTED
+_BEHIND_ALL = 2**63 - 1
 _by_base = attrgetter("base")
 _by_end = attrgetter("end")
 
@@ -116,10 +117,11 @@ class LogOfEntries:
         False: nor will it ever be, for an offset on the way is damaged."""
         found: list[Entry] = []
         end, log, newest = start, self._log, self._newest
-        while (some := self._turn_from(end)) and some[-1].end > end:
-            found += some
-            end = some[-1].end
-            await trio.lowlevel.checkpoint()
+        with suppress(KafkaError):
+            while (some := self._turn_from(end)) and some[-1].end > end:
+                found += some
+                end = some[-1].end
+                await trio.lowlevel.checkpoint()
         if self._newest is not newest:
             return True
         if max(end, log.log_start) != log.log_end:
@@ -134,7 +136,8 @@ class LogOfEntries:
         before: list[Entry] = []
         try:
             value = start = position = known_at_start(self, checkpoint)
-            while some := self._turn_from(position, LOOKED_THROUGH_IN_A_TURN + 1):
+            while some := list(islice(self._read(position, _BEHIND_ALL), LOOKED_THROUGH_IN_A_TURN + 1)):
+                self._check_order(position, [*before, *some])
                 follows = self._log.log_end if self.is_end_sure else None
                 if len(some) > LOOKED_THROUGH_IN_A_TURN:
                     follows = some.pop().base  # and not what is found where the one before it says that it ends
@@ -146,6 +149,16 @@ class LogOfEntries:
             raise DamagedLogError(self._last_readable(last), error) from error
         return value
 
+    def _check_order(self, start: int, entries: Sequence[Entry]) -> None:
+        """Raises KafkaError where one does not come after the one before it, from `start` on, or lies behind the log's
+        end: the offset of one has flipped, and whoever compares logs would take what the log has for missing."""
+        end = start
+        for entry in entries:
+            if start <= entry.base < end or entry.end > self.log_end:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {entry.base} is out of place")
+            if entry.base >= start:
+                end = entry.end
+
     def _last_readable(self, start: int) -> int:
         """From there on a header cannot be read, soon: this is the offset of the last one before it."""
         offset = start
@@ -154,8 +167,8 @@ class LogOfEntries:
                 offset = entry.base
         return offset
 
-    def _turn_from(self, start: int, count: int | None = None) -> list[Entry]:
-        return list(islice(self._read(start, self._log.log_end), count or LOOKED_THROUGH_IN_A_TURN))
+    def _turn_from(self, start: int) -> list[Entry]:
+        return list(islice(self._read(start, self._log.log_end), LOOKED_THROUGH_IN_A_TURN))
 
     def on_rest(self) -> None:
         """Nobody is about to ask for them: thousands of replicas that are at rest are to take no room."""

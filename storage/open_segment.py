@@ -186,7 +186,7 @@ class OpenSegment:
         last = self._last
         if last is not None and start >= last.base_offset and not last.is_control:
             return iter(((last, None),) if last.next_offset > start and last.base_offset < end else ())
-        return self.reader.headers(self.position_of(start), self.summary.size, end)
+        return self.reader.headers(self.position_of(start), self.summary.size, end, self.summary.end)
 
     def position_of(self, offset: int) -> int:
         """Where the first batch starts that does not end before the offset."""

@@ -60,7 +60,7 @@ class SealedSegment:
         return self.reader.range(start, stop, bytes_max, at_least_one=at_least_one)
 
     def headers(self, start: int, end: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
-        return self.reader.headers(self.position_of(start), self.facts.size, end)
+        return self.reader.headers(self.position_of(start), self.facts.size, end, self.facts.end)
 
     async def restamp(self, base: int, end: int, epoch: int) -> int:
         """The one change to a sealed segment: batches in it get another leader epoch. Returns how many."""

@@ -74,13 +74,18 @@ class SegmentReader:
         relative_offset = max(0, offset - self._base)
         return self._find(lambda index: index.before_offset(relative_offset), size)
 
-    def headers(self, position: int, size: int, up_to: int) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
+    def headers(
+        self, position: int, size: int, up_to: int, segment_end: int
+    ) -> Iterator[tuple[BatchHeader, ControlKind | None]]:
         """Of the batches from the position on that begin before the offset, and what recovery wrote among them.
 
-        KafkaError (CORRUPT_MESSAGE) where one is damaged: what follows would seem to be missing.
+        KafkaError (CORRUPT_MESSAGE) where one is damaged, or lies behind the segment: what follows would seem to be
+        missing.
         """
         file, end = self.log.get(), position
         for at, header, _ in walk(file, position, size):
+            if header.base_offset >= segment_end:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {at} is out of its segment")
             if header.base_offset >= up_to:
                 return
             yield header, kind_at(file, at, header)

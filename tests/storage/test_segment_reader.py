@@ -109,9 +109,19 @@ def test_what_follows_a_batch_that_claims_to_be_longer_than_all_does_not_seem_to
     size, (position, _, end) = file.size(), batches[number]
     file.write_at(position + 8, (2**20).to_bytes(4))
     with pytest.raises(KafkaError, match="longer than its segment"):
-        list(reader.headers(0, size, end))
+        list(reader.headers(0, size, end, end))
     before = batches[number - 1][1]
-    assert [header.next_offset for header, _ in reader.headers(0, size, before)][-1:] == [batches[number - 2][2]]
+    assert [header.next_offset for header, _ in reader.headers(0, size, before, end)][-1:] == [batches[number - 2][2]]
+
+
+def test_what_follows_a_batch_that_lies_behind_all_does_not_seem_to_be_missing(reader: SegmentReader) -> None:
+    file, batches = reader.log.get(), _batches(reader)
+    size, end = file.size(), batches[-1][2]
+    file.write_at(batches[3][0], b"\x20")
+    assert len(list(reader.headers(0, size, batches[2][1], end))) == 2
+    for up_to in (batches[3][2], end, 2**63 - 1):
+        with pytest.raises(KafkaError, match="out of its segment"):
+            list(reader.headers(0, size, up_to, end))
 
 
 def test_the_last_boundary_up_to_a_position(reader: SegmentReader) -> None:
