@@ -145,19 +145,22 @@ class LogOfEntries:
                 before, start = some[-1:], some[-1].base
                 last, position = some[-1].base, max(position + 1, some[-1].end)
                 await trio.lowlevel.checkpoint()
+        except DamagedLogError:
+            raise
         except KafkaError as error:
             raise DamagedLogError(self._last_readable(last), error) from error
         return value
 
     def _check_order(self, start: int, entries: Sequence[Entry]) -> None:
-        """Raises KafkaError where one does not come after the one before it, from `start` on, or lies behind the log's
-        end: the offset of one has flipped, and whoever compares logs would take what the log has for missing."""
-        end = start
+        """Raises DamagedLogError where one does not come after the one before it, from `start` on, or lies behind the
+        log's end: the offset of one has flipped, and whoever compares logs would take what the log has for missing."""
+        last, end = start, start
         for entry in entries:
             if start <= entry.base < end or entry.end > self.log_end:
-                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {entry.base} is out of place")
+                found = KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {entry.base} is out of place")
+                raise DamagedLogError(last, found)
             if entry.base >= start:
-                end = entry.end
+                last, end = entry.base, entry.end
 
     def _last_readable(self, start: int) -> int:
         """From there on a header cannot be read, soon: this is the offset of the last one before it."""

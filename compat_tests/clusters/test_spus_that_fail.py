@@ -211,9 +211,9 @@ def test_an_spu_that_is_not_registered_can_be_stopped(separate):
 def test_two_servers_cannot_share_a_directory(separate):
     separate.ids = (1,)
     separate.start()
-    for command in (separate.sc_command(), separate.spu_command(1)):
-        words = [ANY_PORT if word in (separate.sc, separate.sc_private) else word for word in command]
-        status, said = run_to_end(words)
+    sc_command = [ANY_PORT if word in (separate.sc, separate.sc_private) else word for word in separate.sc_command()]
+    for command in (sc_command, separate.spu_command(1)):
+        status, said = run_to_end(command)
         assert status == 1
         assert said.splitlines()[-1].endswith(" is in use by another tailrace process"), said
 

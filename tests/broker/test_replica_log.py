@@ -266,8 +266,9 @@ async def test_a_bit_that_flips_behind_the_high_watermark_commits_nothing(
     with suppress(KafkaError):
         assert high_watermark_at_start(LogOfEntries(log), 4) == 4
     if is_told:
-        with pytest.raises(DamagedLogError, match="out of"):
+        with pytest.raises(DamagedLogError, match="out of") as raised:
             await LogOfEntries(log).high_watermark_at_start(4)
+        assert await log.damaged_segment(raised.value.offset) is not None, "from there on it is found"
     else:
         assert await LogOfEntries(log).high_watermark_at_start(4) == 4
 
