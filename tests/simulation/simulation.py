@@ -43,6 +43,7 @@ LOOK_SECONDS = 0.04
 CREATION_SECONDS_MAX = 20.0
 SETTLE_SECONDS_MAX = 60.0
 """After everything was mended."""
+PATIENCE_SECONDS = 2.0
 
 
 class SimulationError(AssertionError):
@@ -88,6 +89,8 @@ class _Run:
         self.show = show
         self.damaged: dict[int, str] = {}
         """SPUs that have lost what was not synced, and have not caught up since: their store incarnations before."""
+        self.broken_since: dict[int, float] = {}
+        """SPUs with replicas that do not work."""
         self.broken: list[str] = []
         """Sentences about what was seen where nothing can be raised."""
 
@@ -325,9 +328,17 @@ class _Run:
             self.world.start_spu(number)
 
     def _restart_broken(self) -> None:
-        """As somebody does who is told by the metrics that a disk failed."""
-        for number, spu in self.world.running_spus().items():
-            if spu.replicas.damaged or any(replica.offline_reason for replica in spu.replicas):
+        """As somebody does who is told by the metrics that a disk failed, and sees that nothing mends itself."""
+        now = trio.current_time()
+        broken = [
+            number
+            for number, spu in self.world.running_spus().items()
+            if spu.replicas.damaged or any(replica.offline_reason for replica in spu.replicas)
+        ]
+        self.broken_since = {number: self.broken_since.get(number, now) for number in broken}
+        for number in broken:
+            if now >= self.broken_since[number] + PATIENCE_SECONDS:
+                del self.broken_since[number]
                 self.world.kill(self.world.spus[number])
         self._mend()
 
