@@ -65,6 +65,8 @@ class PartitionController(Struct, frozen=True):
             return
         if previous is not None:
             for number in self.store.partitions_of(previous.id):
+                # Should it be brought back, its logs are opened anew, and whoever cannot says so again.
+                self.observed.forget((previous.id, number))
                 yield DeletePartition(previous.id, number)
         if current is not None:
             for partition in self.store.partitions_of(current.id).values():
@@ -116,7 +118,7 @@ class PartitionController(Struct, frozen=True):
         that is over may lead after the next one."""
         for key in keys:
             partition = self.store.partitions.get(key)
-            if partition is None:
+            if partition is None or partition.topic_id not in self.store.topics_by_id:
                 self.observed.forget(key)
             elif partition.status.resolution is PartitionResolution.ONLINE and self._has_leader(partition):
                 self.observed.forget_silence(key)

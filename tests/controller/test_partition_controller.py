@@ -356,6 +356,23 @@ def test_a_deleted_topic_is_told_to_nobody_and_its_epoch_goes_on_when_it_is_brou
     assert (topic_id(1), 0) in sc.told
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_disk_that_failed_before_a_topic_was_deleted_is_not_held_against_it_when_it_is_brought_back(
+    is_late: bool,
+) -> None:
+    """Its logs are opened anew, and whoever cannot says so again."""
+    sc = with_topic({0: (1, 2)})
+    set_live(sc, 1)
+    failed = ReplicaFailed(SpuId(1), "first", topic_id(1), 0)
+    for happens in (sc.deliver, sc.delete_topic) if not is_late else (sc.delete_topic, sc.deliver):
+        happens(failed if happens == sc.deliver else "t")
+        sc.settle()
+    sc.undelete_topic(topic_id(1))
+    sc.settle()
+    status = sc.partition(1).status
+    assert (status.resolution, status.leader) == (PartitionResolution.ONLINE, 1)
+
+
 def test_another_sc_tells_its_connections_of_everything_and_elects_nobody_anew() -> None:
     sc = with_topic({0: (1, 2), 1: (2, 1)})
     before = dict(sc.kv.objects)
