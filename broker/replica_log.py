@@ -155,8 +155,9 @@ class LogOfEntries:
         """Raises DamagedLogError where one does not come after the one before it, from `start` on, or lies behind the
         log's end: the offset of one has flipped, and whoever compares logs would take what the log has for missing."""
         last, end = start, start
-        for entry in entries:
-            if start <= entry.base < end or entry.end > self.log_end:
+        for at, entry in enumerate(entries):
+            is_around_start = at == 0 and 0 <= entry.base < start
+            if (entry.base < end and not is_around_start) or entry.end > self.log_end:
                 found = KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {entry.base} is out of place")
                 raise DamagedLogError(last, found)
             if entry.base >= start:

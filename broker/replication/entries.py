@@ -160,8 +160,8 @@ def compacted_end(
 
 
 def _goes_on(entries: Sequence[Entry], at: int, start: int) -> bool:
-    """Whether the entry does not overlap the one before it."""
-    return entries[at].base >= (entries[at - 1].end if at else min(start, entries[at].base))
+    """Whether the entry does not overlap the one before it; the first one reaches beyond `start`."""
+    return entries[at].base >= entries[at - 1].end if at else entries[at].end > start
 
 
 def epochs_from(epochs: Sequence[EpochStart], base: int) -> tuple[EpochStart, ...]:

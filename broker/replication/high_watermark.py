@@ -54,4 +54,4 @@ def known_at_start(log: ReplicaLog, checkpoint: int) -> int:
     if value > log.log_start:
         return value
     first = next(iter(log.entries(value, log.log_end)), None)
-    return value if first is None or first.base >= value else first.end
+    return value if first is None or first.base >= value else max(value, first.end)

@@ -243,6 +243,7 @@ COUNT, LAST_OFFSET_DELTA, BASE_OFFSET = 60, 26, 7
         pytest.param(10, BASE_OFFSET, 1, True, True, id="a batch lies before where it was"),
         pytest.param(10, BASE_OFFSET, 2, True, True, id="the last of a segment lies behind where it was"),
         pytest.param(10, 0, 5, True, True, id="it lies behind all"),
+        pytest.param(10, 0, 7, True, True, id="it lies before all"),
         pytest.param(16, BASE_OFFSET, 5, True, True, id="a closed log ends far behind"),
     ],
 )
