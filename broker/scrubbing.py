@@ -5,6 +5,9 @@ days, and nobody waits for it. Only where a follower does not get what it is sen
 once.
 """
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
 import trio
 from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
@@ -79,11 +82,14 @@ class Scrubbing:
 
     async def mend(self, replica: Replica, offset: int) -> None:
         """What is damaged soon after the offset, as far as that is possible."""
+        await self._mend(replica, partial(replica.log.damaged_segment, offset))
+
+    async def _mend(self, replica: Replica, find: Callable[[], Awaitable[SealedSegment | None]]) -> None:
         segment: SealedSegment | None = None
         if not self._can_scrub(replica):
             return
         try:
-            segment = await replica.log.damaged_segment(offset)
+            segment = await find()
             if segment is not None:
                 await self._scrub(replica, segment, hurries=True)
         except OSError as error:
@@ -112,18 +118,18 @@ class Scrubbing:
             await self._look_at_open_segment(replica)
 
     async def _look_at_open_segment(self, replica: Replica) -> None:
-        segment: SealedSegment | None = None
-        check = replica.log.check_of_open() if self._can_scrub(replica) else None
-        if check is None:
+        check: OpenSegmentCheck | None = None
+        if not self._can_scrub(replica):
             return
         try:
-            if await self._finds_damage(replica, check):
-                segment = await replica.log.damaged_open_segment(check)
-                if segment is not None:
-                    await self._scrub(replica, segment, hurries=True)
+            check = replica.log.check_of_open()
+            if check is None or not await self._finds_damage(replica, check):
+                return
         except OSError as error:
-            if segment is not None or replica.log.still_has(check):
-                self._on_failed(replica, segment, error)
+            if check is None or replica.log.still_has(check):
+                self._on_failed(replica, None, error)
+            return
+        await self._mend(replica, partial(replica.log.damaged_open_segment, check))
 
     async def _finds_damage(self, replica: Replica, check: OpenSegmentCheck) -> bool:
         while not (check.is_at_end or self._is_off) and replica.log.still_has(check):

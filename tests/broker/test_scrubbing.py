@@ -1,5 +1,6 @@
 """What becomes of a flipped bit, with a copy elsewhere and without one, and how slowly it is looked for."""
 
+import errno
 from collections.abc import Sequence
 
 import pytest
@@ -24,6 +25,7 @@ from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.records import Record, build_batch
 from tailrace.storage import batch_scan, segment_scrub
+from tailrace.storage.log import Log
 
 HERE, EMPTY, OTHER = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
 BATCH_BYTES, BATCHES = 100, 20
@@ -185,6 +187,20 @@ async def test_an_open_segment_that_is_changed_meanwhile_is_left_alone(
     assert len(log.segments()) == 3
     assert bench.metrics.scrubbed_bytes < PASS_BYTES + 5 * BATCH_BYTES
     assert (bench.metrics.damaged_batches, bench.replica.offline_reason) == (0, None)
+
+
+@pytest.mark.parametrize(("number", "is_offline"), [(errno.EMFILE, False), (errno.EIO, True)])
+async def test_an_open_segment_whose_file_cannot_be_opened_ends_no_pass(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: object, number: int, is_offline: bool
+) -> None:
+    bench = await _bench()
+
+    def fail(log: Log) -> None:
+        raise OSError(number, "it cannot be opened")
+
+    monkeypatch.setattr(Log, "check_of_open", fail)
+    await bench.scrubbing.scrub_all()
+    assert (bench.replica.offline_reason is not None) == is_offline
 
 
 async def test_what_nobody_has_is_told_and_served_on(autojump_clock: object) -> None:
