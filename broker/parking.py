@@ -108,24 +108,29 @@ class Parking:
         return removed
 
     def was_removed(self, key: ReplicaKey) -> bool:
-        """Whether it had something here once that was removed."""
+        """Whether it had something here once that is gone."""
         return key in self._removed_replicas()
 
-    async def note_removed(self, key: ReplicaKey) -> None:
-        await self._note_removed([*(each for each in self._removed_replicas() if each != key), key])
+    async def note_removed(self, *keys: ReplicaKey) -> None:
+        """They are the newest now."""
+        await self._write_removed([*self._removed_but_for(*keys), *keys])
 
     async def forget_removed(self, key: ReplicaKey) -> None:
         """It begins with nothing, and everybody knows that."""
         if self.was_removed(key):
-            await self._note_removed([each for each in self._removed_replicas() if each != key])
+            await self._write_removed(self._removed_but_for(key))
 
     def _removed_replicas(self) -> dict[ReplicaKey, None]:
         if self._removed is None:
             self._removed = dict.fromkeys(load_removed_replicas(self._files, self._data_directory))
         return self._removed
 
-    async def _note_removed(self, removed: Iterable[ReplicaKey]) -> None:
-        newest = list(removed)[-REMOVED_KEPT_MAX:]
+    def _removed_but_for(self, *keys: ReplicaKey) -> list[ReplicaKey]:
+        others = set(keys)
+        return [each for each in self._removed_replicas() if each not in others]
+
+    async def _write_removed(self, removed: list[ReplicaKey]) -> None:
+        newest = removed[-REMOVED_KEPT_MAX:]
         await save_removed_replicas(self._files, self._data_directory, newest)
         self._removed = dict.fromkeys(newest)
 
@@ -134,7 +139,7 @@ class Parking:
         held = [each for each in partitions if self._files.list(self._directory(each))]
         keys = [(topic_id, partition) for _, topic_id, partition in held if partition is not None]
         if keys:
-            await self._note_removed([*(each for each in self._removed_replicas() if each not in keys), *keys])
+            await self.note_removed(*keys)
 
     async def _remove(self, storage: Storage) -> None:
         removal = self._removals[storage] = trio.Event()

@@ -18,7 +18,7 @@ from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import read_header
-from tailrace.runtime.descriptors import once_files_can_be_opened
+from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
 from tailrace.storage.leader_epochs import EpochStart
 
 from .follower_controller import FollowerController
@@ -434,7 +434,8 @@ class ReplicaController:
         for effect in effects:
             if isinstance(effect, AppendEntries):
                 assert received is not None
-                await _when_possible(partial(self._append_received, effect, received))
+                # What others have, or wait for: it is not refused, but comes late.
+                await done_once_files_can_be_opened(partial(self._append_received, effect, received))
             else:
                 await self._change(effect, role.epoch)
 
@@ -500,7 +501,7 @@ class ReplicaController:
 
     async def _append_made(self, batches: Sequence[bytearray]) -> None:
         for batch in batches:
-            await _when_possible(partial(self._replica.log.append, batch, read_header(batch)))
+            await done_once_files_can_be_opened(partial(self._replica.log.append, batch, read_header(batch)))
         self.entries.on_changed()
         self._context.on_appended(self._replica)
 
@@ -532,15 +533,6 @@ class ReplicaController:
         if self._role is not None:
             self._tell(_let_time_pass)
             self._context.peers.flush()
-
-
-async def _when_possible(append: Callable[[], None]) -> None:
-    """What others have, or wait for: it is not refused, but comes late."""
-
-    async def work() -> None:
-        append()
-
-    await once_files_can_be_opened(work)
 
 
 def _on_message(spu: SpuId, from_leader: bool, message: PeerMessage, role: Role, now: float) -> None:

@@ -137,13 +137,15 @@ class LogOfEntries:
         try:
             value = start = position = known_at_start(self, checkpoint)
             while some := list(islice(self._read(position, _BEHIND_ALL), LOOKED_THROUGH_IN_A_TURN + 1)):
-                self._check_order(position, [*before, *some])
+                entries = [*before, *some]
+                self._check_order(position, entries)
                 follows = self._log.log_end if self.is_end_sure else None
                 if len(some) > LOOKED_THROUGH_IN_A_TURN:
-                    follows = some.pop().base  # and not what is found where the one before it says that it ends
-                value = max(value, compacted_end([*before, *some], start, follows, self.is_sound))
-                before, start = some[-1:], some[-1].base
-                last, position = some[-1].base, max(position + 1, some[-1].end)
+                    follows = entries.pop().base  # and not what is found where the one before it says that it ends
+                value = max(value, compacted_end(entries, start, follows, self.is_sound))
+                before = entries[-1:]
+                last = start = before[0].base
+                position = max(position + 1, before[0].end)
                 await trio.lowlevel.checkpoint()
         except DamagedLogError:
             raise

@@ -55,5 +55,14 @@ async def once_files_can_be_opened(work: Callable[[], Awaitable[T]]) -> T:
     return await work()
 
 
+async def done_once_files_can_be_opened(work: Callable[[], T]) -> T:
+    """The same for work that does not wait itself."""
+
+    async def working() -> T:
+        return work()
+
+    return await once_files_can_be_opened(working)
+
+
 def _share(descriptors_max: int | None, part: float) -> int:
     return UNBOUNDED if descriptors_max is None else max(1, int(descriptors_max * part))

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from tailrace.protocol.control_batches import ControlKind, bridge_epoch, control_kind
 from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
-from tailrace.runtime.descriptors import once_files_can_be_opened
+from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
 from tailrace.runtime.file_range import FileRange
-from tailrace.runtime.files import Buffer, File, Files
+from tailrace.runtime.files import Buffer, Files
 
 from . import manifest
 from .compaction import KEYS_MAX, Compacted, compacted_end, cut_history, with_compaction
@@ -381,11 +381,8 @@ class Log:
 
     async def _note_epochs(self) -> None:
         """On the disk before the batches are: after a power failure they alone would say that epochs ended early."""
-
-        async def noted() -> File:
-            return self._disk.note(self._epochs.lines())
-
-        await self._disk.sync_note(await once_files_can_be_opened(noted))
+        note = await done_once_files_can_be_opened(lambda: self._disk.note(self._epochs.lines()))
+        await self._disk.sync_note(note)
 
     async def _disown(self, segments: Sequence[Segment], base: int) -> None:
         """Before a byte changes the manifest stops to speak of these segments, and of those that follow them; and it
@@ -498,10 +495,8 @@ class Log:
                 self._segments.open = prepared.carry_out() if prepared else self._maker.new_segment(first.base)
             self._end_cut()
             if not self.producers.cut(self.log_end):
-                self.producers = await once_files_can_be_opened(self._producers_of_what_is_left)
-
-    async def _producers_of_what_is_left(self) -> ProducerStates:
-        return self._snapshots.load(self._segments.sealed, self._segments.open, None)
+                load = partial(self._snapshots.load, self._segments.sealed, self._segments.open, None)
+                self.producers = await done_once_files_can_be_opened(load)
 
     async def truncate_fully(self, new_start: int) -> None:
         """Removes everything; the log goes on at the offset, wherever that is."""

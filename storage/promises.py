@@ -14,7 +14,7 @@ import crc32c
 import trio
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch
-from tailrace.runtime.descriptors import once_files_can_be_opened
+from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
 from tailrace.runtime.files import File, Files
 
 from .checkpoints import ReplicaKey
@@ -221,11 +221,8 @@ class Promises:
         return records
 
     async def _use_anew(self, records: int) -> None:
-        self._file = await once_files_can_be_opened(self._open_again)
+        self._file = await done_once_files_can_be_opened(lambda: self._files.open(self._path))
         self._records = records
-
-    async def _open_again(self) -> File:
-        return self._files.open(self._path)
 
 
 def read_promises(data: bytes) -> Iterator[tuple[int, Said, ReplicaKey, int]]:
