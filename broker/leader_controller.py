@@ -196,7 +196,10 @@ class LeaderController:
         if ready.fenced_by is not None:
             self._logger.info("leading_ended", newer_epoch=ready.fenced_by)
             return False
-        replica.is_merging = not core.is_serving
+        if not core.is_serving:
+            replica.is_merging = True
+        elif replica.is_merging:
+            replica.end_merging(trio.current_time())
         if ready.propose is not None:
             self._context.live_replicas.propose(replica.key, ready.propose)
         replica.lagging_count = len(core.live_replicas.left)

@@ -5,6 +5,7 @@ One that has the partition to itself leads as soon as it is told to, and commits
 several, a controller takes part in replication, and says when this one leads and how far all is committed.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
@@ -119,6 +120,8 @@ class Replica:
         "settings",
         "spec",
         "syncs_before_acknowledging",
+        "taken_over_at",
+        "taken_over_end",
         "unsynced_since",
         "waiting_acknowledgements",
         "waiting_fetches",
@@ -155,6 +158,10 @@ class Replica:
         self.is_recovering = False
         """While a new leader has not committed all that the one before left: what was acknowledged may lie beyond the
         high watermark."""
+        self.taken_over_at = -math.inf
+        """When it last had made one log of what the stores held, and began to take more."""
+        self.taken_over_end = 0
+        """Where that log ended: earlier leaders appended all before it."""
         self.lagging_count = 0
         """Live replicas that lag behind: they leave, or stay because fewer may not be live."""
         self.follower_end: Callable[[SpuId], int | None] = _nobody_follows
@@ -265,6 +272,12 @@ class Replica:
         """What is known to be committed can be read; the rest comes when replication says so."""
         self.is_leader = self.is_merging = self.is_recovering = True
         self._on_role()
+
+    def end_merging(self, now: float) -> None:
+        """The log has all that the stores held, and more is appended from here on."""
+        self.is_merging = False
+        self.taken_over_at = now
+        self.taken_over_end = self.log.log_end
 
     def end_recovering(self) -> None:
         """All that the leader before left is committed."""

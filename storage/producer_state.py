@@ -70,6 +70,11 @@ class ProducerStates:
     def __iter__(self) -> Iterator[tuple[int, Producer]]:
         return iter(self._producers.items())
 
+    def newest(self, producer_id: int) -> AppendedBatch | None:
+        """The batch that it appended last; None when nothing is known of the producer."""
+        producer = self._producers.get(producer_id)
+        return None if producer is None else producer.batches[-1]
+
     def expected(self, producer_id: int, epoch: int) -> int | None:
         """The sequence that comes next in this epoch of the producer; NO_SEQUENCE when the epoch is over, None when
         nothing is known of the producer."""

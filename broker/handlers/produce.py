@@ -19,6 +19,7 @@ from uuid import UUID
 import trio
 
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
+from tailrace.broker.refused_batches import BEHIND_SECONDS_MAX
 from tailrace.broker.replica import AcknowledgementWaiter, Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
@@ -159,10 +160,8 @@ def not_in_time() -> KafkaError:
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the replicas did not acknowledge in time")
 
 
-def _not_the_first(header: BatchHeader) -> KafkaError:
-    """Where nothing was ever written, what came before was lost with an earlier leader, or is still on its way: the
-    producer sends all of it again, in order. Unless that was written to another topic of this name, and only this batch
-    is sent again."""
+def _not_yet(header: BatchHeader) -> KafkaError:
+    """The producer sends it again, and all that came before it and has no answer, in order."""
     return KafkaError(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         f"what producer {header.producer_id} sent before sequence {header.base_sequence} may be yet to come",
@@ -171,18 +170,33 @@ def _not_the_first(header: BatchHeader) -> KafkaError:
 
 def _earlier(spu: "Spu", replica: Replica, topic: str | UUID, header: BatchHeader) -> AppendedBatch | None:
     """The same batch, if it was stored before."""
-    producers = replica.log.producers
+    log, producers = replica.log, replica.log.producers
     comes_again = bool(spu.refused_batches) and spu.refused_batches.check(
         topic, replica.partition, header, producers, trio.current_time()
     )
-    if header.base_sequence != 0 and replica.log.log_end == 0 and not comes_again:
-        raise _not_the_first(header)
+    if header.base_sequence != 0 and producers.newest(header.producer_id) is None:
+        # Where nothing was ever written, what came before is still on its way, or was written to another topic of this
+        # name: then only this batch comes again.
+        if (log.log_end == 0 and not comes_again) or _may_miss_some(replica, header):
+            raise _not_yet(header)
+        return None
     try:
         return producers.check(header)
-    except KafkaError:
-        if spu.is_sure_to_lead(replica):
-            raise
-        raise replica.not_leader() from None  # another leader may have stored what seems to be missing
+    except KafkaError as error:
+        if not spu.is_sure_to_lead(replica):
+            raise replica.not_leader() from None  # another leader may have stored what seems to be missing
+        if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and _may_miss_some(replica, header):
+            raise _not_yet(header) from None
+        raise
+
+
+def _may_miss_some(replica: Replica, header: BatchHeader) -> bool:
+    """Whether this leader began a moment ago, and has nothing of the producer yet: what an earlier leader refused comes
+    again, but librdkafka may send what follows it first (its threads do not wait for each other)."""
+    if trio.current_time() >= replica.taken_over_at + BEHIND_SECONDS_MAX:
+        return False
+    newest = replica.log.producers.newest(header.producer_id)
+    return (0 if newest is None else newest.base_offset) < replica.taken_over_end
 
 
 def append(

@@ -4,7 +4,7 @@ import itertools
 import logging
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
@@ -251,7 +251,11 @@ def _disagreements(place: Place, log: Log, sent: Sent) -> Iterable[str]:
     count = sent.counts.get(place, 0)
     if numbers != list(range(count)):
         lost = sorted(set(range(count)) - set(numbers))
-        yield f"{sent.name} sent {count}, {len(numbers)} are there; lost, out of order or doubled; lost: {lost[:5]}"
+        doubled = [number for number, times in Counter(numbers).items() if times > 1]
+        yield (
+            f"{sent.name} sent {count}, {len(numbers)} are there; lost, out of order or doubled; "
+            f"lost: {lost[:5]}, doubled: {doubled[:5]}"
+        )
     by_offset = dict(log)
     for offset, value in sent.acknowledged.get(place, ()):
         # A client that is told of a duplicate is not told where the first one is.

@@ -13,6 +13,9 @@ from pathlib import Path
 
 HEADER = struct.Struct(">qiibIhi")
 LENGTH_BEFORE_BATCH = 12
+PRODUCER = struct.Struct(">qhi")
+LENGTH_BEFORE_PRODUCER = 27
+"""In the content of a batch."""
 CONTROL = 1 << 5
 
 
@@ -27,9 +30,18 @@ class StoredBatch:
     content: bytes
     """All but base offset, length and epoch."""
 
+    @property
+    def producer(self) -> tuple[int, int, int]:
+        """Its id, epoch and first sequence."""
+        return PRODUCER.unpack_from(self.content, LENGTH_BEFORE_PRODUCER)
+
     def __str__(self) -> str:
         kind = "control batch" if self.is_control else "batch"
-        return f"{kind} {self.base}..{self.last} of epoch {self.epoch}, {len(self.content)} bytes"
+        producer, producer_epoch, sequence = self.producer
+        return (
+            f"{kind} {self.base}..{self.last} of epoch {self.epoch}, {len(self.content)} bytes, "
+            f"by producer {producer} in its epoch {producer_epoch} from sequence {sequence} on"
+        )
 
 
 def read_replica(directory: Path) -> list[StoredBatch]:
@@ -40,6 +52,16 @@ def read_replica(directory: Path) -> list[StoredBatch]:
 def control_offsets(log: list[StoredBatch]) -> set[int]:
     """Of which no consumer sees anything."""
     return {offset for batch in log if batch.is_control for offset in range(batch.base, batch.last + 1)}
+
+
+def begun_again(log: list[StoredBatch]) -> list[str]:
+    """Batches with which producers began another epoch: they were told of a gap, and may have stored something twice
+    before they began anew."""
+    return [
+        f"told of a gap, a producer began anew with {batch}"
+        for batch in log
+        if not batch.is_control and batch.producer[1] > 0 and batch.producer[2] == 0
+    ]
 
 
 def differences(copies: Mapping[int, list[StoredBatch]], up_to: float = math.inf) -> list[str]:

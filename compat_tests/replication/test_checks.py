@@ -4,15 +4,15 @@ import struct
 
 import pytest
 from chaos.records import History, Sent
-from chaos.replica_logs import control_offsets, differences, read_replica
+from chaos.replica_logs import begun_again, control_offsets, differences, read_replica
 from clients.batches import build_batch
 
 PLACE = ("topic", 0)
 CONTROL = 1 << 5
 
 
-def stored_batch(base, values, epoch=1, attributes=0):
-    batch = bytearray(build_batch(values))
+def stored_batch(base, values, epoch=1, attributes=0, producer=(-1, -1, -1)):
+    batch = bytearray(build_batch(values, producer=producer))
     struct.pack_into(">q", batch, 0, base)
     struct.pack_into(">i", batch, 12, epoch)
     struct.pack_into(">h", batch, 21, attributes)
@@ -51,6 +51,15 @@ def test_copies_that_differ_are_told_apart(replica, other):
     assert len(differences(copies)) == 1
     assert differences(copies, up_to=2) == []
     assert differences({node: copies[node] for node in (1, 2)}) == []
+
+
+def test_a_producer_that_begins_another_epoch_is_seen(replica):
+    first, again, next_one = (
+        stored_batch(offset, [b"a"], producer=(7, epoch, sequence))
+        for offset, epoch, sequence in ((3, 0, 0), (4, 1, 0), (5, 1, 1))
+    )
+    assert begun_again(replica(1, *WHOLE, first)) == []
+    assert len(begun_again(replica(2, first, again, next_one))) == 1
 
 
 def test_the_leader_epoch_of_a_batch_may_be_another_one(replica):

@@ -188,6 +188,7 @@ async def test_who_has_much_to_look_through_before_it_leads_lets_others_go_on(
         leader.replica.use_spec(replace(wire.spec, version=wire.spec.version + 1))
         await leader.dispatcher.attend(leader.replica)
         assert leader.replica.is_leader and not leader.replica.is_merging
+        assert leader.replica.taken_over_end == leader.log.log_end == 11
         assert [header.leader_epoch for header, _ in leader.log.headers(1, leader.log.log_end)] == [1] * 10
         await wire.restart(old)
         await trio.sleep(5)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, batch, newest, running_spu
 
+from tailrace.broker.refused_batches import BEHIND_SECONDS_MAX
 from tailrace.protocol import error_codes
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.compression import Compression
@@ -229,6 +230,45 @@ async def test_a_leader_without_a_lease_takes_no_gap_for_a_loss(autojump_clock: 
         running.spu.sc.lease_end = trio.current_time() + 1
         (refused,) = await ask(client, request(gap))
         assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("sent_before", [0, 1])
+async def test_a_new_leader_waits_for_what_the_one_before_refused(autojump_clock: object, sent_before: int) -> None:
+    """It comes again, but perhaps after what was sent behind it."""
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await ask(client, request(batch(b"of another producer")))
+        batches = _in_order(4)
+        for records in batches[:sent_before]:
+            await ask(client, request(records))
+        running.spu.replicas.leading("t", 0).end_merging(trio.current_time())
+        for records in batches[sent_before + 1 :]:
+            (refused,) = await ask(client, request(records))
+            assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for records in batches[sent_before:3]:
+            (answer,) = await ask(client, request(records))
+            assert answer.error_code == 0
+        (refused,) = await ask(client, request(batch(b"a", producer_id=7, producer_epoch=0, base_sequence=9)))
+        assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "this one is lost"
+        assert bounds(running) == (0, 4)
+
+
+@pytest.mark.parametrize(("sent_before", "code"), [(0, 0), (1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
+async def test_a_new_leader_does_not_wait_for_long(autojump_clock: object, sent_before: int, code: int) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await ask(client, request(batch(b"of another producer")))
+        batches = _in_order(3)
+        for records in batches[:sent_before]:
+            await ask(client, request(records))
+        running.spu.replicas.leading("t", 0).end_merging(trio.current_time())
+        (refused,) = await ask(client, request(batches[2]))
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await trio.sleep(BEHIND_SECONDS_MAX)
+        (answer,) = await ask(client, request(batches[2]))
+        assert answer.error_code == code
 
 
 async def test_a_topic_may_give_its_own_time_and_compression(autojump_clock: object) -> None:
