@@ -61,16 +61,20 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 
 def _describing(wall_clock: WallClock) -> GroupAsk:
     async def describe(client: GroupClient, arguments: argparse.Namespace) -> None:
-        groups = [unless_refused(each) for each in (await client.describe(arguments.groups)).values()]
-        progress = await client.progress(groups)
-        now_ms = wall_clock.now_ms()
-        show_documents(
-            arguments,
-            [group_document(each, progress[each.id], now_ms) for each in groups],
-            lambda: "\n\n".join(
-                description(each, progress[each.id], now_ms, with_members=arguments.members) for each in groups
-            ),
-        )
+        answers = (await client.describe(arguments.groups)).values()
+        groups = [each for each in answers if isinstance(each, Group)]
+        if groups or arguments.output != "table":
+            progress = await client.progress(groups)
+            now_ms = wall_clock.now_ms()
+            show_documents(
+                arguments,
+                [group_document(each, progress[each.id], now_ms) for each in groups],
+                lambda: "\n\n".join(
+                    description(each, progress[each.id], now_ms, with_members=arguments.members) for each in groups
+                ),
+            )
+        if faults := [str(each) for each in answers if isinstance(each, RefusedError)]:
+            raise RefusedError("; ".join(faults))
 
     return describe
 

@@ -104,6 +104,16 @@ async def test_a_group_that_is_not_there(autojump_clock: object, capsys: Capture
             assert (said.out, said.err) == ("", f"tailrace group {name}: there is no group nobody\n")
 
 
+async def test_groups_that_are_there_are_described_beside_others(autojump_clock: object, capsys: Capture) -> None:
+    async with grouped_spu() as spu:
+        await spu.running.create("orders", 2)
+        await spu.commit("backfill", "orders", {0: 0})
+        assert await spu.tailrace("describe", "nobody", "backfill", "none", "--output", "json") == 1
+        said = capsys.readouterr()
+        assert [each["group"] for each in json.loads(said.out)] == ["backfill"]
+        assert said.err == "tailrace group describe: there is no group nobody; there is no group none\n"
+
+
 async def test_a_group_is_deleted_when_nobody_is_in_it(autojump_clock: object, capsys: Capture) -> None:
     async with grouped_spu() as spu:
         await spu.running.create("orders", 2)
