@@ -27,6 +27,11 @@ from .replication.policy import ReplicationPolicy, parse_policy
 from .topic_settings import TopicSettings
 
 
+class CutOffError(KafkaError):
+    """NOT_LEADER_OR_FOLLOWER of one who can tell nobody who leads: the client has to ask another SPU. As long as this
+    one answers, it may never do so: the connection is closed behind the answer."""
+
+
 class FetchWaiter(Protocol):
     """A consumer's fetch, parked until there is more to read."""
 
@@ -482,10 +487,10 @@ class Replica:
         leader = "nobody" if self.spec.leader == NO_LEADER else f"SPU {self.spec.leader}"
         return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{leader} leads {self.topic}-{self.partition}")
 
-    def cut_off(self) -> KafkaError:
+    def cut_off(self) -> CutOffError:
         """Another one leads by now, if one can."""
         whom = "those that it commits with" if self.is_leader else "the leader"
-        return KafkaError(
+        return CutOffError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"SPU {self._spu} reaches neither the Streaming Controller nor {whom} of {self.topic}-{self.partition}",
         )

@@ -255,6 +255,7 @@ class ClientConnection:
             if (
                 self._rare is not None
                 or self._closing is not None
+                or self._finishing
                 or inbox.has_request
                 or not self._has_room()
                 or not self._memory.has_reserved(self, inbox.incomplete_bytes)
@@ -319,7 +320,7 @@ class ClientConnection:
                 if self._shortcuts and self._answer_at_once(frame):
                     continue
                 rare = self._handle(frame)
-                if rare is not None or self._closing is not None:
+                if rare is not None or self._closing is not None or self._finishing:
                     break
         finally:
             inbox.end_turn()
@@ -415,7 +416,8 @@ class ClientConnection:
         self._answered[kind] = self._answered.get(kind, 0) + 1
         if context.close_after is not None:
             self._let_leave()
-            self.close(context.close_after)
+            self._logger.info("connection_closed", reason=context.close_after, software=self._client.software_name)
+            self.finish()
 
     def _let_leave(self) -> None:
         """What is answered in a turn leaves at its end."""

@@ -126,21 +126,40 @@ class ClusterOfSpus(Struct):
         return {each.partition_index: (each.leader_id, each.leader_epoch) for each in found.partitions}
 
     async def produce(
-        self, spu: int, topic: str, partition: int, value: bytes, *, acks: int = -1, timeout_ms: int = 1000
+        self,
+        spu: int,
+        topic: str,
+        partition: int,
+        value: bytes,
+        *,
+        acks: int = -1,
+        timeout_ms: int = 1000,
+        client: WireClient | None = None,
     ) -> int:
         """The error code."""
         data = [TopicProduceData(topic, partition_data=[PartitionProduceData(partition, batch(value))])]
         request = ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=data)
-        response = await (await self.client_of(spu)).request(ApiKey.PRODUCE, PRODUCE_VERSION, request)
+        client = client or await self.client_of(spu)
+        response = await client.request(ApiKey.PRODUCE, PRODUCE_VERSION, request)
         code: int = response.responses[0].partition_responses[0].error_code
         return code
 
-    async def fetched(self, spu: int, topic: str, partition: int, offset: int = 0, *, wait_ms: int = 0) -> Any:
+    async def fetched(
+        self,
+        spu: int,
+        topic: str,
+        partition: int,
+        offset: int = 0,
+        *,
+        wait_ms: int = 0,
+        client: WireClient | None = None,
+    ) -> Any:
         """What the partition's answer holds; there is to be something, or it waits so long."""
         partitions = [FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1_000_000)]
         topics = [FetchTopic(topic=topic, partitions=partitions)]
         request = FetchRequest(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1_000_000, topics=topics)
-        response = await (await self.client_of(spu)).request(ApiKey.FETCH, FETCH_VERSION, request)
+        client = client or await self.client_of(spu)
+        response = await client.request(ApiKey.FETCH, FETCH_VERSION, request)
         return response.responses[0].partitions[0]
 
 

@@ -29,7 +29,7 @@ from tailrace.broker.fetch_session import (
 )
 from tailrace.broker.follower_reads import NO_PREFERENCE, preferred_replica
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere, newest_leader
-from tailrace.broker.replica import Replica
+from tailrace.broker.replica import CutOffError, Replica
 from tailrace.broker.waiting import Timer
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -196,6 +196,8 @@ class Fetch:
                 replica = self._find(name, number, wanted.current_leader_epoch)
                 data = self._read_partition(replica, wanted, bytes_left, at_least_one=reading.bytes == 0)
             except KafkaError as error:
+                if isinstance(error, CutOffError):
+                    self._context.close_after = error.message
                 data = PartitionData(
                     partition_index=number,
                     error_code=error.code,

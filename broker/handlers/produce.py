@@ -20,7 +20,7 @@ import trio
 
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
 from tailrace.broker.refused_batches import BEHIND_SECONDS_MAX
-from tailrace.broker.replica import AcknowledgementWaiter, Replica
+from tailrace.broker.replica import AcknowledgementWaiter, CutOffError, Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -88,7 +88,7 @@ def handle(spu: "Spu", context: RequestContext, request: ProduceRequest) -> Prod
                 )
                 spu.metrics.produce_errors += 1
                 spu.refused_batches.on_refused(name, data.index, data.records, reason, trio.current_time())
-                _tell_leader(spu, context, response, answer, name)
+                _send_on(spu, context, response, answer, name, reason)
             else:
                 if awaited is not None:
                     if pending is None:
@@ -126,9 +126,17 @@ def _refused_records(error: KafkaError) -> list[BatchIndexAndErrorMessage]:
     return [BatchIndexAndErrorMessage(number, why) for number, why in refused]
 
 
-def _tell_leader(
-    spu: "Spu", context: RequestContext, response: ProduceResponse, answer: PartitionProduceResponse, topic: str | UUID
+def _send_on(
+    spu: "Spu",
+    context: RequestContext,
+    response: ProduceResponse,
+    answer: PartitionProduceResponse,
+    topic: str | UUID,
+    error: KafkaError,
 ) -> None:
+    """To the leader, if this one knows who that is."""
+    if isinstance(error, CutOffError):
+        context.close_after = error.message
     if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER or context.api_version < LEADERS_FROM:
         return
     found = leader_elsewhere(spu, topic, answer.index)
@@ -153,7 +161,7 @@ def refuse(
     answer.error_code = error.code
     answer.error_message = error.message or None
     answer.base_offset = NO_OFFSET
-    _tell_leader(spu, context, response, answer, replica.spec.topic_id)
+    _send_on(spu, context, response, answer, replica.spec.topic_id, error)
 
 
 def not_in_time() -> KafkaError:

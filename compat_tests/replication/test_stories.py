@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from chaos.links import WELL, Carriage
-from chaos.records import QUICKLY
+from chaos.records import QUICKLY, RunningConsumer, RunningLibrdkafkaConsumer, RunningProducer
 from confluent_kafka import KafkaError, Producer
 from spu_cluster import SeparateCluster
 from waiting import wait_until
@@ -143,6 +143,28 @@ def test_clients_of_a_leader_that_only_they_reach_go_on_elsewhere(nodes, links, 
     links.carry_all()
     load.wait_for_more()
     load.check()
+
+
+@pytest.mark.parametrize("carriage", [SEVERED, SILENT], ids=["severed", "silent"])
+def test_clients_that_know_nobody_but_a_leader_that_is_cut_off_find_another(nodes, links, watcher, carriage):
+    """All that it says of the cluster is how it was before."""
+    topic = f"a-single-partition-{carriage.is_open}"
+    watcher.create_topic(topic, configs={"min.insync.replicas": 2, "lrs.max.lag.ms": 1000})
+    leader = watcher.leader(topic)
+    address = nodes.bootstrap.split(",")[nodes.ids.index(leader)]
+    producer = RunningProducer("alone", address, [(topic, 0)])
+    consumers = [kind(address, topic, 1) for kind in (RunningConsumer, RunningLibrdkafkaConsumer)]
+    try:
+        producer.wait_for_more(20)
+        links.cut_off(leader, carriage)
+        producer.wait_for_more(20)
+        producer.stop()
+        for consumer in consumers:
+            consumer.wait_for({(topic, 0): producer.acknowledged_count()})
+        assert not [each for client in (producer, *consumers) for each in client.errors]
+    finally:
+        for client in (producer, *consumers):
+            client.stop()
 
 
 def test_followers_are_waited_for_when_links_are_slow(links, nodes, load):

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 from clusters import ClusterOfSpus, cluster_of
+from simulation.client import WireClient
 from structlog.testing import capture_logs
 
 from tailrace.broker.isolation import LOOK_SECONDS, WITHOUT_LEASE_SECONDS_MAX
@@ -94,15 +95,36 @@ async def test_a_follower_needs_its_leader_or_a_controller(autojump_clock: trio.
         assert (await cluster.fetched(follower, "t", 0, 1)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-@pytest.mark.parametrize("waits_for", ["acknowledgement", "records"])
-async def test_who_waits_is_told(autojump_clock: trio.testing.MockClock, waits_for: str) -> None:
+async def refused(cluster: ClusterOfSpus, leader: int, client: WireClient, what: str) -> None:
+    if what == "a record":
+        code = await cluster.produce(leader, "t", 0, b"b", timeout_ms=60_000, client=client)
+    else:
+        code = (await cluster.fetched(leader, "t", 0, 1, wait_ms=60_000, client=client)).error_code
+    assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("what", ["a record", "a fetch"])
+async def test_who_waits_is_told(autojump_clock: trio.testing.MockClock, what: str) -> None:
     async with led_by_one() as (cluster, leader):
         await cluster.kill_sc()
         await kill_followers(cluster, leader)
         started = trio.current_time()
-        if waits_for == "acknowledgement":
-            code = await cluster.produce(leader, "t", 0, b"b", timeout_ms=60_000)
-        else:
-            code = (await cluster.fetched(leader, "t", 0, 1, wait_ms=60_000)).error_code
-        assert code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await refused(cluster, leader, await cluster.client_of(leader), what)
         assert trio.current_time() - started < FOUND_OUT_SECONDS
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("what", ["a record", "a fetch"])
+async def test_whoever_is_told_has_to_look_for_another(
+    autojump_clock: trio.testing.MockClock, what: str, waits: bool
+) -> None:
+    """A client with no other connection would be told for ever by this SPU that it leads."""
+    async with led_by_one() as (cluster, leader):
+        await cluster.kill_sc()
+        await kill_followers(cluster, leader)
+        if not waits:
+            await trio.sleep(FOUND_OUT_SECONDS)
+        client = await cluster.client_of(leader)
+        await refused(cluster, leader, client, what)
+        with trio.fail_after(1):
+            assert await client.at_end()
