@@ -49,13 +49,15 @@ class SegmentReader:
         KafkaError (CORRUPT_MESSAGE) where a header on the way is damaged: whoever reads on must not miss what follows.
         """
         file = self.log.looked_up()
-        end, passed = self.before_offset(offset, size).position, None
+        (relative_offset, end, _), passed = self.before_offset(offset, size), None
+        next_offset, is_in_place = self._base + relative_offset, True
         for position, header, _ in walk(file, end, size):
             if header.base_offset <= offset <= header.last_offset:
                 return position
             if header.last_offset >= offset:
                 break
             end, passed = position + header.size, header
+            next_offset, is_in_place = header.next_offset, header.base_offset >= next_offset
         else:
             if end < size:
                 raise _too_long(end)
@@ -64,6 +66,9 @@ class SegmentReader:
             start = end - passed.size
             if crc_of(file.read_at(start, passed.size), 0, passed.size) != passed.crc:
                 return start
+            if not is_in_place:
+                # It would follow, and perhaps hold the offset, were it not for its own: no checksum covers that.
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {start} is out of place")
         return end
 
     def header_at(self, position: int) -> BatchHeader:

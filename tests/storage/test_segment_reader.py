@@ -124,6 +124,18 @@ def test_what_follows_a_batch_that_lies_behind_all_does_not_seem_to_be_missing(r
             list(reader.headers(0, size, up_to, end))
 
 
+@pytest.mark.parametrize("wrong", [1 << 63, BASE - 16, BASE + 1])
+def test_no_batch_is_passed_over_that_lies_before_where_it_was(reader: SegmentReader, wrong: int) -> None:
+    file, batches = reader.log.get(), _batches(reader)
+    size, (position, base, end) = file.size(), batches[3]
+    file.write_at(position, wrong.to_bytes(8))
+    for offset in (base, end - 1, end):
+        with pytest.raises(KafkaError, match=f"position {position} is out of place"):
+            reader.position_of(offset, size)
+    for start, first, next_offset in (*batches[:3], *batches[4:]):
+        assert reader.position_of(first, size) == reader.position_of(next_offset - 1, size) == start
+
+
 def test_the_last_boundary_up_to_a_position(reader: SegmentReader) -> None:
     size = reader.log.get().size()
     boundaries = [position for position, _, _ in _batches(reader)] + [size]
