@@ -138,10 +138,9 @@ class OpenSegment:
     async def restamp(self, base: int, end: int, epoch: int) -> int:
         """Returns how many batches now have another epoch."""
         summary = self.summary
-        stamped = await restamp(self.reader, summary.size, base, end, epoch, self._behind_stamped)
+        stamped = await restamp(self.reader, summary, base, end, epoch, self._behind_stamped)
         self._behind_stamped = stamped.behind
-        summary.checksum = stamped.checksum_after(summary.checksum)
-        summary.epoch = stamped.last_epoch if stamped.last_epoch is not None else summary.epoch
+        summary.checksum, summary.epoch = stamped.checksum, stamped.epoch
         self._last = None
         return stamped.count
 

@@ -14,7 +14,9 @@ from tailrace.protocol.record_batch import CRC_START
 from tailrace.runtime.files import File
 
 from .batch_walk import walk
+from .manifest import SegmentFacts
 from .segment_reader import SegmentReader
+from .segment_summary import SegmentSummary
 
 STAMPED_IN_A_TURN = 500
 """Then others go on: there may be a hundred thousand."""
@@ -33,61 +35,79 @@ class Behind(Struct, frozen=True):
 
 class Restamped(Struct, frozen=True):
     count: int
-    change: int
-    """The segment's checksum is to be combined with it by exclusive or."""
-    whole: int | None
-    """Its checksum, where all its batches were looked at: it does not depend on an old epoch that may have flipped."""
-    last_epoch: int | None
-    """Of the segment's last batch; None if that was not looked at."""
+    checksum: int
+    """Of the segment."""
+    epoch: int
+    """Of the segment's last batch."""
     behind: Behind | None
     """What lies behind those that were stamped: for who goes on there, as followers do with each message."""
 
-    def checksum_after(self, noted: int) -> int:
-        """Of the segment; that was what it had before."""
-        return noted ^ self.change if self.whole is None else self.whole
-
 
 async def restamp(
-    reader: SegmentReader, size: int, base: int, end: int, epoch: int, known: Behind | None = None
+    reader: SegmentReader,
+    whole: SegmentSummary | SegmentFacts,
+    base: int,
+    end: int,
+    epoch: int,
+    known: Behind | None = None,
 ) -> Restamped:
     """All batches of the segment that begin in [base, end). OSError: nothing is known of its checksum any more.
 
     `known`: of the last time. What lies behind is not read again then: what it makes of the change in the checksum
     depends on its length alone.
     """
-    file = reader.log.get()
+    file, size = reader.log.get(), whole.size
     new = _EPOCH.pack(epoch)
     changes: list[tuple[int, bytes]] = []
     before = after = count = 0
-    last_epoch: int | None = None
+    ends_stamped = has_flipped = False
+    previous: int | None = None
+    odd: int | None = None
+    """The epoch of the newest batch, if that is stamped, and the one before it has another one."""
     first_position, rest = reader.position_of(base, size), None
     if known is not None and (known.position, known.size) != (first_position, size):
         known = None
     for count, (position, header, start) in enumerate(walk(file, first_position, size), 1):
+        has_flipped = has_flipped or odd not in (None, header.leader_epoch)
+        odd = None
         if rest is None and header.base_offset >= end:
             rest = position, count - 1
             if known is not None:
+                ends_stamped = False
                 break
         if count % STAMPED_IN_A_TURN == 0:
             await trio.lowlevel.checkpoint()
         old_start, new_start = start[:CRC_START], start[:CRC_START]
-        last_epoch = header.leader_epoch
-        if base <= header.base_offset < end and last_epoch != epoch:
+        ends_stamped = base <= header.base_offset < end
+        if ends_stamped and header.leader_epoch != epoch:
+            odd = header.leader_epoch if header.leader_epoch != previous else None
             old = start[_EPOCH_START:_EPOCH_END]
             new_start = old_start[:_EPOCH_START] + new + old_start[_EPOCH_END:]
             changes.append((position + _EPOCH_START, old))
-            last_epoch = epoch
+        previous = header.leader_epoch
         before, after = crc32c.crc32c(old_start, before), crc32c.crc32c(new_start, after)
+    has_flipped = has_flipped or odd not in (None, whole.epoch)
     behind = None
     if rest is not None:
         rest_position, passed = rest
         if known is not None:
-            last_epoch, count = None, known.count
+            count = known.count
             before, after = (_followed_by((count - passed) * CRC_START, each) for each in (before, after))
         behind = Behind(rest_position, size, count - passed)
+    # Where an epoch that goes has flipped, perhaps, what was noted does not tell what is left: what is there does.
+    checksum = await _checksum(file, size) if has_flipped else whole.checksum
     await _overwrite(file, changes, new)
-    whole = after if first_position == 0 and rest is None else None
-    return Restamped(len(changes), before ^ after, whole, last_epoch, behind)
+    return Restamped(len(changes), checksum ^ before ^ after, epoch if ends_stamped else whole.epoch, behind)
+
+
+async def _checksum(file: File, size: int) -> int:
+    """Of the segment, as it is."""
+    checksum = 0
+    for count, (_, _, start) in enumerate(walk(file, 0, size), 1):
+        checksum = crc32c.crc32c(start[:CRC_START], checksum)
+        if count % STAMPED_IN_A_TURN == 0:
+            await trio.lowlevel.checkpoint()
+    return checksum
 
 
 def _followed_by(size: int, checksum: int) -> int:

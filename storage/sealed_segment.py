@@ -64,11 +64,9 @@ class SealedSegment:
 
     async def restamp(self, base: int, end: int, epoch: int) -> int:
         """The one change to a sealed segment: batches in it get another leader epoch. Returns how many."""
-        facts = self.facts
-        stamped = await restamp(self.reader, facts.size, base, end, epoch, self._behind_stamped)
+        stamped = await restamp(self.reader, self.facts, base, end, epoch, self._behind_stamped)
         self._behind_stamped = stamped.behind
-        last_epoch = stamped.last_epoch if stamped.last_epoch is not None else facts.epoch
-        self.facts = replace(facts, checksum=stamped.checksum_after(facts.checksum), epoch=last_epoch)
+        self.facts = replace(self.facts, checksum=stamped.checksum, epoch=stamped.epoch)
         return stamped.count
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:
