@@ -7,6 +7,7 @@ leaves its files where they are: they go with the topic, and are attached again 
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from functools import partial
 
 import trio
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.directory_syncs import DirectorySyncs
 from tailrace.storage.log import Log
 from tailrace.storage.open_files import FILES_A_HOLDER_MAX, OPEN_FILES_MAX, OpenFiles
+from tailrace.storage.segment_recovery import WouldLoseRecordsError
 
 from .closed_replicas import NOTHING_SAVED, ClosedReplicas
 from .flusher import Flusher
@@ -189,6 +191,8 @@ class SpecDispatcher:
     async def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
         key = spec.topic_id, spec.partition
         directory = layout.replica_directory(self._data_directory, spec.topic, *key)
+        # With no other replica everything in the log is committed; else only what was known to be so.
+        alone = spec.replicas == (self._spu,)
         await self._unreadable.give_back(key)
         try:
             for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
@@ -201,7 +205,8 @@ class SpecDispatcher:
                     return
                 await self._parking.forget_removed(key)
             was_whole = self._closed.take_whole(key)
-            log = Log(
+            open_log = partial(
+                Log,
                 self._files,
                 directory,
                 settings.log,
@@ -209,6 +214,13 @@ class SpecDispatcher:
                 open_files=self._open_files,
                 directory_syncs=self._directory_syncs,
             )
+            try:
+                # After some stops all others know of the whole store that something may have gone from it.
+                log = open_log(may_lose=alone or self._replication.is_in_doubt(key))
+            except WouldLoseRecordsError as error:
+                if await self._refuses_as_lacking(spec, error):
+                    return
+                log = open_log()
         except UNREADABLE as error:
             self._refuse_to_open(spec, str(error), was_tried=not (isinstance(error, OSError) and are_used_up(error)))
             return
@@ -217,10 +229,6 @@ class SpecDispatcher:
             await self._refuse_opened(spec, log, reason)
             return
         self._report_recovery(spec, log)
-        # With no other replica everything in the log is committed; else only what was known to be so.
-        alone = spec.replicas == (self._spu,)
-        if log.recovery.has_lost and not alone and await self._refuses_as_lacking(spec, log):
-            return
         saved = self._closed.high_watermarks.get(key, NOTHING_SAVED)
         try:
             entries = LogOfEntries(log)
@@ -243,21 +251,14 @@ class SpecDispatcher:
         if log.synced_end < log.log_end:
             self._flusher.flush(replica)  # what an unclean stop left in the page cache
 
-    async def _refuses_as_lacking(self, spec: PartitionSpec, log: Log) -> bool:
-        """Something has gone from the log: others must not count on it, and are to learn that first. After some stops
-        they know it of the whole store."""
-        key, reason = (spec.topic_id, spec.partition), LACKING
-        if self._replication.is_in_doubt(key):
-            return False
-        is_counted_on = self._spu in spec.live_replicas
-        try:
-            if is_counted_on:
-                await self._parking.note_removed(key)
-            await self._replication.doubt(key)
-        except OSError as error:
-            reason, is_counted_on = str(error), True
+    async def _refuses_as_lacking(self, spec: PartitionSpec, error: WouldLoseRecordsError) -> bool:
+        """Something will go from the log: others must not count on it, and are to learn that first."""
+        key, is_counted_on = (spec.topic_id, spec.partition), self._spu in spec.live_replicas
         if is_counted_on:
-            await self._refuse_opened(spec, log, reason, was_tried=False)
+            await self._parking.note_removed(key)
+        await self._replication.doubt(key)
+        if is_counted_on:
+            self._refuse_to_open(spec, f"{LACKING}: {error}", was_tried=False)
         return is_counted_on
 
     async def _open_again(self, key: ReplicaKey) -> None:
@@ -278,8 +279,8 @@ class SpecDispatcher:
         self._replicas.add_damaged(spec, reason, was_tried=was_tried)
         self._replication.on_failed((spec.topic_id, spec.partition))
 
-    async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str, *, was_tried: bool = True) -> None:
-        self._refuse_to_open(spec, reason, was_tried=was_tried)
+    async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str) -> None:
+        self._refuse_to_open(spec, reason)
         try:
             await log.close(clean=False)
         except OSError as error:

@@ -80,14 +80,16 @@ class Log:
         config: LogConfig,
         *,
         clean: bool,
+        may_lose: bool = True,
         open_files: OpenFiles,
         directory_syncs: DirectorySyncs,
     ) -> None:
         """Opens it. `clean`: the program that wrote last says that it closed its logs. Then what lies there is not
-        scanned.
+        scanned. `may_lose`: whoever might count on what is written there knows better by now.
 
-        Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk; KafkaError where
-        producers have to be known from batches that are none any more.
+        Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk, and before others
+        are cut off that had been written a WouldLoseRecordsError, unless it `may_lose` them; KafkaError where producers
+        have to be known from batches that are none any more.
         """
         files.make_directories(directory)
         self._files = files
@@ -103,7 +105,7 @@ class Log:
         """The open segment had to wait for that, and has grown too far."""
         self.recovery = RecoveryReport()
         self._maker = SegmentMaker(open_files, directory, config, self.recovery)
-        opened = Opening(self._maker, directory, manifest_file, clean=clean)
+        opened = Opening(self._maker, directory, manifest_file, clean=clean, may_lose=may_lose)
         self._segments = Segments(opened.sealed, opened.open_segment)
         self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end, opened.manifest.stamped_epoch)
         self.producers = opened.producers

@@ -24,13 +24,16 @@ def _marks_of(facts: SegmentFacts) -> list[EpochMark]:
 class Opening:
     """One opening of one directory; its attributes are the result."""
 
-    def __init__(self, maker: SegmentMaker, directory: str, manifest_file: ManifestFile, *, clean: bool) -> None:
+    def __init__(
+        self, maker: SegmentMaker, directory: str, manifest_file: ManifestFile, *, clean: bool, may_lose: bool
+    ) -> None:
         self._maker = maker
         self._directory = directory
         self._report = maker.report
         self._snapshots = ProducerSnapshots(maker.files, directory)
         self._manifest_file = manifest_file
         self._clean = clean
+        self._may_lose = may_lose
         self.ends_behind_gap = False
         """As a scan has found its last batch."""
         self.sealed: list[SealedSegment] = []
@@ -193,7 +196,9 @@ class Opening:
             return self._maker.open_segment(closed), False
         # Step 6.
         self._report.was_clean = False
-        segment, recovered = self._maker.recovered_segment(base, size, trusted_end=self.manifest.trusted_end)
+        segment, recovered = self._maker.recovered_segment(
+            base, size, trusted_end=self.manifest.trusted_end, may_lose=self._may_lose
+        )
         stamped_end, stamped_epoch = self.manifest.stamped_end, self.manifest.stamped_epoch
         self._marks += [
             mark
@@ -206,7 +211,6 @@ class Opening:
             return segment, False
         cut_bytes = size - segment.size
         self._report.cut_bytes += cut_bytes
-        self._report.has_lost |= not recovered.is_torn
         self._report.events.append(f"{path}: {cut_bytes} bytes cut at position {segment.size}: {recovered.cut_reason}")
         return segment, True
 

@@ -13,7 +13,7 @@ from .open_segment import OpenSegment
 from .sealed_segment import SealedSegment
 from .segment_index import SegmentIndex
 from .segment_reader import SegmentReader
-from .segment_recovery import LogDamagedError, RecoveredSegment, RecoveryReport, recover
+from .segment_recovery import LogDamagedError, RecoveredSegment, RecoveryReport, WouldLoseRecordsError, recover
 from .segment_summary import SegmentSummary
 
 
@@ -73,7 +73,9 @@ class SegmentMaker:
         summary.max_timestamp = facts.max_timestamp
         return OpenSegment(summary, reader)
 
-    def recovered_segment(self, base: int, size: int, *, trusted_end: int) -> tuple[OpenSegment, RecoveredSegment]:
+    def recovered_segment(
+        self, base: int, size: int, *, trusted_end: int, may_lose: bool = True
+    ) -> tuple[OpenSegment, RecoveredSegment]:
         """Scans the first `size` bytes, and cuts the file after what survives."""
         reader = self.reader(base, create=True)
         file = reader.log.get()
@@ -85,6 +87,8 @@ class SegmentMaker:
                 f"{reader.log.path} is damaged at position {summary.size}, below offset {trusted_end} up to which"
                 f" it was on the disk: {recovered.cut_reason}"
             )
+        if not (recovered.cut_reason is None or recovered.is_torn or may_lose):
+            raise WouldLoseRecordsError(f"{reader.log.path}, at position {summary.size}: {recovered.cut_reason}")
         if summary.size < file.size():
             file.truncate(summary.size)
         reader.index.replace(recovered.entries)

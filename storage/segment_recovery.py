@@ -23,6 +23,11 @@ class LogDamagedError(OSError):
     """Records that were safely on the disk are not what they were. Nothing is cut: the replica stays offline."""
 
 
+class WouldLoseRecordsError(OSError):
+    """A batch would be cut off, with all behind it, that is there as a whole and is not what it was. If the machine has
+    gone on since, it had been written: a process that ends tears the last write and no more. Nothing is cut yet."""
+
+
 class RecoveryReport(Struct):
     was_clean: bool = False
     """The log was closed properly and nothing had to be scanned."""
@@ -32,9 +37,6 @@ class RecoveryReport(Struct):
     """Of the segments that were scanned; the others' are looked at when they are first used."""
     events: list[str] = field(default_factory=list)
     """Sentences: what was cut, dropped or finished, and why."""
-    has_lost: bool = False
-    """A batch was cut off, with all behind it, that is there as a whole and is not what it was. If the machine has gone
-    on since, it had been written: a process that ends tears the last write and no more."""
 
 
 class RecoveredSegment(Struct):

@@ -705,6 +705,20 @@ async def test_a_log_from_which_recovery_had_to_cut_what_was_written_is_not_open
     assert await again.again(clean=False).apply(live) != [], "it was told to begin anew"
 
 
+async def test_whenever_it_is_killed_nothing_goes_from_such_a_log_before_that_is_remembered(spu: _Spu) -> None:
+    live = _topic(live=(HERE, ELSEWHERE))
+    again = await _with_flipped_record(spu, live)
+    states: list[SimulatedFiles] = []
+    again.files.on_operation = lambda: states.append(again.files.crash("all"))
+    await again.apply(live)
+    (replica,) = await again.again(clean=False).apply(_topic(live=(ELSEWHERE,), leader=ELSEWHERE))
+    states += [spu.files.crash("all")]
+    assert replica.log.log_end == 1 and len(states) > 5
+    for state in states:
+        after = spu.again(state, clean=False)
+        assert await after.apply(live) == [] or after.promises.is_in_doubt(replica.key)
+
+
 async def test_a_store_that_is_in_doubt_anyway_opens_such_a_log(spu: _Spu) -> None:
     live = _topic(live=(HERE, ELSEWHERE))
     again = await _with_flipped_record(spu, live)
