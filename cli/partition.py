@@ -5,17 +5,19 @@ Offsets are the next ones, as Kafka's tools show them: a log end of 3 has the re
 
 import argparse
 import re
+from collections.abc import Sequence
 
-from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail, StatusChange
 
 from .epoch_history import epoch_documents, epoch_table, older_epochs
-from .printing import size_text
+from .printing import size_text, time_text
 from .sc_client import Document, ScClient
-from .sc_commands import Command, UsageError, show_documents
+from .sc_commands import Command, Happened, UsageError, seen_before, show_documents
 from .server_connection import RefusedError
 from .tables import fields, table
 
 UNKNOWN = -1
+NEVER = -1
 EPOCHS_MAX = 50
 """Of each replica, the last ones."""
 
@@ -28,11 +30,11 @@ def _list_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
-    partitions = await client.describe_partitions(arguments.topics or None)
+    partitions = await _described(client, arguments, arguments.topics or None)
     if arguments.lagging:
         partitions = [each for each in partitions if is_lagging(each)]
     documents = await _documents(client, arguments, partitions)
-    show_documents(arguments, documents, lambda: partition_table(partitions))
+    show_documents(arguments, documents, lambda: partition_table(partitions), _happened(partitions, documents))
 
 
 def partition_table(partitions: list[DescribedPartition]) -> str:
@@ -64,7 +66,7 @@ def _describe_options(parser: argparse.ArgumentParser) -> None:
 
 async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
     topic, number = _named(arguments)
-    described = await client.describe_partitions([topic], EPOCHS_MAX)
+    described = await _described(client, arguments, [topic], EPOCHS_MAX)
     partitions = [each for each in described if number is None or each.partition == number]
     if not partitions:
         raise RefusedError(f"there is no partition {topic}/{number}" if number is not None else f"{topic} has none")
@@ -72,7 +74,59 @@ async def _describe(client: ScClient, arguments: argparse.Namespace) -> None:
         document | {"epochs": epoch_documents(each), "olderEpochs": older_epochs(each)}
         for document, each in zip(await _documents(client, arguments, partitions), partitions, strict=False)
     ]
-    show_documents(arguments, documents, lambda: "\n\n".join(map(description, partitions)))
+    happened = _happened(partitions, documents)
+    show_documents(arguments, documents, lambda: "\n\n".join(map(description, partitions)), happened)
+
+
+async def _described(
+    client: ScClient, arguments: argparse.Namespace, topics: Sequence[str] | None, epochs_max: int = 0
+) -> list[DescribedPartition]:
+    """With `--watch` also the statuses that each has passed through since the last look."""
+    seen = seen_before(arguments)
+    answer = await client.describe_partitions(topics, epochs_max, NEVER if seen is None else seen.last_change_us)
+    if seen is not None:
+        seen.last_change_us = answer.last_change_us
+    return answer.partitions
+
+
+def _happened(partitions: list[DescribedPartition], documents: list[Document]) -> Happened | None:
+    if not any(each.status_changes for each in partitions):
+        return None
+    with_changes = [
+        document | {"statusChanges": [_change_document(change) for change in each.status_changes]}
+        for document, each in zip(documents, partitions, strict=False)
+    ]
+    return Happened(with_changes, change_table(partitions))
+
+
+def change_table(partitions: list[DescribedPartition]) -> str:
+    """The statuses of all of them in the order in which they had them."""
+    changes = [(change.time_us, each, change) for each in partitions for change in each.status_changes]
+    return table(
+        ("TIME", "TOPIC", "PARTITION", "LEADER", "EPOCH", "STATUS", "REASON"),
+        [
+            (
+                time_text(time_us // 1000),
+                each.topic,
+                each.partition,
+                known(change.leader),
+                known(change.epoch),
+                change.resolution,
+                change.reason,
+            )
+            for time_us, each, change in sorted(changes, key=lambda row: row[0])
+        ],
+    )
+
+
+def _change_document(change: StatusChange) -> Document:
+    return {
+        "time": time_text(change.time_us // 1000),
+        "resolution": change.resolution,
+        "leader": known(change.leader),
+        "epoch": known(change.epoch),
+        "reason": change.reason,
+    }
 
 
 def _named(arguments: argparse.Namespace) -> tuple[str, int | None]:

@@ -20,7 +20,8 @@ def _list_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
-    held = replicas_of(await client.describe_partitions(arguments.topics or None), arguments.spu)
+    described = await client.describe_partitions(arguments.topics or None)
+    held = replicas_of(described.partitions, arguments.spu)
     show_documents(arguments, [replica_document(each) for each in held], lambda: replica_table(held))
 
 

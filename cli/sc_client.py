@@ -7,7 +7,7 @@ from typing import Any
 from tailrace.protocol.apis import API_TABLE, Api
 from tailrace.protocol.internal.create_object import CreateObjectRequest
 from tailrace.protocol.internal.delete_object import DeleteObjectRequest
-from tailrace.protocol.internal.describe_partitions import DescribedPartition, DescribePartitionsRequest
+from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest, DescribePartitionsResponse
 from tailrace.protocol.internal.describe_segments import DescribeSegmentsRequest, SegmentedPartition
 from tailrace.protocol.internal.list_objects import ListObjectsRequest
 from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
@@ -53,12 +53,16 @@ class ScClient:
     async def undelete_topic(self, name_or_id: str) -> Document:
         return self._document((await self._ask_checked(UndeleteTopicRequest(name_or_id))).document)
 
-    async def describe_partitions(self, topics: Sequence[str] | None, epochs_max: int = 0) -> list[DescribedPartition]:
-        """With so many leader epochs of each replica, the last ones."""
+    async def describe_partitions(
+        self, topics: Sequence[str] | None, epochs_max: int = 0, changes_after_us: int = -1
+    ) -> DescribePartitionsResponse:
+        """With so many leader epochs of each replica, the last ones, and the statuses that partitions have passed
+        through since then; -1: without those."""
         names = None if topics is None else list(topics)
-        response = await self._ask_checked(DescribePartitionsRequest(names, epochs_max))
-        partitions: list[DescribedPartition] = response.partitions
-        return partitions
+        response: DescribePartitionsResponse = await self._ask_checked(
+            DescribePartitionsRequest(names, epochs_max, changes_after_us)
+        )
+        return response
 
     async def describe_segments(self, topic: str, partition: int | None, before: int) -> list[SegmentedPartition]:
         """Those that begin below `before`; -1: all."""

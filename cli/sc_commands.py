@@ -143,16 +143,35 @@ def no_options(parser: argparse.ArgumentParser) -> None:
     """Of a command that has none but those of all."""
 
 
-def show_documents(arguments: argparse.Namespace, documents: object, as_table: Callable[[], str]) -> None:
-    """As a table for people, or as they are; with `--watch` only what is another than before."""
-    seen: Seen | None = getattr(arguments, "seen", None)
+class Happened(Struct, frozen=True):
+    """What has happened since the last look, beside what is."""
+
+    documents: object
+    """The documents, with it."""
+    text: str
+    """What stands below the table."""
+
+
+def show_documents(
+    arguments: argparse.Namespace, documents: object, as_table: Callable[[], str], happened: Happened | None = None
+) -> None:
+    """As a table for people, or as they are; with `--watch` only what is another than before, or has happened since."""
+    seen = seen_before(arguments)
     if seen is None:
         _show(arguments, documents, as_table)
         return
     text = as_table() if arguments.output == "table" else json.dumps(documents)
-    if seen.is_news(text):
+    if seen.is_news(text) or happened is not None:
+        if happened is not None:
+            documents, text = happened.documents, f"{text}\n\n{happened.text}"
         show_next(arguments, documents, lambda: seen.headed(text))
         sys.stdout.flush()
+
+
+def seen_before(arguments: argparse.Namespace) -> Seen | None:
+    """None without `--watch`."""
+    seen: Seen | None = getattr(arguments, "seen", None)
+    return seen
 
 
 def _show(arguments: argparse.Namespace, documents: object, as_table: Callable[[], str]) -> None:

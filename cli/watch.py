@@ -18,6 +18,8 @@ class Seen:
         self._wall_clock = wall_clock
         self._last: str | None = None
         self._is_first = True
+        self.last_change_us = -1
+        """Up to where changes of statuses have been told."""
 
     def is_news(self, text: str) -> bool:
         if text == self._last:

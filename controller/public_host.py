@@ -32,6 +32,7 @@ from .connection_documents import ConnectionRow
 from .controller_documents import ControllerRow
 from .local_store import LocalStore
 from .object_administration import ObjectAdministration
+from .status_changes import StatusChanges
 
 ADVERTISED: Mapping[int, Api] = {
     key: api for key, api in API_TABLE.items() if key in SHARED | ADMINISTRATIVE | handlers.OWN
@@ -49,6 +50,7 @@ class PublicHost:
         administration: Administration,
         objects: ObjectAdministration,
         local: LocalStore,
+        status_changes: StatusChanges,
         ask_spu: Callable[[SpuId, Any], Awaitable[Any]],
         connections: Callable[[], Sequence[ConnectionRow]],
         controllers: Callable[[], Sequence[ControllerRow]],
@@ -59,6 +61,7 @@ class PublicHost:
         self.administration = administration
         self.objects = objects
         self.local = local
+        self.status_changes = status_changes
         self.ask_spu = ask_spu
         self.connections = connections
         self.controllers = controllers

@@ -16,6 +16,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH
+from tailrace.runtime.wall_clock import WallClock
 
 from .action_dispatcher import ActionDispatcher
 from .actions import Action
@@ -31,6 +32,7 @@ from .objects import ConfigOverrides, Partition
 from .observed import Observed
 from .own_writes import OwnWrites
 from .readers import EVENTS_WAITING_MAX, ConnectionReader, KvReader, ReaderCounts
+from .status_changes import StatusChanges
 from .updaters import Connections, ConnectionUpdater, KvUpdater, Provisioner, ProvisionerUpdater, UpdaterCounts
 
 EVENTS_AT_ONCE = 200
@@ -58,6 +60,7 @@ class Workflow:
         store: KeyValueStore,
         provisioner: Provisioner,
         broker_configs: BrokerConfigs,
+        wall_clock: WallClock,
         logger: FilteringBoundLogger,
         guard: Entry | None = None,
         counts: "WorkflowCounts | None" = None,
@@ -69,6 +72,7 @@ class Workflow:
         self.cluster = Cluster()
         self.mirror = ClusterMirror(self.local, self.cluster)
         self.counts = counts = counts or WorkflowCounts()
+        self.status_changes = StatusChanges(wall_clock)
         self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
         """Where readers, and whoever else has something to report, send it."""
         guarded: Callable[[], Entry | None] = lambda: guard  # noqa: E731
@@ -132,7 +136,7 @@ class Workflow:
         decided: list[Action] = []
         revision = 0
         for event in events:
-            self._count_elections(event)
+            self._note_status(event)
             decided += self._dispatcher.on_event(event)
             if isinstance(event, Stored | Removed):
                 revision = max(revision, event.object.version if isinstance(event, Stored) else event.version)
@@ -148,17 +152,22 @@ class Workflow:
         self.counts.decided_actions += len(decided)
         self.writes.on_applied(revision)
 
-    def _count_elections(self, event: Event) -> None:
+    def _note_status(self, event: Event) -> None:
         """Before the Local Store has it."""
         if isinstance(event, Stored) and isinstance(event.object, Partition):
             partition, before = event.object, self.local.partitions.get((event.object.topic_id, event.object.number))
-            if before is not None and partition.status.epoch > before.status.epoch:
-                self.counts.elections += 1
-                if is_unclean(before, partition):
-                    self.counts.unclean_elections += 1
-                    self._log(partition).warning("leader_elected_uncleanly", before=before.status.leader)
-                elif before.status.epoch != NO_EPOCH:
-                    self._log(partition).info("leader_elected", before=before.status.leader)
+            if before is not None and before.version < partition.version:
+                self.status_changes.note(before.status, partition)
+                self._count_election(before, partition)
+
+    def _count_election(self, before: Partition, partition: Partition) -> None:
+        if partition.status.epoch > before.status.epoch:
+            self.counts.elections += 1
+            if is_unclean(before, partition):
+                self.counts.unclean_elections += 1
+                self._log(partition).warning("leader_elected_uncleanly", before=before.status.leader)
+            elif before.status.epoch != NO_EPOCH:
+                self._log(partition).info("leader_elected", before=before.status.leader)
 
     def _log(self, partition: Partition) -> FilteringBoundLogger:
         status = partition.status

@@ -87,6 +87,7 @@ async def public_sc() -> AsyncIterator[PublicSc]:
                 running.administration,
                 running.objects,
                 running.workflow.local,
+                running.workflow.status_changes,
                 sc.ask_spu,
                 running.spus.connections,
                 running.host.controllers,

@@ -179,10 +179,10 @@ async def running_workflow(
 ) -> AsyncIterator[RunningWorkflow]:
     logger = structlog.get_logger()
     broker_configs = BrokerConfigs(broker or {})
-    workflow = Workflow(store or MemoryStore(), provisioner or NoProvisioner(logger), broker_configs, logger)
+    clock, chance = SteadyClock(), RandomChance(chance_seed)
+    workflow = Workflow(store or MemoryStore(), provisioner or NoProvisioner(logger), broker_configs, clock, logger)
     changes = Changes(workflow.writes)
     effects = Effects(workflow.local, workflow.cluster)
-    clock, chance = SteadyClock(), RandomChance(chance_seed)
     administration = Administration(
         changes, effects, workflow.local, workflow.observed, broker_configs, clock, chance, logger
     )
@@ -194,6 +194,7 @@ async def running_workflow(
         administration,
         objects,
         workflow.local,
+        workflow.status_changes,
         spus.ask_spu,
         spus.connections,
         lambda: controller_rows(workflow.local, workflow.decisions),

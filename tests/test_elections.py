@@ -1,5 +1,8 @@
 """Whole clusters in memory: leaders are followed by others, replicas move, and what was acknowledged stays."""
 
+import json
+import os
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -7,9 +10,12 @@ import trio
 from clusters import ClusterOfSpus, cluster_of
 from msgspec import Struct
 from spus import newest
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from tailrace.broker.spu import Spu
+from tailrace.cli.main import parse
+from tailrace.cli.partition import COMMANDS
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.alter_partition_reassignments import (
@@ -101,6 +107,29 @@ async def test_a_follower_takes_over_and_the_preferred_leader_again_when_somebod
         assert (now.leader, now.epoch) == (1, 2)
         await produce(cluster, b"d")
         assert await committed(cluster) >= 4
+
+
+async def test_who_watches_is_shown_each_status_of_an_election(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though it looks once in a second, and the election takes a few milliseconds."""
+    words = ("partition", "list", "t", "--watch", "--output", "json", "--sc", "sc:9003")
+    with capture_logs():
+        async with cluster_of(1, 2, 3, WATCHER) as cluster, trio.open_nursery() as nursery:
+            await create(cluster, 1, 2, 3)
+            nursery.start_soon(COMMANDS["list"].execute, parse(words), cluster.world.network)
+            await trio.sleep(1.5)
+            assert "statusChanges" not in capsys.readouterr().out
+            await cluster.kill_spu(1)
+            await trio.sleep(10)
+            os.kill(os.getpid(), signal.SIGINT)
+    looks = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    passed = [change for (partition,) in looks for change in partition.get("statusChanges", ())]
+    assert [(each["resolution"], each["leader"], each["epoch"]) for each in passed] == [
+        ("Election", 1, 0),
+        ("CandidateFound", 2, 1),
+        ("Online", 2, 1),
+    ]
 
 
 async def test_replicas_move_with_what_they_hold(autojump_clock: MockClock) -> None:

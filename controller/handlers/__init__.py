@@ -8,6 +8,7 @@ from tailrace.controller.connection_documents import ConnectionRow
 from tailrace.controller.controller_documents import ControllerRow
 from tailrace.controller.local_store import LocalStore
 from tailrace.controller.object_administration import ObjectAdministration
+from tailrace.controller.status_changes import StatusChanges
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
@@ -28,6 +29,9 @@ class ObjectHost(Protocol):
 
     @property
     def local(self) -> LocalStore: ...
+
+    @property
+    def status_changes(self) -> StatusChanges: ...
 
     @property
     def ask_spu(self) -> Callable[[SpuId, Any], Awaitable[Any]]:

@@ -14,6 +14,7 @@ class DescribePartitionsRequest(Struct):
 
     topics: list[str] | None = None
     epochs_max: int = 0
+    changes_after_us: int = -1
 
     API_KEY: ClassVar[int] = 11005
     VERSIONS: ClassVar[str] = "0"
@@ -21,6 +22,7 @@ class DescribePartitionsRequest(Struct):
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topics", "string", "0+", array=True, nullable="0+"),
         Field("epochs_max", "int32", "0+", tag=0, tagged="0+"),
+        Field("changes_after_us", "int64", "0+", tag=1, tagged="0+"),
     )
 
 
@@ -64,6 +66,24 @@ class ReplicaDetail(Struct):
     )
 
 
+class StatusChange(Struct):
+    """Inside DescribePartitionsResponse."""
+
+    time_us: int = 0
+    resolution: str = ""
+    leader: int = -1
+    epoch: int = -1
+    reason: str = ""
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("time_us", "int64", "0+"),
+        Field("resolution", "string", "0+"),
+        Field("leader", "int32", "0+"),
+        Field("epoch", "int32", "0+"),
+        Field("reason", "string", "0+"),
+    )
+
+
 class DescribedPartition(Struct):
     """Inside DescribePartitionsResponse."""
 
@@ -79,6 +99,7 @@ class DescribedPartition(Struct):
     details: list[ReplicaDetail] = field(default_factory=list)
     adding: list[int] = field(default_factory=list)
     removing: list[int] = field(default_factory=list)
+    status_changes: list[StatusChange] = field(default_factory=list)
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic", "string", "0+"),
@@ -93,6 +114,7 @@ class DescribedPartition(Struct):
         Field("details", ReplicaDetail, "0+", array=True),
         Field("adding", "int32", "0+", array=True),
         Field("removing", "int32", "0+", array=True),
+        Field("status_changes", StatusChange, "0+", array=True, tag=0, tagged="0+"),
     )
 
 
@@ -102,6 +124,7 @@ class DescribePartitionsResponse(Struct):
     error_code: int = 0
     error_message: str | None = None
     partitions: list[DescribedPartition] = field(default_factory=list)
+    last_change_us: int = -1
 
     API_KEY: ClassVar[int] = 11005
     VERSIONS: ClassVar[str] = "0"
@@ -110,4 +133,5 @@ class DescribePartitionsResponse(Struct):
         Field("error_code", "int16", "0+"),
         Field("error_message", "string", "0+", nullable="0+"),
         Field("partitions", DescribedPartition, "0+", array=True),
+        Field("last_change_us", "int64", "0+", tag=0, tagged="0+"),
     )

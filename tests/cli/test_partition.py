@@ -2,8 +2,10 @@ import json
 from uuid import UUID
 
 import pytest
+import trio
 from msgspec.structs import replace
 from public_sc import PublicSc, public_sc, tailrace
+from trio.testing import MockClock
 
 from tailrace.cli.partition import description, is_lagging, partition_document, partition_table
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
@@ -50,6 +52,29 @@ async def test_partitions_with_what_their_leaders_say(capsys: pytest.CaptureFixt
         assert (document["status"]["leader"], document["status"]["lrs"]) == (2, [2, 1])
         assert await tailrace(sc.network, "partition", "list", "--output", "json") == 0
         assert [each["spec"]["initialLeader"] for each in json.loads(capsys.readouterr().out)][1] == 2
+
+
+async def test_a_watch_shows_each_status_however_short_it_was(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with public_sc() as sc, trio.open_nursery() as nursery:
+        await _with_a_topic(sc)
+        capsys.readouterr()
+        for command in (("partition", "list", "--watch"), ("partition", "describe", "orders/0", "--watch")):
+            nursery.start_soon(tailrace, sc.network, *command)
+        await trio.sleep(0.5)
+        assert "CandidateFound" not in capsys.readouterr().out
+        await sc.running.lose(1)
+        await trio.sleep(1)
+        shown = capsys.readouterr().out
+        assert shown.count(
+            "TIME                      TOPIC   PARTITION  LEADER  EPOCH  STATUS          REASON\n"
+            "2023-11-14T22:13:20.000Z  orders          0       2      1  CandidateFound       -\n"
+            "2023-11-14T22:13:20.000Z  orders          0       2      1  Online               -\n"
+        ) == len(("list", "describe"))
+        await trio.sleep(2)
+        assert capsys.readouterr().out == "", "it is told once"
+        nursery.cancel_scope.cancel()
 
 
 async def test_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

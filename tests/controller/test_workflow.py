@@ -6,6 +6,7 @@ import trio
 import trio.testing
 from mortal_store import MortalStore
 from running_workflow import ObedientSpus, put, registered, running_workflow
+from spus import SteadyClock
 from structlog.testing import capture_logs
 
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -83,7 +84,7 @@ async def test_who_has_lost_the_lead_decides_nothing_more() -> None:
     await put(store, SpuGroup("main", SpuGroupSpec(1)))
     before = (await store.list("")).entries
     logger = structlog.get_logger()
-    workflow = Workflow(store, NoProvisioner(logger), BrokerConfigs({}), logger, lease)
+    workflow = Workflow(store, NoProvisioner(logger), BrokerConfigs({}), SteadyClock(), logger, lease)
     with pytest.RaisesGroup(LeadershipLost, flatten_subgroups=True):
         await workflow.run(ObedientSpus())
     assert (await store.list("")).entries == before
