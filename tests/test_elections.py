@@ -9,6 +9,8 @@ import pytest
 import trio
 from clusters import ClusterOfSpus, cluster_of
 from msgspec import Struct
+from simulation.client import WireClient
+from simulation.files import Node
 from spus import newest
 from structlog.testing import capture_logs
 from trio.testing import MockClock
@@ -16,8 +18,11 @@ from trio.testing import MockClock
 from tailrace.broker.spu import Spu
 from tailrace.cli.main import parse
 from tailrace.cli.partition import COMMANDS
+from tailrace.controller.public_host import KNOWN
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest
+from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -32,6 +37,8 @@ from tailrace.protocol.messages.create_topics import (
 from tailrace.protocol.messages.elect_leaders import ElectLeadersRequest
 
 PREFERRED, UNCLEAN = 0, 1
+ELECTION_WAIT_SECONDS = 3
+"""election.wait.response.ms"""
 WATCHER = 9
 """An SPU that holds nothing: it is asked what clients are told."""
 
@@ -87,6 +94,15 @@ async def elect(cluster: ClusterOfSpus, kind: int) -> int:
     ((result,),) = [each.partition_result for each in response.replica_election_results]
     code: int = result.error_code
     return code
+
+
+async def statuses(cluster: ClusterOfSpus) -> list[tuple[str, int, int]]:
+    """All that the partition has passed through, each with its leader and epoch."""
+    command = WireClient((await cluster.client_of_sc()).connection, apis=KNOWN)
+    request = DescribePartitionsRequest(["t"], changes_after_us=0)
+    described = await command.request(InternalApiKey.DESCRIBE_PARTITIONS, 0, request)
+    (partition,) = described.partitions
+    return [(each.resolution, each.leader, each.epoch) for each in partition.status_changes]
 
 
 async def test_a_follower_takes_over_and_the_preferred_leader_again_when_somebody_asks(
@@ -188,6 +204,44 @@ async def test_a_leader_whose_disk_fails_is_followed_by_another(autojump_clock: 
         await until(cluster, lambda now: now.live == [2])
         await produce(cluster, b"b")
         assert await committed(cluster) >= 2
+
+
+async def test_of_a_promotion_that_comes_to_nothing_nobody_is_told_and_the_next_one_leads_when_its_time_is_over(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk of the candidate neither takes its promise nor fails; all else of it goes on as before."""
+    answers_again = trio.Event()
+    with capture_logs() as logged:
+        async with cluster_of(1, 2, 3, WATCHER) as cluster:
+            await create(cluster, 1, 2, 3)
+            await produce(cluster, b"a")
+            began = await statuses(cluster)
+            reach_disk = cluster.files[2].sync
+
+            async def reach_it_late(node: Node) -> None:
+                await answers_again.wait()
+                await reach_disk(node)
+
+            monkeypatch.setattr(cluster.files[2], "sync", reach_it_late)
+            try:
+                killed = trio.current_time()
+                await cluster.kill_spu(1)
+                await until(cluster, lambda now: now.leader == 3)
+                assert ELECTION_WAIT_SECONDS <= trio.current_time() - killed < 2 * ELECTION_WAIT_SECONDS
+                assert (await statuses(cluster))[len(began) :] == [
+                    ("Election", 1, 0),
+                    ("CandidateFound", 2, 1),
+                    ("CandidateFound", 3, 2),
+                    ("Online", 3, 2),
+                ]
+                await until(cluster, lambda now: now.live == [3])
+                await produce(cluster, b"b")
+            finally:
+                answers_again.set()
+            await until(cluster, lambda now: sorted(now.live) == [2, 3])
+            await produce(cluster, b"c")
+    assert [each["spu"] for each in logged if each["event"] == "leader_silent"] == [2]
+    assert not [each for each in logged if each["event"] == "replica_went_offline"]
 
 
 @pytest.mark.parametrize("failing", [1, 2], ids=["leader", "follower"])
