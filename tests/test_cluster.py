@@ -2,8 +2,9 @@
 
 import pytest
 import trio
-from clusters import cluster_of
+from clusters import ClusterOfSpus, cluster_of
 from simulation.client import WireClient
+from simulation.files import SimulatedFile
 from spus import SteadyClock, newest
 from trio.testing import MockClock
 
@@ -13,7 +14,12 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.internal.describe_partitions import DescribePartitionsRequest
 from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
 from tailrace.protocol.internal_apis import InternalApiKey
-from tailrace.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from tailrace.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest
 
@@ -83,6 +89,50 @@ async def test_what_a_killed_spu_led_another_one_leads_at_a_later_epoch_with_all
         assert after[partition] == (leader, epoch), "who comes back follows"
         untouched = {number: row for number, row in before.items() if number != partition}
         assert {number: row for number, row in after.items() if number != partition} == untouched
+
+
+@pytest.mark.parametrize("has_slow_disk", [1, 2], ids=["leader", "follower"])
+async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_between_the_same_spus(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, has_slow_disk: int
+) -> None:
+    """Both are followed on one connection, and both acknowledge what has reached the disk of the leader and of the
+    follower."""
+    is_fast_again = trio.Event()
+    syncing: list[str] = []
+    sync = SimulatedFile.sync
+
+    async def sync_slowly(file: SimulatedFile) -> None:
+        if file.path.startswith(f"/data/spu-{has_slow_disk}/topics/slow/"):
+            syncing.append(file.path)
+            await is_fast_again.wait()
+        await sync(file)
+
+    async def seconds_to_produce(cluster: ClusterOfSpus, count: int) -> list[float]:
+        """By the clock of the simulation, for each record."""
+        taken = []
+        for number in range(count):
+            began = trio.current_time()
+            assert await cluster.produce(1, "fast", 0, b"%d" % number) == ErrorCode.NONE
+            taken.append(trio.current_time() - began)
+        return taken
+
+    async with cluster_of(1, 2) as cluster:
+        configs = [CreatableTopicConfig("flush.messages", "1"), CreatableTopicConfig("min.insync.replicas", "2")]
+        topics = [
+            CreatableTopic(name, -1, -1, [CreatableReplicaAssignment(0, [1, 2])], configs) for name in ("slow", "fast")
+        ]
+        request = CreateTopicsRequest(topics, timeout_ms=5000)
+        await (await cluster.client_of(1)).request(ApiKey.CREATE_TOPICS, newest(ApiKey.CREATE_TOPICS), request)
+        assert await cluster.produce(1, "slow", 0, b"before") == ErrorCode.NONE
+        usual = await seconds_to_produce(cluster, 20)
+        monkeypatch.setattr(SimulatedFile, "sync", sync_slowly)
+        try:
+            assert await cluster.produce(1, "slow", 0, b"late") == ErrorCode.REQUEST_TIMED_OUT
+            assert syncing
+            assert max(await seconds_to_produce(cluster, 20)) <= max(usual)
+        finally:
+            is_fast_again.set()
+        assert await cluster.produce(1, "slow", 0, b"after") == ErrorCode.NONE
 
 
 async def test_an_spu_that_is_stopped_is_offline_at_once(autojump_clock: MockClock) -> None:
