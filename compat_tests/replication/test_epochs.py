@@ -93,14 +93,17 @@ def test_each_spu_says_what_it_holds(nodes, watcher, topic):
     assert mine == [each for each in replicas if each["spuId"] == 2]
 
 
-def test_who_watches_sees_another_leader_come(nodes, watcher, topic):
+def test_who_watches_sees_another_leader_come_and_each_status_on_the_way(nodes, watcher, topic):
+    """Though an election is over in a part of the second between two looks."""
     first = watcher.leader(topic)
-    words = ("partition", "list", topic, "--watch", "0.1", "--sc", nodes.sc, "--output", "json")
+    passed = []
+    words = ("partition", "list", topic, "--watch", "--sc", nodes.sc, "--output", "json")
     with subprocess.Popen(tailrace(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
 
         def leader():
             """Of partition 0, as soon as it has one; the next time that anything changes."""
             partition = json.loads(watching.stdout.readline())[0]
+            passed.extend(each["resolution"] for each in partition.get("statusChanges", ()))
             return partition["leader"] if partition["resolution"] == "Online" else None
 
         assert leader() == first
@@ -110,5 +113,7 @@ def test_who_watches_sees_another_leader_come(nodes, watcher, topic):
         watching.send_signal(signal.SIGINT)
         _, said = watching.communicate(timeout=20)
     assert (watching.returncode, said) == (0, "")
+    assert (passed[0], passed[-1]) == ("Election", "Online")
+    assert "CandidateFound" in passed
     nodes.start_node(first)
     watcher.wait_until_in_sync(topic)
