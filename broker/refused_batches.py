@@ -17,7 +17,9 @@ from tailrace.protocol.record_batch import BatchHeader, read_header
 from tailrace.storage.producer_state import ProducerStates, sequences_between
 
 REMEMBERED_MAX = 10_000
-"""The oldest is forgotten then, and whoever sent it learns of a gap."""
+"""Producers of which something is remembered. The oldest is forgotten then, and learns of a gap."""
+BATCHES_MAX = 10
+"""Of one producer; clients have five in flight."""
 BEHIND_SECONDS_MAX = 10.0
 """What is in flight behind a batch has arrived by then. A producer that has lost the batch is told of the gap again."""
 _FOR_NOW = (
@@ -30,28 +32,43 @@ _FOR_NOW = (
 """The client sends the same batch again."""
 
 
-class _Refused(Struct):
-    producer_epoch: int
-    sequence: int
+class _Refused(Struct, frozen=True):
     code: ErrorCode
     message: str
     until: float
 
-    def has_behind(self, header: BatchHeader, now: float) -> bool:
-        """Whether the batch may have been sent before the refusal was known."""
-        return (
-            now < self.until
-            and header.producer_epoch == self.producer_epoch
-            and sequences_between(self.sequence, header.base_sequence) > 0
-        )
+
+class _OfProducer(Struct):
+    epoch: int
+    batches: dict[int, _Refused]
+    """By their first sequences, those that have not come again; at most BATCHES_MAX."""
+
+    def missing_before(self, sequence: int, expected: int | None, now: float) -> _Refused | None:
+        """What the log waits for, if that is one of these and was sent before the batch with this sequence; of a
+        producer that the log does not know, any of them."""
+        for missing, refused in self.batches.items():
+            if expected in (None, missing) and now < refused.until and sequences_between(missing, sequence) > 0:
+                return refused
+        return None
+
+    def forget_last(self) -> None:
+        first = next(iter(self.batches))
+        del self.batches[max(self.batches, key=lambda sequence: sequences_between(first, sequence))]
+
+    def forget_up_to(self, sequence: int, now: float) -> None:
+        self.batches = {
+            later: refused
+            for later, refused in self.batches.items()
+            if now < refused.until and sequences_between(sequence, later) > 0
+        }
 
 
 class RefusedBatches:
     __slots__ = ("_refused",)
 
     def __init__(self) -> None:
-        self._refused: OrderedDict[tuple[str | UUID, int, int], _Refused] = OrderedDict()
-        """By topic as the client names it, partition and producer; the first of those that nobody has sent again."""
+        self._refused: OrderedDict[tuple[str | UUID, int, int], _OfProducer] = OrderedDict()
+        """By topic as the client names it, partition and producer."""
 
     def __bool__(self) -> bool:
         return bool(self._refused)
@@ -68,11 +85,12 @@ class RefusedBatches:
         if header.producer_id < 0:
             return
         key = topic, partition, header.producer_id
-        before = self._refused.get(key)
-        if before is not None and before.has_behind(header, now):
-            return
-        until = now + BEHIND_SECONDS_MAX
-        self._refused[key] = _Refused(header.producer_epoch, header.base_sequence, error.code, error.message, until)
+        mine = self._refused.get(key)
+        if mine is None or mine.epoch != header.producer_epoch:
+            mine = self._refused[key] = _OfProducer(header.producer_epoch, {})
+        mine.batches[header.base_sequence] = _Refused(error.code, error.message, now + BEHIND_SECONDS_MAX)
+        if len(mine.batches) > BATCHES_MAX:
+            mine.forget_last()
         self._refused.move_to_end(key)
         if len(self._refused) > REMEMBERED_MAX:
             self._refused.popitem(last=False)
@@ -81,14 +99,21 @@ class RefusedBatches:
         self, topic: str | UUID, partition: int, header: BatchHeader, producers: ProducerStates, now: float
     ) -> bool:
         """Whether the batch was refused before, and comes again. Raises the KafkaError again if what is missing before
-        it is the one that was refused with it."""
+        it is one that was refused, and has not come again."""
         key = topic, partition, header.producer_id
-        refused = self._refused.get(key)
-        if refused is None:
+        mine = self._refused.get(key)
+        if mine is None:
             return False
-        if refused.has_behind(header, now):
-            expected = producers.expected(header.producer_id, header.producer_epoch)
-            if expected is None or expected == refused.sequence:
-                raise KafkaError(refused.code, refused.message)
-        del self._refused[key]
-        return header.base_sequence == refused.sequence and header.producer_epoch == refused.producer_epoch
+        if mine.epoch != header.producer_epoch:
+            del self._refused[key]
+            return False
+        expected = producers.expected(header.producer_id, header.producer_epoch)
+        missing = mine.missing_before(header.base_sequence, expected, now)
+        if missing is not None:
+            raise KafkaError(missing.code, missing.message)
+        comes_again = header.base_sequence in mine.batches
+        if expected in (None, header.base_sequence):
+            mine.forget_up_to(header.base_sequence, now)
+            if not mine.batches:
+                del self._refused[key]
+        return comes_again

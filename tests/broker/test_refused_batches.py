@@ -2,7 +2,7 @@
 
 import pytest
 
-from tailrace.broker.refused_batches import BEHIND_SECONDS_MAX, REMEMBERED_MAX, RefusedBatches
+from tailrace.broker.refused_batches import BATCHES_MAX, BEHIND_SECONDS_MAX, REMEMBERED_MAX, RefusedBatches
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import BatchHeader, read_header
 from tailrace.protocol.records import Record, build_batch
@@ -65,6 +65,34 @@ def test_the_first_of_several_is_the_one_that_is_missing() -> None:
     refused = after_refusing(sent(5), sent(6), sent(7))
     assert is_refused(refused, sent(6), known(4))
     assert not is_refused(after_refusing(sent(6), sent(5)), sent(5), known(4))
+
+
+def test_one_that_was_refused_behind_another_is_missing_as_well() -> None:
+    refused = after_refusing(sent(5), sent(6))
+    assert not is_refused(refused, sent(5), known(4))
+    assert is_refused(refused, sent(7), known(5))
+    assert not is_refused(refused, sent(6), known(5))
+    assert not refused
+
+
+def test_what_comes_again_before_it_does_not_take_its_place() -> None:
+    refused = after_refusing(sent(6))
+    assert not is_refused(refused, sent(5), known(4))
+    assert is_refused(refused, sent(7), known(5))
+
+
+def test_a_gap_that_is_told_makes_nothing_else_forgotten() -> None:
+    refused = after_refusing(sent(6))
+    assert not is_refused(refused, sent(8), known(4))
+    assert is_refused(refused, sent(8), known(5))
+
+
+def test_no_more_of_one_producer_are_remembered_than_it_may_have_in_flight() -> None:
+    last = 5 + BATCHES_MAX
+    refused = after_refusing(*map(sent, (5, last, *range(6, last))))
+    assert not is_refused(refused, sent(30), known(last - 1))
+    assert is_refused(refused, sent(30), known(last - 2))
+    assert is_refused(refused, sent(30), known(4))
 
 
 def test_it_comes_again_and_is_refused_again() -> None:

@@ -246,11 +246,30 @@ async def test_a_new_leader_waits_for_what_the_one_before_refused(autojump_clock
         for records in batches[sent_before + 1 :]:
             (refused,) = await ask(client, request(records))
             assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        for records in batches[sent_before:3]:
+        for records in batches[sent_before:]:
             (answer,) = await ask(client, request(records))
             assert answer.error_code == 0
         (refused,) = await ask(client, request(batch(b"a", producer_id=7, producer_epoch=0, base_sequence=9)))
         assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "this one is lost"
+        assert bounds(running) == (0, 5)
+
+
+async def test_a_new_leader_tells_of_no_gap_where_it_has_refused_what_is_missing(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        await ask(client, request(batch(b"of another producer")))
+        first, second, third = _in_order(3)
+        running.spu.replicas.leading("t", 0).end_merging(trio.current_time())
+        for records, code in (
+            (second, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            (first, 0),
+            (third, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+            (second, 0),
+            (third, 0),
+        ):
+            (answer,) = await ask(client, request(records))
+            assert answer.error_code == code
         assert bounds(running) == (0, 4)
 
 
