@@ -3,13 +3,15 @@
 Every produced record passes here, so this is written for speed. Most batches hold runs of records of the same length:
 a run is checked by columns. With the length as stride, the bytes that say how a record is laid out are slices, and
 those of many records are compared at once. A record that is in no run is walked on its own, in less than a
-microsecond: nearly all its numbers have one or two bytes, and these are read without a call.
+microsecond: nearly all its numbers have one or two bytes, and these are read without a call. One that is alone in its
+batch, and has neither key nor headers, is told by how the body begins.
 """
 
 from collections.abc import Iterator
+from functools import cache
 
 from .error_codes import ErrorCode, KafkaError
-from .primitives import Buffer
+from .primitives import Buffer, uvarint
 
 _COPIED_RECORD_BYTES_MAX = 1024
 """Bytes are sliced faster than a memoryview; with larger records the copy costs more than that gains."""
@@ -33,12 +35,18 @@ _SECOND_BYTE_OF_THREE = bytes(byte | 0x80 for byte in _SECOND_BYTE)
 _LAST_BYTES = bytes(range(0x80))
 """Bytes that end a varint."""
 
+_PLAIN = bytes((0, 0, 0, 1))
+"""Attributes, the time and the number of the first record of a batch, and no key."""
+_NO_HEADERS = 0
+
 
 def check_records(body: Buffer, count: int) -> bool:
     """Whether every record has a key. Raises KafkaError (INVALID_RECORD) unless the body is `count` good records."""
     end = len(body)
     if count * _COPIED_RECORD_BYTES_MAX > end:
         body = bytes(body)
+        if count == 1 and (start := _start_of_plain(end)) and body.startswith(start) and body[-1] == _NO_HEADERS:
+            return False
     keyed = True
     number = position = last_stride = 0
     try:
@@ -115,6 +123,23 @@ def check_records(body: Buffer, count: int) -> bool:
     if position != end:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{end - position} bytes follow the last of {count} records")
     return keyed
+
+
+@cache
+def _start_of_plain(size: int) -> bytes:
+    """How a body of this size begins that is one record without key and headers; empty if there is none."""
+    length = _size_before(size)
+    value_size = _size_before(size - len(length) - len(_PLAIN) - 1)
+    return length + _PLAIN + value_size if length and value_size else b""
+
+
+def _size_before(size: int) -> bytes:
+    """The varint that takes this many bytes together with all that it counts; empty if there is none."""
+    for width in range(1, min(size, _VARINT_BYTES_MAX) + 1):
+        encoded = uvarint(2 * (size - width))
+        if len(encoded) == width:
+            return encoded
+    return b""
 
 
 def times_and_keys(body: Buffer) -> Iterator[tuple[int, bool]]:

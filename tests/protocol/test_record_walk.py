@@ -87,6 +87,24 @@ def test_every_byte_of_a_run_is_looked_at_like_that_of_a_single_record() -> None
                 assert accepted(bytes(spoilt), count) is well_formed(bytes(spoilt), count), (size, record, position)
 
 
+@pytest.mark.parametrize("size", [0, 1, 56, 57, 58, 59, 60, 61, 100, 1000, 1012, 1013, 1014, 1015, 1016])
+def test_every_byte_of_a_record_that_is_alone_is_looked_at(size: int) -> None:
+    body = uniform(1, size)
+    assert check_records(body, 1) is False
+    for cut_or_longer in (body[:-1], body + b"\0"):
+        assert not accepted(cut_or_longer, 1)
+    for position in (*range(min(9, len(body))), len(body) - 1):
+        for bit in range(8):
+            changed = bytearray(body)
+            changed[position] ^= 1 << bit
+            assert accepted(bytes(changed), 1) == well_formed(bytes(changed), 1), (position, bit)
+
+
+def test_a_body_without_any_record() -> None:
+    for size in range(3):
+        assert not accepted(bytes(size), 1)
+
+
 @pytest.mark.parametrize("width", [1, 2, 3, 9])
 def test_runs_with_timestamps_of_any_width(width: int) -> None:
     delta = 2 ** (7 * width - 2)
