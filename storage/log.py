@@ -214,21 +214,21 @@ class Log:
             headers, data = headers[count:], rest
 
     def _on_appended(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
-        epochs, position = self._epochs, 0
-        for header in headers:
+        """What has gone into the open segment together: see `OpenSegment.room_for`."""
+        epochs, last, size = self._epochs, headers[-1], len(data)
+        for header in headers if last.leader_epoch != epochs.latest else ():
             if header.leader_epoch != epochs.latest:
                 epochs.on_another(header)
-            if header.attributes & CONTROL and control_kind(header, data, position) is ControlKind.BRIDGE:
-                epochs.on_bridge(bridge_epoch(data, position), header.base_offset)
-                self._segments.open.is_over = True
+        if last.attributes & CONTROL and control_kind(last, data, size - last.size) is ControlKind.BRIDGE:
+            epochs.on_bridge(bridge_epoch(data, size - last.size), last.base_offset)
+            self._segments.open.is_over = True
+        for header in headers:
             if header.producer_id >= 0 and header.base_sequence >= 0:
                 self.producers.on_appended(header)
-            position += header.batch_length + LOG_OVERHEAD
-        last = headers[-1]
         self.log_end = last.base_offset + last.last_offset_delta + 1
-        self.size_bytes += position
+        self.size_bytes += size
         disk = self._disk
-        disk.unsynced_bytes += position
+        disk.unsynced_bytes += size
         disk.is_changed = True
 
     def _segment_for(self, header: BatchHeader) -> OpenSegment:

@@ -4,9 +4,11 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from crc32c import crc32c
+
 from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.ids import NO_EPOCH
-from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader
+from tailrace.protocol.record_batch import CONTROL, CRC_START, LOG_OVERHEAD, BatchHeader
 from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 
@@ -80,7 +82,8 @@ class OpenSegment:
         )
 
     def room_for(self, headers: Sequence[BatchHeader], config: LogConfig) -> tuple[int, int]:
-        """How many of these batches, from the first one on, may go into this segment together, and their bytes."""
+        """How many of these batches, from the first one on, may go into this segment together, and their bytes: they
+        are of one epoch, and none but the last is a control batch."""
         if self.is_over:
             return 0, 0
         summary, index = self.summary, self.reader.index
@@ -112,28 +115,42 @@ class OpenSegment:
         return count, position - summary.size
 
     def append(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
-        """Writes the batches into the page cache, at once; when that fails the segment is as it was before."""
+        """Writes the batches into the page cache, at once; when that fails the segment is as it was before.
+
+        More than one are of one epoch. They are noted as `SegmentSummary.add` does it, and without a call for each.
+        """
         summary, index, recent = self.summary, self.reader.index, self._recent
-        if summary.size >= index.new.next_position and index.wants_write:
+        base, position, entries = summary.base, summary.size, index.new
+        if position >= entries.next_position and index.wants_write:
             index.write()
+            entries = index.new
         file = self.reader.log.get()
         try:
             file.append(data)
         except OSError:
-            file.truncate(summary.size)
+            file.truncate(position)
             raise
-        at = 0
+        at, checksum, max_timestamp = 0, summary.checksum, summary.max_timestamp
         for header in headers:
-            position = summary.size
-            relative_offset = header.base_offset - summary.base
-            if position >= index.new.next_position:
-                index.on_batch(relative_offset, position, summary.max_timestamp)
+            relative_offset = header.base_offset - base
+            if position >= entries.next_position:
+                entries.on_batch(relative_offset, position, max_timestamp)
             recent.append(relative_offset << 32 | position)
-            summary.add(data, header, at)
-            at += header.batch_length + LOG_OVERHEAD
+            checksum = crc32c(data[at : at + CRC_START], checksum)
+            if header.max_timestamp > max_timestamp and header.record_count:
+                max_timestamp = header.max_timestamp
+            size = header.batch_length + LOG_OVERHEAD
+            at += size
+            position += size
+        if summary.first_timestamp == NO_TIMESTAMP:
+            timestamps = (each.max_timestamp for each in headers)
+            summary.first_timestamp = next((each for each in timestamps if each != NO_TIMESTAMP), NO_TIMESTAMP)
+        summary.epoch = header.leader_epoch
+        summary.end = header.base_offset + header.last_offset_delta + 1
+        summary.size, summary.checksum, summary.max_timestamp = position, checksum, max_timestamp
         if len(recent) > _RECENT_MAX:
             del recent[: -_RECENT_MAX // 2]
-        self._last = headers[-1]
+        self._last = header
 
     async def restamp(self, base: int, end: int, epoch: int) -> int:
         """Returns how many batches now have another epoch."""

@@ -96,9 +96,6 @@ class SegmentIndex:
 
     # growing
 
-    def on_batch(self, relative_offset: int, position: int, max_timestamp_before: int) -> None:
-        self.new.on_batch(relative_offset, position, max_timestamp_before)
-
     @property
     def wants_write(self) -> bool:
         return len(self.new.offsets) >= BUFFERED_ENTRIES_MAX

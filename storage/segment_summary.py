@@ -29,12 +29,12 @@ class SegmentSummary:
         self.first_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
 
-    def add(self, data: Buffer, header: BatchHeader, position: int = 0) -> None:
-        """The next batch, or at least its header's bytes, as it stands in the data."""
+    def add(self, data: Buffer, header: BatchHeader) -> None:
+        """The next batch, or at least its header's bytes. An open segment does the same for several at once."""
         self.epoch = header.leader_epoch
         if self.first_timestamp == NO_TIMESTAMP:
             self.first_timestamp = header.max_timestamp
-        self.checksum = crc32c(data[position : position + CRC_START], self.checksum)
+        self.checksum = crc32c(data[:CRC_START], self.checksum)
         self.size += header.batch_length + LOG_OVERHEAD
         self.end = header.base_offset + header.last_offset_delta + 1
         # A batch that compaction has emptied has a time to age by, but no record of that time.

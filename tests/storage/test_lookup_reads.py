@@ -19,7 +19,7 @@ def _reader(batches: int, reads: LookupReads) -> SegmentReader:
     index = SegmentIndex(open_files, "", 0, interval_bytes=INTERVAL_BYTES)
     log = LazyFile(open_files, "/log", create=True)
     for offset in range(batches):
-        index.on_batch(offset, offset * BATCH_BYTES, -1)
+        index.new.on_batch(offset, offset * BATCH_BYTES, -1)
         log.get().append(make_batch(offset, size=BATCH_BYTES))
     return SegmentReader(0, log, index, INTERVAL_BYTES)
 

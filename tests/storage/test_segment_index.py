@@ -31,7 +31,7 @@ def _fill(index: SegmentIndex, start: int = 0, end: int = COUNT) -> None:
     for number in range(start, end):
         if index.wants_write:
             index.write()
-        index.on_batch(2 * number, 10 * number, 3 * number)
+        index.new.on_batch(2 * number, 10 * number, 3 * number)
 
 
 def _check(index: SegmentIndex, count: int = COUNT) -> None:
@@ -169,7 +169,7 @@ def test_a_cut_index_is_one_that_never_was_longer(files: SimulatedFiles, written
         index = _index(files)
         index.discard()
         for number in range(COUNT):
-            index.on_batch(2 * number, 10 * number, 3 * number)
+            index.new.on_batch(2 * number, 10 * number, 3 * number)
             if len(index) == written:
                 index.write()
         index.cut(10 * kept)

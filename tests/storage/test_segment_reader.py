@@ -29,7 +29,7 @@ def reader(request: pytest.FixtureRequest) -> SegmentReader:
     for number, times in enumerate(TIMES):
         records = [Record(offset + index, time, b"key", b"value" * 5, []) for index, time in enumerate(times)]
         batch = build_batch(records, base_offset=offset, leader_epoch=3, compression=Compression(number % 2))
-        index.on_batch(offset - BASE, reader.log.get().size(), largest)
+        index.new.on_batch(offset - BASE, reader.log.get().size(), largest)
         reader.log.get().append(batch)
         # Compaction left a gap of ten offsets after each.
         offset += len(times) + 10
@@ -190,7 +190,7 @@ def test_what_lies_before_the_stretch_is_not_walked_through(step_ms: int, monkey
     count, largest = 500, -1
     for offset in range(count):
         time = 1000 + step_ms * offset
-        index.on_batch(offset, reader.log.get().size(), largest)
+        index.new.on_batch(offset, reader.log.get().size(), largest)
         reader.log.get().append(build_batch([Record(offset, time, None, bytes(8000))], base_offset=offset))
         largest = time
     read_bytes = 0
