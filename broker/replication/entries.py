@@ -144,6 +144,8 @@ def compacted_end(
     0 if there is none. A bit that has flipped looks like one as well, so each is believed only as far as its neighbours
     and its checksum agree: `follows` is where the log goes on behind the last entry; None: nobody knows for sure.
     """
+    if not _has_gap(entries, start):
+        return 0
     for at in range(len(entries) - 1, -1, -1):
         entry, before = entries[at], entries[at - 1] if at else None
         position = start if before is None else before.end
@@ -157,6 +159,15 @@ def compacted_end(
         if entry.base > position and (before is None or (_goes_on(entries, at - 1, start) and is_sound(before))):
             return entry.base
     return 0
+
+
+def _has_gap(entries: Sequence[Entry], start: int) -> bool:
+    """Whether anything looks as if compaction had been here: hardly ever, and this is asked of all that is appended."""
+    for entry in entries:
+        if entry.base > start or entry.kind is _COMPACTED:
+            return True
+        start = entry.end
+    return False
 
 
 def _goes_on(entries: Sequence[Entry], at: int, start: int) -> bool:
