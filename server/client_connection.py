@@ -135,6 +135,8 @@ class ClientConnection:
         self._looked_in_vain = False
         """In this turn."""
         self._vain_looks = 0
+        self._unanswered_max = 0
+        """So many requests have waited for answers at once when there was more to look for."""
         self._reads = False
         """There is nothing to do but to wait for what the client sends."""
         self._at_end = False
@@ -277,8 +279,14 @@ class ClientConnection:
 
     def _is_worth_a_look(self) -> bool:
         """A busy client has often sent more by now, and to look costs far less than to be called again. One that waits
-        for each answer never has."""
-        return not self._looked_in_vain and (self._handled > 1 or self._vain_looks < VAIN_LOOKS_MAX)
+        for each answer never has, nor has one that waits for as many as it ever did."""
+        if self._looked_in_vain or (self._handled <= 1 and self._vain_looks >= VAIN_LOOKS_MAX):
+            return False
+        unanswered = len(self._outbox.unanswered)
+        if unanswered > self._unanswered_max:
+            self._unanswered_max = unanswered
+            return True
+        return unanswered < self._unanswered_max or unanswered == 0
 
     def _look(self) -> bool:
         """Whether more has come meanwhile."""
@@ -422,8 +430,8 @@ class ClientConnection:
     def _let_leave(self) -> None:
         """What is answered in a turn leaves at its end."""
         if not self._in_turn:
-            self._count_answered()
             self._flush()
+            self._count_answered()
 
     def _on_failed(self, mistake: Exception) -> None:
         """Ends the connection as if a handler had raised it, whoever has found out."""

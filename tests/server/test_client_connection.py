@@ -128,33 +128,67 @@ async def _served(
             nursery.cancel_scope.cancel()
 
 
+def _counted_looks(served: _Served, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How much was found with each look for something that has arrived."""
+    looks: list[int] = []
+    receive_into = served.server_side.receive_into
+
+    def counted(buffer: memoryview) -> int | None:
+        found = receive_into(buffer)
+        looks.append(found or 0)
+        return found
+
+    monkeypatch.setattr(served.server_side, "receive_into", counted)
+    return looks
+
+
 async def test_nobody_looks_for_more_of_a_client_that_sends_one_request_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with _served(_Script()) as served:
-        looks = 0
-        receive_into = served.server_side.receive_into
-
-        def counted(buffer: memoryview) -> int | None:
-            nonlocal looks
-            looks += 1
-            return receive_into(buffer)
-
-        monkeypatch.setattr(served.server_side, "receive_into", counted)
+        looks = _counted_looks(served, monkeypatch)
 
         async def looks_for(*keys: str) -> int:
-            nonlocal looks
-            looks = 0
+            looks.clear()
             await served.client.send(served.ask(*keys))
             for _ in keys:
                 await served.client.response()
             await trio.testing.wait_all_tasks_blocked()
-            return looks
+            return len(looks)
 
         lone = [await looks_for("k") for _ in range(VAIN_LOOKS_MAX + 2)]
         assert lone == [2] * VAIN_LOOKS_MAX + [1, 1]
         assert await looks_for("several", "at once") == 2
         assert await looks_for("k") == 2, "it may have more again"
+
+
+async def test_nobody_looks_for_more_of_a_client_that_waits_for_as_many_answers_as_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = _Script()
+    script.handle = script.wait
+    async with _served(script) as served:
+        looks = _counted_looks(served, monkeypatch)
+
+        async def vain_looks_for(*keys: str) -> int:
+            looks.clear()
+            await served.client.send(served.ask(*keys))
+            await trio.testing.wait_all_tasks_blocked()
+            return looks.count(0)
+
+        async def answer() -> None:
+            for context in script.waiting:
+                context.respond(FindCoordinatorResponse(host="x"))
+                await served.client.response()
+            script.waiting.clear()
+
+        assert await vain_looks_for("a", "b") == 1
+        await answer()
+        assert await vain_looks_for("a", "b") == 0
+        assert await vain_looks_for("c") == 1, "it may have one more yet"
+        await answer()
+        assert await vain_looks_for("a", "b") == 1
+        assert await vain_looks_for("c") == 0
 
 
 async def test_requests_that_arrived_together_are_one_turn_whose_first_answers_leave_early() -> None:
