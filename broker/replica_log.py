@@ -202,10 +202,8 @@ class LogOfEntries:
 
 def entry_of(header: BatchHeader) -> Entry:
     """Of a batch that recovery did not write. Producers leave no offset out; compaction does."""
-    base = header.base_offset
-    count = header.last_offset_delta + 1
-    is_whole = header.record_count == count or header.attributes & CONTROL
-    kind = _EVENT if is_whole else _COMPACTED
+    base, count = header.base_offset, header.last_offset_delta + 1
+    kind = _EVENT if header.record_count == count or header.attributes & CONTROL else _COMPACTED
     return Entry(base, base + count, header.leader_epoch, header.crc, kind, header.batch_length + LOG_OVERHEAD)
 
 
