@@ -1,12 +1,14 @@
-"""Idempotent producers with acks=all and consumers of both clients at work, and what must hold at the end."""
+"""Idempotent producers with acks=all and consumers of several clients at work, and what must hold at the end."""
 
 import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from chaos.other_producers import RunningKafkaPythonProducer
 from chaos.records import (
+    AnyRunningProducer,
     History,
     Log,
     Place,
@@ -32,11 +34,16 @@ class Nodes(Protocol):
 
 
 class Load:
-    def __init__(self, nodes: Nodes, topics: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        nodes: Nodes,
+        topics: Mapping[str, int],
+        producers: Sequence[type[AnyRunningProducer]] = (RunningProducer, RunningKafkaPythonProducer),
+    ) -> None:
         """`topics` with the number of their partitions."""
         self._nodes = nodes
         self._places = [(topic, number) for topic, partitions in topics.items() for number in range(partitions)]
-        self._producers = [RunningProducer(name, nodes.bootstrap, self._places) for name in ("first", "second")]
+        self._producers = [kind(kind.client, nodes.bootstrap, self._places) for kind in producers]
         self._consumers = [
             kind(nodes.bootstrap, topic, partitions)
             for topic, partitions in topics.items()

@@ -40,18 +40,14 @@ class Sent(Struct, frozen=True):
     acknowledged: Mapping[Place, Log]
 
 
-class RunningProducer:
-    """Sends to all places by turns until it is told to stop."""
+class AnyRunningProducer:
+    """Sends to all places by turns until it is told to stop: what producers of all clients have in common."""
 
-    def __init__(self, name: str, bootstrap: str, places: Sequence[Place], **settings: object) -> None:
-        named = {key.replace("_", "."): value for key, value in settings.items()}
+    client: str
+
+    def __init__(self, name: str, bootstrap: str, places: Sequence[Place]) -> None:
         self._name = name
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": "all", "request.timeout.ms": 5000}
-            | {"delivery.timeout.ms": DELIVERY_SECONDS_MAX * 1000, "error_cb": self._on_error}
-            | QUICKLY
-            | (named or {"enable.idempotence": True})
-        )
+        self._bootstrap = bootstrap
         self._places = places
         self._stopping = threading.Event()
         self._counts: dict[Place, int] = defaultdict(int)
@@ -61,11 +57,58 @@ class RunningProducer:
         self._thread.start()
 
     def _run(self) -> None:
+        raise NotImplementedError
+
+    def _next_value(self, place: Place) -> bytes:
+        return b"%s:%d" % (self._name.encode(), self._counts[place])
+
+    def wait_for_more(self, count: int) -> None:
+        """In each place."""
+        goals = {place: len(self._acknowledged[place]) + count for place in self._places}
+
+        def behind() -> list[Place]:
+            return [place for place, goal in goals.items() if len(self._acknowledged[place]) < goal]
+
+        wait_until(
+            lambda: self.errors or not behind(),
+            DELIVERY_SECONDS_MAX,
+            f"{count} more acknowledged records of {self._name} everywhere",
+        )
+        assert not self.errors, self.errors[:5]
+
+    def acknowledged_count(self) -> int:
+        return sum(map(len, self._acknowledged.values()))
+
+    def stop(self) -> None:
+        """Ends with the last acknowledgement."""
+        self._stopping.set()
+        self._thread.join()
+
+    def sent(self) -> Sent:
+        return Sent(self._name, dict(self._counts), dict(self._acknowledged))
+
+
+class RunningProducer(AnyRunningProducer):
+    """With librdkafka."""
+
+    client = "librdkafka"
+
+    def __init__(self, name: str, bootstrap: str, places: Sequence[Place], **settings: object) -> None:
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        self._producer = Producer(
+            {"bootstrap.servers": bootstrap, "linger.ms": 1, "acks": "all", "request.timeout.ms": 5000}
+            | {"delivery.timeout.ms": DELIVERY_SECONDS_MAX * 1000, "error_cb": self._on_error}
+            | QUICKLY
+            | (named or {"enable.idempotence": True})
+        )
+        super().__init__(name, bootstrap, places)
+
+    def _run(self) -> None:
         for place in itertools.cycle(self._places):
             if self._stopping.is_set():
                 return
             topic, partition = place
-            value = b"%s:%d" % (self._name.encode(), self._counts[place])
+            value = self._next_value(place)
             try:
                 self._producer.produce(topic, value, partition=partition, on_delivery=self._on_delivery)
                 self._counts[place] += 1
@@ -85,30 +128,10 @@ class RunningProducer:
             place = message.topic(), message.partition()
             self._acknowledged[place].append((message.offset(), message.value()))
 
-    def wait_for_more(self, count: int) -> None:
-        """In each place."""
-        goals = {place: len(self._acknowledged[place]) + count for place in self._places}
-
-        def behind() -> list[Place]:
-            return [place for place, goal in goals.items() if len(self._acknowledged[place]) < goal]
-
-        wait_until(
-            lambda: self.errors or not behind(), DELIVERY_SECONDS_MAX, f"{count} more acknowledged records everywhere"
-        )
-        assert not self.errors, self.errors[:5]
-
-    def acknowledged_count(self) -> int:
-        return sum(map(len, self._acknowledged.values()))
-
     def stop(self) -> None:
-        """Ends with the last acknowledgement."""
-        self._stopping.set()
-        self._thread.join()
+        super().stop()
         if left := self._producer.flush(DELIVERY_SECONDS_MAX):
             self.errors.append(f"{self._name}: {left} records were neither delivered nor refused")
-
-    def sent(self) -> Sent:
-        return Sent(self._name, dict(self._counts), dict(self._acknowledged))
 
 
 class RunningConsumer:

@@ -8,6 +8,7 @@ import os
 
 import pytest
 from chaos.load import Load
+from chaos.other_producers import EVERY_CLIENT
 from chaos.plan import plan
 from chaos.processes import harmed_cluster
 from node_cluster import Watcher
@@ -40,7 +41,7 @@ def test_no_copy_loses_what_was_acknowledged_whatever_dies(cluster):
     faults = plan(SEED, targets, SECONDS, UNHARMED_SECONDS)
     print(f"TAILRACE_CHAOS_SEED={SEED} TAILRACE_REPLICATION_SECONDS={SECONDS:g}", *faults, sep="\n")
 
-    load = Load(cluster, dict.fromkeys(TOPICS, PARTITIONS))
+    load = Load(cluster, dict.fromkeys(TOPICS, PARTITIONS), EVERY_CLIENT)
     try:
         cluster.carry_out(faults)
         assert cluster.complaints == []
