@@ -45,7 +45,7 @@ def check_records(body: Buffer, count: int) -> bool:
     end = len(body)
     if count * _COPIED_RECORD_BYTES_MAX > end:
         body = bytes(body)
-        if count == 1 and (start := _start_of_plain(end)) and body.startswith(start) and body[-1] == _NO_HEADERS:
+        if count == 1 and (plain := _start_of_plain(end)) and body.startswith(plain) and body[-1] == _NO_HEADERS:
             return False
     keyed = True
     number = position = last_stride = 0
