@@ -45,13 +45,17 @@ class NodeWork(Struct, frozen=True):
     partitions: int = 1
     configs: Mapping[str, object] = field(default_factory=dict)
     """Of the topic, beside the usual ones."""
+    are_led_by_one: bool = False
+    """All partitions by the same node, while the others follow."""
 
 
 FAILOVER, FAILOVER_OF_MANY, COORDINATOR_FAILOVER = "failover", "failover-of-many", "coordinator-failover"
+FAILOVER_OF_THOUSANDS = "failover-of-thousands"
 SLOW_FOLLOWER, SLOW_FOLLOWER_UNCOMMITTED, OUTAGE = "slow-follower", "slow-follower-uncommitted", "outage"
 NODE_WORK = {
     FAILOVER: NodeWork(),
     FAILOVER_OF_MANY: NodeWork(partitions=300),
+    FAILOVER_OF_THOUSANDS: NodeWork(partitions=2000, are_led_by_one=True),
     COORDINATOR_FAILOVER: NodeWork(),
     OUTAGE: NodeWork(),
     SLOW_FOLLOWER: NodeWork(),
@@ -128,19 +132,24 @@ ROWS = (
         copies=3,
     ),
     Row(
+        *("3 copies: kill -9 of the leader of 2 000 partitions, to the last one", FAILOVER_OF_THOUSANDS, "seconds"),
+        *("s", False),
+        copies=3,
+    ),
+    Row(
         *("3 copies: kill -9 of a coordinator to the next commit", COORDINATOR_FAILOVER, "seconds", "s", False),
         copies=3,
     ),
     Row(
         *(
-            "3 copies: kill -9 of a leader whose other follower lacks 300 MB, until records are taken",
+            "3 copies: kill -9 of a leader whose other follower lacks 300 MB: the outage, until records are taken",
             OUTAGE,
             "seconds",
         ),
         *("s", False),
         copies=3,
     ),
-    Row("  until one is committed", OUTAGE, "recovery_seconds", "s", False, copies=3),
+    Row("  the recovery, until one is committed", OUTAGE, "recovery_seconds", "s", False, copies=3),
     Row(
         *("3 copies: end to end beside a slow follower, p50", SLOW_FOLLOWER, "p50_ms", "ms", False),
         copies=3,

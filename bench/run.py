@@ -18,7 +18,7 @@ import tempfile
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TypeVar
@@ -212,7 +212,11 @@ def measure_node_work(cluster: NodeCluster, case: str, figures: Figures) -> None
     """The client kills or stops nodes itself; nobody starts one again before the client is done."""
     watcher, work = Watcher(cluster.bootstrap), NODE_WORK[case]
     topic = f"bench-{uuid.uuid4().hex[:8]}"
-    watcher.create_topic(topic, work.partitions, COPIES, {"min.insync.replicas": 2, **work.configs})
+    configs = {"min.insync.replicas": 2, **work.configs}
+    if work.are_led_by_one:
+        watcher.create_topic_of_rows(topic, rows_led_by_one(cluster.ids, work.partitions), configs)
+    else:
+        watcher.create_topic(topic, work.partitions, COPIES, configs)
     named_pids = [f"{node}:{cluster.node_pid(node)}" for node in cluster.ids]
     measured = run_work(cluster.bootstrap, case, topic, *named_pids)
     killed = measured.pop("node", None)
@@ -221,9 +225,14 @@ def measure_node_work(cluster: NodeCluster, case: str, figures: Figures) -> None
     if killed is not None:
         cluster.kill_node(int(killed))  # it is dead; now its end is noticed
         cluster.start_node(int(killed))
-    for partition in range(work.partitions):
-        watcher.wait_until_in_sync(topic, partition)
+    watcher.wait_until_all_in_sync(topic, work.partitions)
     watcher.delete_topic(topic)
+
+
+def rows_led_by_one(nodes: Sequence[int], partitions: int) -> list[list[int]]:
+    """The leader first; the followers take turns as the one that comes next."""
+    leader, *followers = nodes
+    return [[leader, *(followers if number % 2 else followers[::-1])] for number in range(partitions)]
 
 
 def run_work(bootstrap: str, case: str, topic: str, *more: str) -> dict[str, float]:

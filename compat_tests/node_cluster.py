@@ -3,18 +3,21 @@
 A node that is killed or stopped stays away until it is started again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic  # type: ignore[attr-defined]
 from msgspec import Struct
 from topics import every_partition_answers
 from waiting import wait_until
 
 PATIENCE_SECONDS = 60
 """Apache Kafka needs ten to miss a broker that was killed."""
+CHANGE_SECONDS = {"operation_timeout": 20, "request_timeout": 30}
+ROWS_AT_ONCE = 100
+"""Of a topic with thousands: brokers that are short of time take longer for all of them than a request may last."""
 
 
 class NodeCluster(Protocol):
@@ -58,16 +61,30 @@ class Watcher:
         self, topic: str, partitions: int = 1, copies: int = 3, configs: Mapping[str, Any] | None = None
     ) -> None:
         """Returns when all copies are in sync."""
-        settings = {name: str(value) for name, value in (configs or {}).items()}
-        wanted = [NewTopic(topic, partitions, copies, config=settings)]
-        self._changing.create_topics(wanted, operation_timeout=20, request_timeout=30)[topic].result(30)
-        wait_until(lambda: len(self.states(topic)) == partitions, PATIENCE_SECONDS, "the topic is told of")
-        for partition in range(partitions):
-            self.wait_until_in_sync(topic, partition, copies)
-        wait_until(lambda: every_partition_answers(self._admin, topic, partitions), PATIENCE_SECONDS, "leaders lead")
+        self._create(NewTopic(topic, partitions, copies, config=_settings(configs)))
+        self.wait_until_all_lead(topic, partitions, copies)
+
+    def create_topic_of_rows(
+        self, topic: str, rows: Sequence[Sequence[int]], configs: Mapping[str, Any] | None = None
+    ) -> None:
+        """Each row has the replicas of one partition, the leader first. Returns when all copies are in sync."""
+        first, *others = [
+            [list(row) for row in rows[start : start + ROWS_AT_ONCE]] for start in range(0, len(rows), ROWS_AT_ONCE)
+        ]
+        self._create(NewTopic(topic, len(first), replica_assignment=first, config=_settings(configs)))
+        partitions = len(first)
+        for portion in others:
+            self.wait_until_all_lead(topic, partitions, len(rows[0]))
+            partitions += len(portion)
+            wanted = NewPartitions(topic, partitions, replica_assignment=portion)
+            self._changing.create_partitions([wanted], **CHANGE_SECONDS)[topic].result(30)
+        self.wait_until_all_lead(topic, partitions, len(rows[0]))
+
+    def _create(self, wanted: NewTopic) -> None:
+        self._changing.create_topics([wanted], **CHANGE_SECONDS)[wanted.topic].result(30)
 
     def delete_topic(self, topic: str) -> None:
-        self._changing.delete_topics([topic], operation_timeout=20, request_timeout=30)[topic].result(30)
+        self._changing.delete_topics([topic], **CHANGE_SECONDS)[topic].result(30)
 
     def states(self, topic: str) -> Mapping[int, PartitionState]:
         """Empty while nobody answers."""
@@ -98,6 +115,28 @@ class Watcher:
 
         def are_in_sync() -> bool:
             state = self.states(topic).get(partition)
-            return state is not None and state.leader != -1 and len(state.in_sync) == copies
+            return state is not None and _is_in_sync(state, copies)
 
         wait_until(are_in_sync, PATIENCE_SECONDS, f"{copies} copies of {topic}/{partition} are in sync")
+
+    def wait_until_all_lead(self, topic: str, partitions: int, copies: int) -> None:
+        """And all copies are in sync."""
+        self.wait_until_all_in_sync(topic, partitions, copies)
+        wait_until(lambda: every_partition_answers(self._admin, topic, partitions), PATIENCE_SECONDS, "leaders lead")
+
+    def wait_until_all_in_sync(self, topic: str, partitions: int, copies: int = 3) -> None:
+        """Until exactly so many copies of each partition are."""
+
+        def are_in_sync() -> bool:
+            states = self.states(topic).values()
+            return len(states) == partitions and all(_is_in_sync(state, copies) for state in states)
+
+        wait_until(are_in_sync, PATIENCE_SECONDS, f"{copies} copies of {partitions} partitions of {topic} are in sync")
+
+
+def _settings(configs: Mapping[str, Any] | None) -> dict[str, str]:
+    return {name: str(value) for name, value in (configs or {}).items()}
+
+
+def _is_in_sync(state: PartitionState, copies: int) -> bool:
+    return state.leader != -1 and len(state.in_sync) == copies
