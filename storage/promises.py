@@ -63,6 +63,8 @@ class Promises:
         self._told = 0
         self._durable = 0
         self._lock = trio.Lock()
+        self._written: trio.Event | None = None
+        """While somebody writes what is unwritten."""
         self._failure: str | None = None
         self._file = self._load()
 
@@ -174,11 +176,20 @@ class Promises:
     async def _keep(self, *records: bytes) -> None:
         self._unwritten += records
         self._told = number = self._told + 1
-        async with self._lock:
+        while self._durable < number:
             if self._failure is not None:
                 raise OSError(self._failure)
-            if self._durable < number:
-                await self._write_all()
+            if self._written is not None:
+                # All go on together: a lock would let one go on in each turn, and turns are long when a leader is lost.
+                await self._written.wait()
+                continue
+            self._written = written = trio.Event()
+            try:
+                async with self._lock:
+                    await self._write_all()
+            finally:
+                self._written = None
+                written.set()
 
     async def _write_all(self) -> None:
         size = self._file.size()
