@@ -34,6 +34,8 @@ from spu_cluster import SeparateCluster
 HERE = Path(__file__).parent
 THEIRS, OURS = "Apache Kafka", "Tailrace"
 WORK_SECONDS_MAX = 180
+PATIENCE_SECONDS = 600
+"""Until thousands of replicas are in sync."""
 AT_REST_SECONDS_MAX = 20
 AT_REST_SHARE = 0.1
 """Of one core."""
@@ -210,7 +212,7 @@ def private_bytes(processes: list[int]) -> int:
 
 def measure_node_work(cluster: NodeCluster, case: str, figures: Figures) -> None:
     """The client kills or stops nodes itself; nobody starts one again before the client is done."""
-    watcher, work = Watcher(cluster.bootstrap), NODE_WORK[case]
+    watcher, work = Watcher(cluster.bootstrap, PATIENCE_SECONDS), NODE_WORK[case]
     topic = f"bench-{uuid.uuid4().hex[:8]}"
     configs = {"min.insync.replicas": 2, **work.configs}
     if work.are_led_by_one:

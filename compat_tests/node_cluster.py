@@ -4,6 +4,7 @@ A node that is killed or stopped stays away until it is started again.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -51,7 +52,8 @@ class PartitionState(Struct, frozen=True):
 class Watcher:
     """Asks a cluster how it is, and makes topics."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        self._patience_seconds = patience_seconds
         settings = {"bootstrap.servers": bootstrap, "log_level": 2, "reconnect.backoff.max.ms": 200}
         # Whoever is frozen is asked in vain: another one is to be asked soon. But a change is asked for once.
         self._admin = AdminClient(settings | {"socket.timeout.ms": 2000})
@@ -107,7 +109,7 @@ class Watcher:
             found = -1 if state is None else state.leader
             return found not in (-1, node)
 
-        wait_until(is_there, PATIENCE_SECONDS, f"a leader of {topic}/{partition} that is not {node}")
+        wait_until(is_there, self._patience_seconds, f"a leader of {topic}/{partition} that is not {node}")
         return found
 
     def wait_until_in_sync(self, topic: str, partition: int = 0, copies: int = 3) -> None:
@@ -117,12 +119,13 @@ class Watcher:
             state = self.states(topic).get(partition)
             return state is not None and _is_in_sync(state, copies)
 
-        wait_until(are_in_sync, PATIENCE_SECONDS, f"{copies} copies of {topic}/{partition} are in sync")
+        wait_until(are_in_sync, self._patience_seconds, f"{copies} copies of {topic}/{partition} are in sync")
 
     def wait_until_all_lead(self, topic: str, partitions: int, copies: int) -> None:
         """And all copies are in sync."""
         self.wait_until_all_in_sync(topic, partitions, copies)
-        wait_until(lambda: every_partition_answers(self._admin, topic, partitions), PATIENCE_SECONDS, "leaders lead")
+        lead = partial(every_partition_answers, self._admin, topic, partitions)
+        wait_until(lead, self._patience_seconds, "leaders lead")
 
     def wait_until_all_in_sync(self, topic: str, partitions: int, copies: int = 3) -> None:
         """Until exactly so many copies of each partition are."""
@@ -131,7 +134,9 @@ class Watcher:
             states = self.states(topic).values()
             return len(states) == partitions and all(_is_in_sync(state, copies) for state in states)
 
-        wait_until(are_in_sync, PATIENCE_SECONDS, f"{copies} copies of {partitions} partitions of {topic} are in sync")
+        wait_until(
+            are_in_sync, self._patience_seconds, f"{copies} copies of {partitions} partitions of {topic} are in sync"
+        )
 
 
 def _settings(configs: Mapping[str, Any] | None) -> dict[str, str]:
