@@ -26,12 +26,10 @@ from tailrace.controller.connection_manager import ConnectionManager
 from tailrace.controller.events import LeasesUnknownOver
 from tailrace.protocol.ids import Epoch
 from tailrace.storage import log, open_segment, producer_snapshots, promises
-from tailrace.storage.batch_walk import walk
 from tailrace.storage.layout import store_path
 from tailrace.storage.log_disk import LogDisk
 from tailrace.storage.producer_state import ProducerStates
 from tailrace.storage.promises import Promises, Said
-from tailrace.storage.segment_reader import SegmentReader
 from tailrace.storage.segment_scrub import SegmentScrub
 from tailrace.storage.segments import Segments
 
@@ -329,17 +327,6 @@ def believes_whatever_copy_it_is_given(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SegmentScrub, "is_proven", property(lambda self: True))
 
 
-def takes_a_batch_too_long_for_the_end_of_its_segment(patch: pytest.MonkeyPatch) -> None:
-    """So that those who read on get what the next one holds."""
-
-    def position_of(self: SegmentReader, offset: int, size: int) -> int:
-        near = self.before_offset(offset, size).position
-        batches = walk(self.log.get(), near, size)
-        return next((position for position, header, _ in batches if header.last_offset >= offset), size)
-
-    patch.setattr(SegmentReader, "position_of", position_of)
-
-
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"
 POWER_FAILURES = ("lose_power", "lose_power_in_a_write", "kill_spu", "slow_disk")
 
@@ -398,9 +385,4 @@ PLANTED_BUGS = (
     PlantedBug(answers_deletions_before_others_have_deleted, has_erasers=True),
     PlantedBug(leaves_the_leaders_of_a_topic_that_is_brought_back, shows_in=lambda scenario: scenario.has_meddlers),
     PlantedBug(believes_whatever_copy_it_is_given, shows_in=lambda scenario: scenario.has_flips),
-    PlantedBug(
-        takes_a_batch_too_long_for_the_end_of_its_segment,
-        first_seed=5_000_880,
-        shows_in=lambda scenario: scenario.has_flips,
-    ),
 )
