@@ -1,7 +1,10 @@
 """What `tailrace segment list` tells of a partition whose leader was killed while producers were at work."""
 
 import itertools
+import os
+import signal
 import threading
+from contextlib import contextmanager
 
 from cluster import run_to_end, tailrace
 from confluent_kafka import Producer
@@ -51,6 +54,9 @@ class Producing:
         goal = self.acknowledged + count
         wait_until(lambda: self.acknowledged >= goal, 60, f"{count} more acknowledged records")
 
+    def wait_until_on_their_way(self, count):
+        wait_until(lambda: len(self._producer) >= count, 60, f"{count} records without an answer")
+
     def __enter__(self):
         self._thread.start()
         return self
@@ -60,6 +66,17 @@ class Producing:
         self._thread.join()
         assert self._producer.flush(60) == 0
         assert self.failures == []
+
+
+@contextmanager
+def frozen(pids):
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
 
 
 def segments(cluster, topic):
@@ -80,7 +97,9 @@ def test_full_segments_a_bridge_where_a_leader_was_killed_and_the_same_copies_of
     leader = partition["leader"]
     with Producing(separate.bootstrap, name) as producing:
         producing.wait_for_more(2 * SEGMENT_BYTES // VALUE_BYTES)
-        separate.kill_node(leader)
+        with frozen([separate.node_pid(node) for node in separate.ids if node != leader]):
+            producing.wait_until_on_their_way(20)  # so that there is something to recover
+            separate.kill_node(leader)
         producing.wait_for_more(10)
         described = segments(separate, name)
         assert all(
