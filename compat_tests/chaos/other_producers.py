@@ -1,7 +1,6 @@
 """Idempotent producers of clients that are not librdkafka, for the same load."""
 
 import asyncio
-import itertools
 import subprocess
 import time
 from collections.abc import Sequence
@@ -38,11 +37,8 @@ class RunningKafkaPythonProducer(AnyRunningProducer):
 
     def _run(self) -> None:
         try:
-            for place in itertools.cycle(self._places):
-                if self._stopping.is_set():
-                    return
+            for place, value in self._to_send():
                 topic, partition = place
-                value = self._next_value(place)
                 sending = self._producer.send(topic, value, partition=partition)
                 self._counts[place] += 1
                 sending.add_callback(partial(self._on_acknowledged, place, value))
@@ -86,11 +82,8 @@ class RunningAiokafkaProducer(AnyRunningProducer):
         )
         await producer.start()
         try:
-            for place in itertools.cycle(self._places):
-                if self._stopping.is_set():
-                    return
+            for place, value in self._to_send():
                 topic, partition = place
-                value = self._next_value(place)
                 sending = await producer.send(topic, value, partition=partition)
                 self._counts[place] += 1
                 sending.add_done_callback(partial(self._on_done, place, value))

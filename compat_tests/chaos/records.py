@@ -4,8 +4,9 @@ import itertools
 import logging
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaConsumer
@@ -40,7 +41,7 @@ class Sent(Struct, frozen=True):
     acknowledged: Mapping[Place, Log]
 
 
-class AnyRunningProducer:
+class AnyRunningProducer(ABC):
     """Sends to all places by turns until it is told to stop: what producers of all clients have in common."""
 
     client: str
@@ -56,11 +57,16 @@ class AnyRunningProducer:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
+    @abstractmethod
     def _run(self) -> None:
-        raise NotImplementedError
+        """Sends, in a thread of its own."""
 
-    def _next_value(self, place: Place) -> bytes:
-        return b"%s:%d" % (self._name.encode(), self._counts[place])
+    def _to_send(self) -> Iterator[tuple[Place, bytes]]:
+        """The next value for each place by turns, until it is told to stop. Who has sent one counts it."""
+        for place in itertools.cycle(self._places):
+            if self._stopping.is_set():
+                return
+            yield place, b"%s:%d" % (self._name.encode(), self._counts[place])
 
     def wait_for_more(self, count: int) -> None:
         """In each place."""
@@ -104,11 +110,8 @@ class RunningProducer(AnyRunningProducer):
         super().__init__(name, bootstrap, places)
 
     def _run(self) -> None:
-        for place in itertools.cycle(self._places):
-            if self._stopping.is_set():
-                return
+        for place, value in self._to_send():
             topic, partition = place
-            value = self._next_value(place)
             try:
                 self._producer.produce(topic, value, partition=partition, on_delivery=self._on_delivery)
                 self._counts[place] += 1

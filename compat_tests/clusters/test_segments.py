@@ -1,13 +1,11 @@
 """What `tailrace segment list` tells of a partition whose leader was killed while producers were at work."""
 
 import itertools
-import os
-import signal
 import threading
-from contextlib import contextmanager
 
 from cluster import run_to_end, tailrace
 from confluent_kafka import Producer
+from freezing import frozen
 from spu_cluster import cli, objects
 from waiting import wait_until
 
@@ -66,17 +64,6 @@ class Producing:
         self._thread.join()
         assert self._producer.flush(60) == 0
         assert self.failures == []
-
-
-@contextmanager
-def frozen(pids):
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
 
 
 def segments(cluster, topic):

@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+from freezing import frozen
 from node_cluster import Watcher
 from spu_cluster import SeparateCluster, objects
 from waiting import wait_until
@@ -38,11 +39,8 @@ def test_candidates_that_were_frozen_when_the_leader_was_lost(cluster, copies, p
 
     others = [cluster.spu_pid(spu) for spu in partition()["spec"]["replicas"] if spu != leader]
 
-    for pid in others:
-        os.kill(pid, signal.SIGSTOP)
-    os.kill(cluster.spu_pid(leader), signal.SIGKILL)
-    wait_until(lambda: is_led_as("Offline"), PATIENCE_SECONDS, "nobody answers")
-    for pid in others:
-        os.kill(pid, signal.SIGCONT)
+    with frozen(others):
+        os.kill(cluster.spu_pid(leader), signal.SIGKILL)
+        wait_until(lambda: is_led_as("Offline"), PATIENCE_SECONDS, "nobody answers")
     wait_until(lambda: is_led_as("Online"), PATIENCE_SECONDS, "one leads")
     assert watcher.leader_other_than(leader, "t") != leader

@@ -1,7 +1,5 @@
 """One fault at a time: what each is to do to the clients that work meanwhile, and what is there afterwards."""
 
-import os
-import signal
 import time
 from contextlib import contextmanager
 
@@ -9,6 +7,7 @@ import pytest
 from chaos.links import WELL, Carriage
 from chaos.records import QUICKLY, RunningConsumer, RunningLibrdkafkaConsumer, RunningProducer
 from confluent_kafka import KafkaError, Producer
+from freezing import frozen
 from spu_cluster import SeparateCluster
 from waiting import wait_until
 
@@ -74,12 +73,9 @@ def test_everything_is_killed_at_once_and_comes_back(nodes, load):
 
 def test_a_leader_that_was_frozen_is_no_leader_any_more(nodes, watcher, topic, load):
     leader = watcher.leader(topic)
-    os.kill(nodes.node_pid(leader), signal.SIGSTOP)
-    try:
+    with frozen([nodes.node_pid(leader)]):
         watcher.leader_other_than(leader, topic)
         load.wait_for_more()
-    finally:
-        os.kill(nodes.node_pid(leader), signal.SIGCONT)
     load.wait_for_more()
     load.check()
 
@@ -184,12 +180,8 @@ def nothing_replicated(nodes, leader):
         nodes.links.isolate(leader, SEVERED)
         nodes.links.carry_all()
     else:
-        pids = [nodes.node_pid(node) for node in nodes.ids if node != leader]
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        yield
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
+        with frozen([nodes.node_pid(node) for node in nodes.ids if node != leader]):
+            yield
 
 
 def produce_alone(bootstrap, topic, count):

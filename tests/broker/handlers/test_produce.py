@@ -1,6 +1,8 @@
 """Produce against a whole SPU: what is stored, what is refused, and when a producer hears of it."""
 
 import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
@@ -232,17 +234,23 @@ async def test_a_leader_without_a_lease_takes_no_gap_for_a_loss(autojump_clock: 
         assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-@pytest.mark.parametrize("sent_before", [0, 1])
-async def test_a_new_leader_waits_for_what_the_one_before_refused(autojump_clock: object, sent_before: int) -> None:
-    """It comes again, but perhaps after what was sent behind it."""
+@asynccontextmanager
+async def _leading_anew(*sent_before: bytes) -> AsyncIterator[tuple[RunningSpu, WireClient]]:
+    """An SPU that has just begun to lead a partition with these batches, and one of another producer; and a client."""
     async with running_spu() as running:
         client = await running.client()
         await running.create("t")
-        await ask(client, request(batch(b"of another producer")))
-        batches = _in_order(4)
-        for records in batches[:sent_before]:
+        for records in (batch(b"of another producer"), *sent_before):
             await ask(client, request(records))
         running.spu.replicas.leading("t", 0).end_merging(trio.current_time())
+        yield running, client
+
+
+@pytest.mark.parametrize("sent_before", [0, 1])
+async def test_a_new_leader_waits_for_what_the_one_before_refused(autojump_clock: object, sent_before: int) -> None:
+    """It comes again, but perhaps after what was sent behind it."""
+    batches = _in_order(4)
+    async with _leading_anew(*batches[:sent_before]) as (running, client):
         for records in batches[sent_before + 1 :]:
             (refused,) = await ask(client, request(records))
             assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -255,12 +263,8 @@ async def test_a_new_leader_waits_for_what_the_one_before_refused(autojump_clock
 
 
 async def test_a_new_leader_tells_of_no_gap_where_it_has_refused_what_is_missing(autojump_clock: object) -> None:
-    async with running_spu() as running:
-        client = await running.client()
-        await running.create("t")
-        await ask(client, request(batch(b"of another producer")))
-        first, second, third = _in_order(3)
-        running.spu.replicas.leading("t", 0).end_merging(trio.current_time())
+    first, second, third = _in_order(3)
+    async with _leading_anew() as (running, client):
         for records, code in (
             (second, ErrorCode.NOT_LEADER_OR_FOLLOWER),
             (first, 0),
@@ -275,14 +279,8 @@ async def test_a_new_leader_tells_of_no_gap_where_it_has_refused_what_is_missing
 
 @pytest.mark.parametrize(("sent_before", "code"), [(0, 0), (1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)])
 async def test_a_new_leader_does_not_wait_for_long(autojump_clock: object, sent_before: int, code: int) -> None:
-    async with running_spu() as running:
-        client = await running.client()
-        await running.create("t")
-        await ask(client, request(batch(b"of another producer")))
-        batches = _in_order(3)
-        for records in batches[:sent_before]:
-            await ask(client, request(records))
-        running.spu.replicas.leading("t", 0).end_merging(trio.current_time())
+    batches = _in_order(3)
+    async with _leading_anew(*batches[:sent_before]) as (_, client):
         (refused,) = await ask(client, request(batches[2]))
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         await trio.sleep(BEHIND_SECONDS_MAX)
