@@ -49,6 +49,8 @@ _COMMANDS = {
     "group delete": ("tailrace.cli.group", "forget some groups, or what they have committed to a topic"),
     "controller list": ("tailrace.cli.controller", "show the Streaming Controller's own controllers"),
     "connection list": ("tailrace.cli.connection", "show the streams between SPUs and the Streaming Controller"),
+    "draw cluster": ("tailrace.cli.draw", "draw the SC, the SPUs, and who copies from whom"),
+    "draw partition": ("tailrace.cli.draw", "draw who writes, leads, follows and reads, and where the segments lie"),
     "apply": ("tailrace.cli.apply", "make SPUs, groups and topics what files say"),
     "log dump": ("tailrace.cli.log_dump", "print the batches of a log file, or the entries of an index"),
     "log verify": ("tailrace.cli.log_verify", "check every byte of the logs below a directory"),
@@ -68,6 +70,7 @@ _GROUPS = {
     "group": "consumer groups",
     "controller": "the Streaming Controller's own controllers",
     "connection": "the streams between SPUs and the Streaming Controller",
+    "draw": "the cluster, or a partition, as a picture",
     "show": "the same as the list of each of these",
     "log": "look into log files, offline",
 }

@@ -28,7 +28,7 @@ def _list_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
-    topic, number = _named(arguments.topic)
+    topic, number = named_partitions(arguments.topic)
     partitions = await client.describe_segments(topic, number, arguments.before)
     documents = [segments_document(each) for each in partitions]
     show_documents(arguments, documents, lambda: segment_table(partitions))
@@ -131,7 +131,7 @@ def _checksum(segment: DescribedSegment) -> str | None:
     return None if segment.state == OPEN else f"{segment.checksum:08x}"
 
 
-def _named(text: str) -> tuple[str, int | None]:
+def named_partitions(text: str) -> tuple[str, int | None]:
     topic, slash, number = text.partition("/")
     if slash and re.fullmatch(r"[0-9]{1,9}", number) is None:
         raise UsageError(f"{text}: it takes TOPIC or TOPIC/PARTITION")

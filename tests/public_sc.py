@@ -11,7 +11,7 @@ from running_workflow import RunningWorkflow, running_workflow
 from simulation.network import MemoryNetwork
 from structlog.testing import capture_logs
 
-from tailrace.cli import apply, connection, controller, partition, replica, segment, spu, spu_group, topic
+from tailrace.cli import apply, connection, controller, draw, partition, replica, segment, spu, spu_group, topic
 from tailrace.cli.main import parse
 from tailrace.controller.public_host import KNOWN, PublicHost
 from tailrace.protocol.ids import SpuId
@@ -36,6 +36,7 @@ _GROUPS = {
     "segment": segment,
     "connection": connection,
     "controller": controller,
+    "draw": draw,
 }
 
 
