@@ -51,7 +51,12 @@ class Housekeeping:
         self._wall_clock = wall_clock
         self._logger = logger
         self._saved_high_watermarks: Mapping[ReplicaKey, SavedHighWatermark] = {}
-        self._writing_high_watermarks = trio.Lock()
+        self._wanted = 0
+        """How often somebody wanted what is known then to be written down; numbers those who wait."""
+        self._written = 0
+        """The last of them for whom that was done."""
+        self._writing: trio.Event | None = None
+        """While somebody writes."""
         self._uncompacted_until: dict[ReplicaKey, float] = {}
         """Until when logs are left alone that could not be compacted."""
 
@@ -117,12 +122,27 @@ class Housekeeping:
             self._logger.error("high_watermarks_not_saved", reason=str(error))
 
     async def write_high_watermarks(self) -> None:
-        """Raises OSError."""
-        async with self._writing_high_watermarks:
-            now = {**self._closed.high_watermarks, **{each.key: each.saved_high_watermark for each in self._replicas}}
-            if now != self._saved_high_watermarks:
-                await save_high_watermarks(self._files, self._data_directory, now)
-                self._saved_high_watermarks = now
+        """What is known now, or later. Whoever comes while others write waits for the next time, for all who wait are
+        served by one: hundreds of replicas may want it at once. Raises OSError."""
+        self._wanted = number = self._wanted + 1
+        while self._written < number:
+            if self._writing is not None:
+                await self._writing.wait()
+                continue
+            self._writing = writing = trio.Event()
+            last = self._wanted
+            try:
+                await self._write_what_is_known()
+                self._written = last
+            finally:
+                self._writing = None
+                writing.set()
+
+    async def _write_what_is_known(self) -> None:
+        now = {**self._closed.high_watermarks, **{each.key: each.saved_high_watermark for each in self._replicas}}
+        if now != self._saved_high_watermarks:
+            await save_high_watermarks(self._files, self._data_directory, now)
+            self._saved_high_watermarks = now
 
     async def _apply_retention(self, replica: Replica) -> None:
         removed = await replica.log.apply_retention(self._wall_clock.now_ms(), replica.high_watermark)
