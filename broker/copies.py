@@ -8,7 +8,7 @@ import trio
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import MENDING_REPLICA, SpuId
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Network
 
@@ -19,6 +19,7 @@ FETCH = API_TABLE[ApiKey.FETCH]
 FETCH_VERSION = 13
 """Followers serve it, and topics go by their ids."""
 CLIENT_ID = "tailrace-scrub"
+NO_REPLICA = -1
 ANSWER_SECONDS_MAX = 10.0
 NOTHING = b""
 
@@ -27,8 +28,10 @@ class Copies(Protocol):
     def holders(self, replica: Replica) -> Sequence[SpuId]:
         """The replicas elsewhere, the leader first and then the others that are live."""
 
-    async def fetch(self, spu: SpuId, replica: Replica, offset: int) -> Buffer:
-        """The batch there that holds the offset, and perhaps more after it; empty when it cannot be had."""
+    async def fetch(self, spu: SpuId, replica: Replica, offset: int, *, is_committed: bool) -> Buffer:
+        """The batch there that holds the offset, and perhaps more after it; empty when it cannot be had.
+
+        `is_committed`: if it is known there to be so; else whatever that log has."""
 
 
 class FetchedCopies:
@@ -42,7 +45,7 @@ class FetchedCopies:
         by_rank = dict.fromkeys((spec.leader, *spec.live_replicas, *spec.replicas))
         return [spu for spu in by_rank if spu != self._here and public_address(self._cluster, spu) is not None]
 
-    async def fetch(self, spu: SpuId, replica: Replica, offset: int) -> Buffer:
+    async def fetch(self, spu: SpuId, replica: Replica, offset: int, *, is_committed: bool) -> Buffer:
         address = public_address(self._cluster, spu)
         if address is None:
             return NOTHING
@@ -52,7 +55,8 @@ class FetchedCopies:
         topic = FetchTopic(topic_id=replica.spec.topic_id, partitions=[partition])
         with trio.move_on_after(ANSWER_SECONDS_MAX):
             try:
-                request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic])
+                named = NO_REPLICA if is_committed else MENDING_REPLICA
+                request = FetchRequest(replica_id=named, max_wait_ms=0, min_bytes=0, topics=[topic])
                 return _records(await ask(self._network, address, CLIENT_ID, FETCH, request, FETCH_VERSION))
             except (OSError, RemoteProtocolError):
                 return NOTHING

@@ -102,6 +102,7 @@ class Replica:
         "_commits_at_append",
         "_deleters",
         "_spu",
+        "damaged_from",
         "deleted_end",
         "flush_running",
         "follower_end",
@@ -179,6 +180,8 @@ class Replica:
         """Those who wait for that. None before the first."""
         self.offline_reason: str | None = None
         """Set by the first failed write, read or sync; nothing is accepted afterwards."""
+        self.damaged_from: int | None = None
+        """Set with it where nothing is wrong with the disk, but headers soon after that offset are none any more."""
         self.offline_watcher: Callable[[Replica], None] | None = None
         """Called when that is set."""
         self.unsynced_since: float | None = None
@@ -440,13 +443,17 @@ class Replica:
         _answer([waiter for end, waiter in waiting if end <= reached])
 
     async def close(self) -> None:
-        self.is_open = False
-        self._on_role()
+        self.give_up_log()
         await self.log.close()
 
-    def go_offline(self, reason: str) -> None:
+    def give_up_log(self) -> None:
+        """It is somebody else's from now on."""
+        self.is_open = False
+        self._on_role()
+
+    def go_offline(self, reason: str, *, damaged_from: int | None = None) -> None:
         if self.offline_reason is None:
-            self.offline_reason = reason
+            self.offline_reason, self.damaged_from = reason, damaged_from
             if self.offline_watcher is not None:
                 self.offline_watcher(self)
         self.refuse_waiters(self.storage_error())

@@ -25,7 +25,7 @@ from .follower_controller import FollowerController
 from .leader_controller import LeaderController, MissingEntriesError
 from .peer_messages import FetchedEntries, PeerMessage, ReceivedBatches
 from .replica import Replica
-from .replica_log import LogOfEntries
+from .replica_log import DamagedLogError, LogOfEntries
 from .replication.high_watermark import HighWatermark
 from .replication.messages import Append, Fenced, Seal
 from .replication.ready import (
@@ -514,7 +514,12 @@ class ReplicaController:
             self._end_role()
 
     def _fail(self, error: OSError | KafkaError) -> None:
-        self._replica.go_offline(str(error))
+        damaged_from: int | None = None
+        if isinstance(error, DamagedLogError):
+            damaged_from = error.offset
+        elif isinstance(error, KafkaError):
+            damaged_from = self._replica.high_watermark
+        self._replica.go_offline(str(error), damaged_from=damaged_from)
 
     # deadlines
 

@@ -63,8 +63,8 @@ class ReplicaInfoDispatcher:
         """Its disk has failed, or its log did not open: the Streaming Controller is to know, whoever leads."""
         self._context.live_replicas.give_up(key)
 
-    def on_opened(self, key: ReplicaKey) -> None:
-        """One that did not open before: the Streaming Controller is to know that as well."""
+    def on_opened_or_not(self, key: ReplicaKey) -> None:
+        """One that did not open before, or the other way round: the Streaming Controller is to know that as well."""
         self._context.live_replicas.on_changed([key])
 
     def on_disk_failed(self) -> None:

@@ -17,6 +17,7 @@ from tailrace.protocol.ids import Epoch
 from tailrace.protocol.record_batch import CONTROL, LOG_OVERHEAD, BatchHeader, crc_of
 from tailrace.runtime.files import Buffer
 from tailrace.storage.log import Log
+from tailrace.storage.producer_snapshots import ProducersUnknownError
 
 from .batches_at_hand import BatchesAtHand
 from .replication.entries import Entry, EntryKind, EpochStart, compacted_end
@@ -150,8 +151,19 @@ class LogOfEntries:
         except DamagedLogError:
             raise
         except KafkaError as error:
-            raise DamagedLogError(self._last_readable(last), error) from error
+            raise DamagedLogError(last, error) from error
         return value
+
+    def find_producers(self) -> None:
+        """Raises DamagedLogError, if what was opened does not tell of them."""
+        try:
+            self._log.find_producers()
+        except ProducersUnknownError as error:
+            raise DamagedLogError(error.offset, error) from error
+
+    def check_behind(self, offset: int) -> None:
+        """Raises DamagedLogError if the log does not say, soon after the offset, how it goes on."""
+        self._check_order(offset, self._turn_from(offset))
 
     def _check_order(self, start: int, entries: Sequence[Entry]) -> None:
         """Raises DamagedLogError where one does not come after the one before it, from `start` on, or lies behind the
@@ -164,14 +176,6 @@ class LogOfEntries:
                 raise DamagedLogError(last, found)
             if entry.base >= start:
                 last, end = entry.base, entry.end
-
-    def _last_readable(self, start: int) -> int:
-        """From there on a header cannot be read, soon: this is the offset of the last one before it."""
-        offset = start
-        with suppress(KafkaError):
-            for entry in self._read(start, self._log.log_end):
-                offset = entry.base
-        return offset
 
     def _turn_from(self, start: int) -> list[Entry]:
         return list(islice(self._read(start, self._log.log_end), LOOKED_THROUGH_IN_A_TURN))
@@ -191,7 +195,20 @@ class LogOfEntries:
         self._newest_start = self._newest_end = self._log.log_end
 
     def _read(self, start: int, end: int) -> Iterator[Entry]:
-        return (self._entry(header, kind) for header, kind in self._log.headers(start, end))
+        """Raises DamagedLogError."""
+        try:
+            return self._read_on(start, self._log.headers(start, end))
+        except KafkaError as error:
+            raise DamagedLogError(start, error) from error
+
+    def _read_on(self, start: int, headers: Iterator[tuple[BatchHeader, ControlKind | None]]) -> Iterator[Entry]:
+        last = start
+        try:
+            for header, kind in headers:
+                last = header.base_offset
+                yield self._entry(header, kind)
+        except KafkaError as error:
+            raise DamagedLogError(last, error) from error
 
     def _entry(self, header: BatchHeader, kind: ControlKind | None) -> Entry:
         if kind is None:

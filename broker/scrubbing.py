@@ -5,7 +5,7 @@ days, and nobody waits for it. Only where a follower does not get what it is sen
 once.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import trio
@@ -26,6 +26,10 @@ from .resting import LOOK_AGAIN_SECONDS, rest
 
 DOUBTED_AGAIN_SECONDS = 60.0
 """So long a doubt about the same replica waits: what could not be mended takes as long to read the next time."""
+
+
+Source = tuple[SpuId, bool]
+"""Who is asked for copies, and whether only for what is known there to be committed."""
 
 
 class _Found(Struct):
@@ -154,11 +158,23 @@ class Scrubbing:
         if segment.is_closed:
             return
         scrub = SegmentScrub(segment)
-        found = await self._read(replica, scrub, hurries=hurries)
+        holders = self._copies.holders(replica)
+        sources: Sequence[Source] = [(spu, True) for spu in holders]
+        found = await self._read(replica, scrub, sources, hurries=hurries)
         self._metrics.damaged_batches += found.damaged
+        for first in holders if found.damaged else ():
+            if scrub.is_over or scrub.is_proven or self._is_off:
+                break
+            # Nobody may know yet what is committed, as long as nobody leads: then each log is one to be tried.
+            others = [(first, False), *((spu, False) for spu in holders if spu != first)]
+            other = SegmentScrub(segment)
+            found_there = await self._read(replica, other, others, hurries=hurries)
+            if other.is_proven:
+                self._metrics.damaged_batches += found_there.damaged - found.damaged
+                scrub, found = other, found_there
         can_guess = not (scrub.is_over or scrub.is_proven or found.lost is not None)
         for other in scrub.with_other_headers() if can_guess else ():
-            found_again = await self._read(replica, other, hurries=hurries)
+            found_again = await self._read(replica, other, sources, hurries=hurries)
             if other.is_proven:
                 self._metrics.damaged_batches += len(other.mended) - len(scrub.mended)
                 scrub, found = other, found_again
@@ -176,7 +192,9 @@ class Scrubbing:
                 copied_from=sorted(found.sources),
             )
 
-    async def _read(self, replica: Replica, scrub: SegmentScrub, *, hurries: bool) -> "_Found":
+    async def _read(
+        self, replica: Replica, scrub: SegmentScrub, sources: Sequence[Source], *, hurries: bool
+    ) -> "_Found":
         """To the end, unless there is no need any more."""
         found = _Found()
         while not (scrub.is_at_end or scrub.is_over or self._is_off):
@@ -186,17 +204,20 @@ class Scrubbing:
             await self._rest_after(0 if hurries else scrub.position - before)
             if damaged is not None:
                 found.damaged += 1
-                source = await self._find_copy(replica, scrub, damaged)
+                source = await self._find_copy(replica, scrub, damaged, sources)
                 if source is None:
                     found.lost = found.lost or damaged
                 else:
                     found.sources.add(source)
         return found
 
-    async def _find_copy(self, replica: Replica, scrub: SegmentScrub, damaged: DamagedBatch) -> SpuId | None:
+    async def _find_copy(
+        self, replica: Replica, scrub: SegmentScrub, damaged: DamagedBatch, sources: Sequence[Source]
+    ) -> SpuId | None:
         """Who had one."""
-        for spu in self._copies.holders(replica):
-            if scrub.mend(damaged, await self._copies.fetch(spu, replica, damaged.offset)):
+        for spu, is_committed in sources:
+            copy = await self._copies.fetch(spu, replica, damaged.offset, is_committed=is_committed)
+            if scrub.mend(damaged, copy):
                 return spu
         scrub.pass_over(damaged)
         return None

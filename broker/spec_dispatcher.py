@@ -84,6 +84,7 @@ class SpecDispatcher:
         self._closed = closed
         self._unreadable = unreadable
         unreadable.on_readable = self._open_again
+        unreadable.on_unreadable = self._take_for_unreadable
         self._topics: dict[TopicId, HeldTopic] = {}
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
         """Shared by the topics that set the same configs; emptied when those of the SPU change."""
@@ -232,6 +233,7 @@ class SpecDispatcher:
         saved = self._closed.high_watermarks.get(key, NOTHING_SAVED)
         try:
             entries = LogOfEntries(log)
+            entries.find_producers()
             high_watermark = log.log_end if alone else await entries.high_watermark_at_start(saved.value)
         except DamagedLogError as error:
             self._refuse_to_open(spec, str(error))
@@ -272,7 +274,26 @@ class SpecDispatcher:
                 for spec in topic.partitions:
                     if spec.partition == partition:
                         await self._open(spec, self._settings_in_use[topic_id])
-                        self._replication.on_opened(key)
+                        self._replication.on_opened_or_not(key)
+
+    async def _take_for_unreadable(self, replica: Replica) -> None:
+        """One that leads or follows, and whose log cannot be read any more where that matters."""
+        key = replica.key
+        async with self._applying:
+            damaged_from = replica.damaged_from
+            if self._replicas.find(*key) is not replica or damaged_from is None or replica.log.has_failed:
+                return
+            with trio.CancelScope(shield=True):
+                await self._replication.leave(replica)
+                saved = replica.saved_high_watermark
+                self._closed.keep(key, saved)
+                self._replicas.remove(replica.spec)
+                replica.give_up_log()
+                self._replicas.add_damaged(replica.spec, str(replica.offline_reason))
+                self._replication.on_failed(key)
+                self._replication.on_opened_or_not(key)
+                again = Replica(self._spu, replica.spec, replica.log, replica.settings, saved.value, saved.epoch)
+                self._unreadable.add(again, damaged_from, was_whole=False)
 
     def _refuse_to_open(self, spec: PartitionSpec, reason: str, *, was_tried: bool = True) -> None:
         self._log(spec).error("replica_did_not_open", reason=reason)
@@ -289,6 +310,8 @@ class SpecDispatcher:
     def _report_offline(self, replica: Replica) -> None:
         self._log(replica.spec).error("replica_went_offline", reason=replica.offline_reason)
         self._replication.on_failed(replica.key)
+        if replica.damaged_from is not None:
+            self._unreadable.add_soon(replica)
         if replica.replication is None and replica.is_open and replica.log.has_failed:
             self._replication.on_disk_failed()
 

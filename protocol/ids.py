@@ -12,3 +12,5 @@ NO_TOPIC_ID = UUID(int=0)
 NO_EPOCH = Epoch(-1)
 DEBUGGING_REPLICA = -2
 """What a client calls itself in the place of an SPU's id that looks into a log, beyond what consumers see."""
+MENDING_REPLICA = -3
+"""The same of an SPU that mends its log: it sees all that another one has, whoever leads. Ours; Kafka has no such."""

@@ -34,7 +34,7 @@ from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
 from .open_files import OpenFiles
 from .open_segment import OpenSegment
-from .producer_snapshots import ProducerSnapshots
+from .producer_snapshots import NOT_WRITTEN, ProducerSnapshots, ProducersUnknownError
 from .producer_state import ProducerStates
 from .retention import segments_to_remove
 from .sealed_segment import SealedSegment
@@ -58,6 +58,7 @@ class Log:
         "_filled",
         "_lock",
         "_maker",
+        "_producers_unknown",
         "_rewrites",
         "_segments",
         "_snapshots",
@@ -88,8 +89,8 @@ class Log:
         scanned. `may_lose`: whoever might count on what is written there knows better by now.
 
         Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk, and before others
-        are cut off that had been written a WouldLoseRecordsError, unless it `may_lose` them; KafkaError where producers
-        have to be known from batches that are none any more.
+        are cut off that had been written a WouldLoseRecordsError, unless it `may_lose` them. Where producers have to be
+        known from batches that are none any more, `find_producers` says so: until then it can be mended, and no more.
         """
         files.make_directories(directory)
         self._files = files
@@ -110,6 +111,7 @@ class Log:
         self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end, opened.manifest.stamped_epoch)
         self.producers = opened.producers
         """What is known of idempotent producers; the broker asks before it appends."""
+        self._producers_unknown = opened.producers_unknown
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions
         self._filled: Filled | None = None
@@ -248,7 +250,10 @@ class Log:
     def _roll(self) -> OpenSegment:
         self.is_overgrown = False
         segments = self._segments
-        sealed = segments.open.seal(self._snapshots.write(segments.open.end, self.producers))
+        is_known = self._producers_unknown is None
+        sealed = segments.open.seal(
+            self._snapshots.write(segments.open.end, self.producers) if is_known else NOT_WRITTEN
+        )
         segments.open = self._maker.new_segment(sealed.end)
         segments.sealed.append(sealed)
         return segments.open
@@ -317,7 +322,7 @@ class Log:
         disk = self._disk
         async with self._lock:
             try:
-                if clean and disk.failure is None and disk.is_changed:
+                if clean and disk.failure is None and disk.is_changed and self._producers_unknown is None:
                     if self._segments.open.is_over:
                         # As an open one it would not be known to end with a bridge.
                         self._roll()
@@ -498,7 +503,11 @@ class Log:
             self._end_cut()
             if not self.producers.cut(self.log_end):
                 load = partial(self._snapshots.load, self._segments.sealed, self._segments.open, None)
-                self.producers = await done_once_files_can_be_opened(load)
+                try:
+                    self.producers = await done_once_files_can_be_opened(load)
+                except ProducersUnknownError as error:
+                    self._producers_unknown = error
+                    raise
 
     async def truncate_fully(self, new_start: int) -> None:
         """Removes everything; the log goes on at the offset, wherever that is."""
@@ -660,6 +669,12 @@ class Log:
             return True
 
     # being scrubbed
+
+    def find_producers(self) -> None:
+        """Raises ProducersUnknownError, as long as a header is damaged of a batch that would tell of them."""
+        if self._producers_unknown is not None:
+            self.producers = self._snapshots.load(self._segments.sealed, self._segments.open, None)
+            self._producers_unknown = None
 
     def segments_at_rest(self) -> Sequence[SealedSegment]:
         """The sealed ones that are on the disk."""

@@ -8,7 +8,7 @@ from .leader_epochs import EpochMark, LeaderEpochs
 from .manifest import Manifest, SegmentFacts, stamped_line
 from .manifest_file import ManifestFile
 from .open_segment import OpenSegment
-from .producer_snapshots import NOT_WRITTEN, ProducerSnapshots
+from .producer_snapshots import NOT_WRITTEN, ProducerSnapshots, ProducersUnknownError
 from .producer_state import ProducerStates
 from .sealed_segment import SealedSegment
 from .segment_maker import SegmentMaker
@@ -36,6 +36,8 @@ class Opening:
         self._may_lose = may_lose
         self.ends_behind_gap = False
         """As a scan has found its last batch."""
+        self.producers_unknown: ProducersUnknownError | None = None
+        """Why it is not known what producers have sent, if it is not."""
         self.sealed: list[SealedSegment] = []
         self._marks: list[EpochMark] = []
         self._end: int | None = None
@@ -242,9 +244,12 @@ class Opening:
     def _producer_states(self) -> ProducerStates:
         closed = self.manifest.closed
         was_closed = self._report.was_clean and closed is not None and closed.base == self.open_segment.base
-        return self._snapshots.load(
-            self.sealed, self.open_segment, closed.producers_checksum if closed is not None and was_closed else None
-        )
+        checksum = closed.producers_checksum if closed is not None and was_closed else None
+        try:
+            return self._snapshots.load(self.sealed, self.open_segment, checksum)
+        except ProducersUnknownError as error:
+            self.producers_unknown = error
+            return ProducerStates()
 
     def _remove_orphans(self) -> None:
         """Step 9: indexes and producers' states of segments that are no more."""

@@ -6,6 +6,7 @@ from contextlib import suppress
 import crc32c
 from msgspec.structs import replace
 
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.runtime.files import File, Files
 
 from .batch_walk import FAR_BYTES, walk
@@ -18,6 +19,15 @@ NO_PRODUCERS = 0
 """Instead of the checksum of a snapshot: nothing was to be written."""
 NOT_WRITTEN = -1
 """The same: whether there was something, only the log can tell."""
+
+
+class ProducersUnknownError(KafkaError):
+    """Nothing tells of them but batches, and a header among these is none any more."""
+
+    def __init__(self, offset: int, found: KafkaError) -> None:
+        super().__init__(found.code, found.message)
+        self.offset = offset
+        """Of the last batch before it that looks like one, or where its segment begins."""
 
 
 def checksum_of(snapshot: bytes) -> int:
@@ -63,7 +73,8 @@ class ProducerSnapshots:
         self, sealed: Sequence[SealedSegment], open_segment: OpenSegment, closed_checksum: int | None
     ) -> ProducerStates:
         """From the newest snapshot that can be believed, and the batches after it. Writes those that are missing at the
-        ends of these segments: when the batches are deleted nothing else will tell of their producers.
+        ends of these segments: when the batches are deleted nothing else will tell of their producers. Raises
+        ProducersUnknownError.
 
         `closed_checksum` is the one of the log end, when the log was closed cleanly.
         """
@@ -93,13 +104,23 @@ class ProducerSnapshots:
     def _replay(self, states: ProducerStates, segments: Sequence[SealedSegment | OpenSegment]) -> ProducerStates:
         for segment in segments:
             if segment.size:
-                for _, header, _ in walk(segment.reader.log.get(), 0, segment.size, FAR_BYTES):
-                    if header.has_producer and header.base_sequence >= 0:
-                        states.on_appended(header)
+                self._replay_segment(states, segment)
             if isinstance(segment, SealedSegment):
                 with suppress(OSError):  # it can be done without
                     self._write_missing(segment, states)
         return states
+
+    def _replay_segment(self, states: ProducerStates, segment: SealedSegment | OpenSegment) -> None:
+        offset, end = segment.base, 0
+        try:
+            for position, header, _ in walk(segment.reader.log.get(), 0, segment.size, FAR_BYTES):
+                if header.has_producer and header.base_sequence >= 0:
+                    states.on_appended(header)
+                offset, end = header.base_offset, position + header.size
+            if end < segment.size:
+                raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {end} is longer than its segment")
+        except KafkaError as error:
+            raise ProducersUnknownError(offset, error) from error
 
     def _write_missing(self, segment: SealedSegment, states: ProducerStates) -> None:
         if segment.facts.producers_checksum == NOT_WRITTEN or not self.has(segment.end):

@@ -9,6 +9,8 @@
   early when the answer to a later request of the connection is ready; with Kafka that one waits as long as the fetch.
 - Who names itself replica -2, as Kafka's tools do that look into a log, reads from the leader up to its log end, beyond
   what is committed. Such a fetch is not woken by what is appended, but by what is committed, or at its deadline.
+- Who names itself replica -3, an SPU that mends its log, reads all that is here, whoever leads or nobody: it can tell
+  what it has lost from anything else. Ours.
 - The first batch is returned even when it is larger than the limits, so that a consumer can always go on (KIP-74).
   Unlike Apache Kafka we never return a part of a batch after it.
 """
@@ -33,7 +35,7 @@ from tailrace.broker.replica import CutOffError, Replica
 from tailrace.broker.waiting import Timer
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import DEBUGGING_REPLICA, NO_EPOCH, SpuId
+from tailrace.protocol.ids import DEBUGGING_REPLICA, MENDING_REPLICA, NO_EPOCH, SpuId
 from tailrace.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -115,9 +117,9 @@ def _forgotten(request: FetchRequest, uses_topic_ids: bool) -> Iterator[Partitio
             yield name, partition
 
 
-def _reads_uncommitted(request: FetchRequest) -> bool:
+def _names_itself(replica: int, request: FetchRequest) -> bool:
     state = request.replica_state
-    return DEBUGGING_REPLICA in (request.replica_id, NO_REPLICA if state is None else state.replica_id)
+    return replica in (request.replica_id, NO_REPLICA if state is None else state.replica_id)
 
 
 class Reading:
@@ -142,6 +144,7 @@ class Fetch:
         "_find",
         "_has_news",
         "_incremental",
+        "_mends",
         "_parked_on",
         "_partitions",
         "_pause",
@@ -169,8 +172,9 @@ class Fetch:
         self._partitions = partitions
         self._session = session
         self._incremental = incremental
-        self._reads_uncommitted = _reads_uncommitted(request)
-        from_followers = context.api_version >= FOLLOWERS_FROM and not self._reads_uncommitted
+        self._mends = _names_itself(MENDING_REPLICA, request)
+        self._reads_uncommitted = self._mends or _names_itself(DEBUGGING_REPLICA, request)
+        from_followers = context.api_version >= FOLLOWERS_FROM and (self._mends or not self._reads_uncommitted)
         self._find = spu.replicas.reading if from_followers else spu.replicas.leading
         near = from_followers and spu.broker_configs.settings.reads_from_near_replicas
         self._rack = request.rack_id if near else ""
@@ -217,7 +221,7 @@ class Fetch:
     def _read_partition(
         self, replica: Replica, wanted: FetchedPartition, bytes_left: int, *, at_least_one: bool
     ) -> PartitionData:
-        if not replica.is_leader and replica.spec.leader in (NO_LEADER, self._spu.id):
+        if not (replica.is_leader or self._mends) and replica.spec.leader in (NO_LEADER, self._spu.id):
             # It may have led until it was started again, and told of more than what it now knows to be committed.
             raise replica.not_leader()
         offset = wanted.fetch_offset
@@ -233,7 +237,7 @@ class Fetch:
             data.preferred_read_replica = preferred_replica(replica, self._rack, offset, self._spu.cluster.spus)
             if data.preferred_read_replica != NO_PREFERENCE:
                 return data
-        if replica.is_merging and offset > replica.high_watermark:
+        if replica.is_merging and offset > replica.high_watermark and not self._mends:
             raise replica.not_leading_yet()
         # A follower may lack the end of an epoch that nobody has cut.
         if wanted.last_fetched_epoch != NO_EPOCH and replica.is_leader:

@@ -42,9 +42,19 @@ async def test_a_batch_comes_from_another_spu(autojump_clock: object) -> None:
         replica = await _fill(running)
         copies = FetchedCopies(HERE, _cluster(), running.world.network)
         for offset, base in ((0, 0), (1, 0), (2, 2), (3, 3)):
-            copy = await copies.fetch(THERE, replica, offset)
+            copy = await copies.fetch(THERE, replica, offset, is_committed=True)
             header = read_header(copy)
             assert (header.base_offset, header.size) == (base, len(copy))
+
+
+async def test_what_is_not_known_to_be_committed_there_comes_if_that_is_asked_for(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        replica = await _fill(running)
+        replica.high_watermark = 2
+        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        assert await copies.fetch(THERE, replica, 2, is_committed=True) == b""
+        copy = await copies.fetch(THERE, replica, 2, is_committed=False)
+        assert read_header(copy).base_offset == 2
 
 
 @pytest.mark.parametrize(
@@ -54,7 +64,7 @@ async def test_what_is_not_there_is_empty(autojump_clock: object, spu: SpuId, of
     async with running_spu() as running:
         replica = await _fill(running)
         copies = FetchedCopies(HERE, _cluster(), running.world.network)
-        assert await copies.fetch(spu, replica, offset) == b""
+        assert await copies.fetch(spu, replica, offset, is_committed=True) == b""
 
 
 async def test_who_does_not_answer_or_speak_the_protocol_has_nothing(autojump_clock: object) -> None:
@@ -64,7 +74,7 @@ async def test_who_does_not_answer_or_speak_the_protocol_has_nothing(autojump_cl
         replica = await _fill(running)
         copies = FetchedCopies(HERE, _cluster(), network)
         begun = trio.current_time()
-        assert await copies.fetch(THERE, replica, 0) == b""
+        assert await copies.fetch(THERE, replica, 0, is_committed=True) == b""
         assert trio.current_time() - begun == ANSWER_SECONDS_MAX
         await listener.accept()
         for said in (b"", b"\x7f\xff\xff\xff", b"\0\0\0\2no"):
@@ -76,9 +86,9 @@ async def test_who_does_not_answer_or_speak_the_protocol_has_nothing(autojump_cl
                     connection.send([said])
                     connection.end_sending()
 
-                assert await copies.fetch(THERE, replica, 0) == b""
+                assert await copies.fetch(THERE, replica, 0, is_committed=True) == b""
     listener.close()
-    assert await copies.fetch(THERE, replica, 0) == b""
+    assert await copies.fetch(THERE, replica, 0, is_committed=True) == b""
 
 
 async def test_the_leader_is_asked_first_and_who_is_not_live_last(autojump_clock: object) -> None:

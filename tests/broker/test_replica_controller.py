@@ -216,6 +216,24 @@ async def test_a_log_that_cannot_be_read_when_a_part_begins_takes_only_its_repli
         assert code_of(waiter.answer) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
+async def test_a_store_that_cannot_read_what_it_is_to_tell_a_leader_says_where_it_is_to_be_mended(
+    autojump_clock: object,
+) -> None:
+    async with wire_of(3, replication_policy="majority") as wire:
+        for value in (b"a", b"b", b"c"):
+            produce(wire.stores[1], value)
+        await trio.sleep(1)
+        for number in (1, 2):
+            await wire.restart(wire.kill(number), "synced")
+        damaged = wire.stores[3]
+        size = damaged.log.size_bytes // 3
+        _damage_header(damaged, size)
+        await wire.elect(2)
+        assert damaged.replica.offline_reason is not None
+        assert (damaged.replica.high_watermark, damaged.replica.damaged_from) == (3, 0)
+        assert not wire.stores[2].replica.leads_recovered, "others are in doubt"
+
+
 async def test_a_log_that_cannot_be_read_while_it_is_sent_is_doubted_and_serves_on(autojump_clock: object) -> None:
     async with wire_of(2, lrs_max_lag_ms="1000") as wire:
         leader = wire.stores[1]

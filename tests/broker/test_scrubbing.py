@@ -47,24 +47,32 @@ async def _replica(spu: SpuId, files: SimulatedFiles) -> Replica:
 
 
 class CopiesOf:
-    """What two other SPUs have; the first one lacks everything."""
+    """What two other SPUs have; the first one lacks everything, or has something else that is not committed."""
 
     def __init__(self, other: Replica | None) -> None:
         self._other = other
+        self.other_end = 0 if other is None else other.high_watermark
+        """What is known there to be committed."""
+        self.has_something_else = False
 
     def holders(self, replica: Replica) -> Sequence[SpuId]:
         return [] if self._other is None else [EMPTY, OTHER]
 
-    async def fetch(self, spu: SpuId, replica: Replica, offset: int) -> bytes:
+    async def fetch(self, spu: SpuId, replica: Replica, offset: int, *, is_committed: bool) -> bytes:
         await trio.lowlevel.checkpoint()
         assert self._other is not None
-        found = self._other.log.read(offset, 1, self._other.log.log_end, at_least_one=True)
-        return b"" if spu == EMPTY or found is None else found.read()
+        if spu == EMPTY:
+            has_it = self.has_something_else and not is_committed
+            return bytes(make_batch(offset, size=BATCH_BYTES + offset % 2, timestamp=1)) if has_it else b""
+        end = self.other_end if is_committed else self._other.log.log_end
+        found = self._other.log.read(offset, 1, end, at_least_one=True)
+        return b"" if found is None else found.read()
 
 
 class Bench(Struct):
     files: SimulatedFiles
     replica: Replica
+    copies: CopiesOf
     metrics: BrokerMetrics
     configs: BrokerConfigs
     scrubbing: Scrubbing
@@ -99,7 +107,7 @@ async def _bench(*, has_copies: bool = True, **configs: str) -> Bench:
     replicas.add(replica)
     broker_configs = BrokerConfigs({name.replace("_", "."): value for name, value in configs.items()})
     scrubbing = Scrubbing(replicas, copies, broker_configs, metrics, structlog.get_logger())
-    return Bench(files, replica, metrics, broker_configs, scrubbing)
+    return Bench(files, replica, copies, metrics, broker_configs, scrubbing)
 
 
 async def test_sound_segments_are_read_and_left_alone(autojump_clock: object) -> None:
@@ -215,6 +223,23 @@ async def test_what_nobody_has_is_told_and_served_on(autojump_clock: object) -> 
     assert bench.content() == before
     assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (2, 0)
     assert bench.replica.offline_reason is None
+
+
+async def test_what_others_do_not_know_to_be_committed_is_a_copy_if_it_proves_itself(autojump_clock: object) -> None:
+    """Nobody may lead yet, and say what is committed; and what the first one has may be something else."""
+    bench = await _bench()
+    sound = bench.content()
+    bench.copies.other_end = 0
+    bench.copies.has_something_else = True
+    for position in (16, 3 * BATCH_BYTES + 70):
+        bench.flip(0, position)
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
+    assert bench.content() == sound
+    assert [(each["event"], each["positions"], each["copied_from"]) for each in logs] == [
+        ("segment_mended", [0, 300], [OTHER])
+    ]
+    assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (2, 2)
 
 
 @pytest.mark.parametrize("has_copies", [True, False])

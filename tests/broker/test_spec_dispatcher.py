@@ -574,6 +574,103 @@ async def test_a_log_with_a_header_that_is_none_is_one_that_did_not_open(spu: _S
     assert "magic" in again.replicas.damaged[TOPIC, 0].reason
 
 
+async def test_a_log_that_does_not_tell_of_its_producers_is_opened_when_others_have_mended_it(
+    spu: _Spu, autojump_clock: trio.testing.MockClock
+) -> None:
+    small, live = {"segment.bytes": "1048576"}, (HERE, ELSEWHERE)
+    topic = _topic(configs=small, live=live)
+    (replica,) = await spu.apply(topic)
+    for sequence in range(3):
+        _append(replica, bytes(600_000), producer_id=7, producer_epoch=0, base_sequence=sequence)
+    replica.high_watermark = 3
+    spu.closed.keep(replica.key, replica.saved_high_watermark)
+    await save_high_watermarks(spu.files, "/data", spu.closed.high_watermarks)
+    await replica.close()
+    directory = replica.log.directory
+    for name in spu.files.list(directory):
+        if name.endswith(".producers"):
+            spu.files.remove(f"{directory}/{name}")
+    file = spu.files.open(f"{directory}/{0:020d}.log")
+    file.write_at(16, b"\x03")  # the magic byte of its batch
+    again = spu.again()
+    asked: list[int] = []
+
+    async def mend(replica: Replica, offset: int) -> None:
+        asked.append(offset)
+        if len(asked) == 3:
+            file.write_at(16, b"\x02")
+
+    again.mend = mend  # type: ignore[method-assign]
+    assert await again.apply(topic) == []
+    assert "magic" in again.replicas.damaged[TOPIC, 0].reason
+    await trio.sleep(10)
+    (replica,) = again.replicas
+    assert asked == [0, 0, 0]
+    assert (replica.high_watermark, replica.log.log_end) == (3, 3)
+    assert [producer.batches[-1].last_sequence for _, producer in replica.log.producers] == [2]
+
+
+async def test_a_log_that_cannot_be_read_any_more_is_mended_and_opened_again(
+    spu: _Spu, autojump_clock: trio.testing.MockClock
+) -> None:
+    """It is in use, and who reads it here has come upon a header that is none."""
+    topic = _topic(live=(HERE, ELSEWHERE))
+    (replica,) = await spu.apply(topic)
+    for value in (b"a", b"b", b"c"):
+        _append(replica, value)
+    replica.high_watermark = 2
+    (second,) = replica.log.read_batches(1, 2)
+    second.file.write_at(second.position + 16, b"\x03")
+    told: list[tuple[int, bool]] = []
+    mended_at = trio.current_time() + 5
+
+    async def report(request: ReportLiveReplicasRequest) -> ReportLiveReplicasResponse:
+        told.extend((each.partition, each.has_failed) for each in request.partitions)
+        return ReportLiveReplicasResponse()
+
+    async def mend(replica: Replica, offset: int) -> None:
+        assert offset == 0
+        assert replica.is_open
+        assert replica.offline_reason is None, "it could not be mended else"
+        if trio.current_time() > mended_at:
+            second.file.write_at(second.position + 16, b"\x02")
+
+    spu.mend = mend  # type: ignore[method-assign]
+    spu.nursery.start_soon(spu.live_replicas.run, report)
+    replica.go_offline("a batch of magic 3", damaged_from=0)
+    await trio.sleep(4)
+    assert list(spu.replicas) == []
+    assert spu.replicas.damaged[TOPIC, 0].reason == "a batch of magic 3"
+    assert told[-1] == (0, True)
+    assert not replica.is_open
+    await trio.sleep(10)
+    (opened,) = spu.replicas
+    assert (opened.high_watermark, opened.log.log_end, opened.offline_reason) == (2, 3, None)
+    assert opened.replication is not None
+    assert told[-1] == (0, False), "it may be elected again"
+    await spu.apply()
+    assert list(spu.replicas) == []
+
+
+async def test_a_topic_that_goes_before_its_log_is_mended_takes_it_along(
+    spu: _Spu, autojump_clock: trio.testing.MockClock
+) -> None:
+    (replica,) = await spu.apply(_topic(live=(HERE, ELSEWHERE)))
+    _append(replica, b"a")
+    replica.go_offline("a batch of magic 3", damaged_from=0)
+    await spu.apply()
+    await trio.sleep(100)
+    assert (list(spu.replicas), spu.replicas.damaged) == ([], {})
+    assert replica.log.has_failed, "it is closed"
+
+
+async def test_a_disk_that_fails_is_nothing_to_be_mended(spu: _Spu, autojump_clock: trio.testing.MockClock) -> None:
+    (replica,) = await spu.apply(_topic(live=(HERE, ELSEWHERE)))
+    replica.go_offline("the disk does not answer")
+    await trio.sleep(100)
+    assert list(spu.replicas) == [replica]
+
+
 async def test_who_stops_waiting_does_not_stop_the_work(spu: _Spu) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(spu.apply, _topic(partitions=range(120)))

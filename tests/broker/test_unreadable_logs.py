@@ -127,6 +127,25 @@ async def test_a_log_that_is_given_back_is_closed_and_left_alone(
     assert bench.readable == []
 
 
+async def test_a_log_that_is_found_to_be_unreadable_again_and_again_is_opened_ever_more_seldom(
+    bench: _Bench, autojump_clock: trio.testing.MockClock
+) -> None:
+    """What is wrong with it is nothing that is looked at here."""
+    begun: list[float] = []
+
+    async def on_readable(key: ReplicaKey) -> None:
+        begun.append(trio.current_time())
+        log = log_at(bench.files, bench.replica.log.directory, bench.replica.settings.log, clean=False)
+        bench.replica = Replica(HERE, bench.replica.spec, log, bench.replica.settings, 1)
+        bench.unreadable.add(bench.replica, 1, was_whole=False)
+
+    bench.unreadable.on_readable = on_readable
+    bench.unreadable.add(bench.replica, 1, was_whole=False)
+    await trio.sleep(300)
+    assert begun[:4] == pytest.approx([0, 0.1, 0.3, 0.7])
+    assert begun[-1] - begun[-2] == PAUSE_SECONDS_MAX
+
+
 async def test_a_log_whose_disk_fails_is_given_up(bench: _Bench, autojump_clock: trio.testing.MockClock) -> None:
     bench.damage(3)
 

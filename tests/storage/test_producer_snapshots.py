@@ -11,6 +11,7 @@ from simulation.files import SimulatedFiles
 from tailrace.protocol.record_batch import crc_of
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.producer_snapshots import ProducersUnknownError
 from tailrace.storage.replica_verification import ReplicaVerification
 
 pytestmark = pytest.mark.trio
@@ -228,3 +229,61 @@ async def test_a_log_without_producers_has_no_snapshots() -> None:
     await log.close()
     assert _names(files) == []
     assert _last_sequences(_open(files)) == {}
+
+
+MAGIC, LENGTH = 16, 9
+
+
+@pytest.mark.parametrize("field", [MAGIC, LENGTH], ids=["no batch", "longer than its segment"])
+@pytest.mark.parametrize(("base", "number", "told_from"), [(0, 0, 0), (10, 4, 13), (20, 1, 20)])
+async def test_a_log_opens_that_cannot_tell_of_them_and_knows_them_once_it_is_mended(
+    field: int, base: int, number: int, told_from: int
+) -> None:
+    files = SimulatedFiles()
+    await _log(files).close()
+    for end in (10, 20, 25):
+        files.remove(f"{DIRECTORY}/{end:020}.producers")
+    file = files.open(f"{DIRECTORY}/{base:020}.log")
+    position = 100 * number + field
+    (right,) = file.read_at(position, 1)
+    file.write_at(position, bytes([right ^ 0x40]))
+    log = _open(files)
+    for _ in range(2):
+        with pytest.raises(ProducersUnknownError) as raised:
+            log.find_producers()
+        assert raised.value.offset == told_from
+    file.write_at(position, bytes([right]))
+    log.find_producers()
+    assert _last_sequences(log) == {7: 4, 8: 19}
+
+
+async def test_nothing_is_written_of_producers_as_long_as_they_are_not_known() -> None:
+    """The open segment is sealed to be mended: that it has none must not be noted."""
+    files = SimulatedFiles()
+    log = _log(files)
+    await log.close()
+    files.remove(f"{DIRECTORY}/{20:020}.producers")
+    files.remove(f"{DIRECTORY}/{25:020}.producers")
+    file = files.open(f"{DIRECTORY}/{20:020}.log")
+    file.write_at(200 + MAGIC, b"\x03")
+    log = _open(files)
+    assert await log.damaged_segment(21) is not None
+    assert [segment.base for segment in log.segments()] == [0, 10, 20, 25], "it is sealed"
+    await log.close()
+    file.write_at(200 + MAGIC, b"\x02")
+    assert _last_sequences(_open(files, clean=False)) == {7: 4, 8: 19}
+
+
+async def test_a_cut_after_which_they_are_not_known_is_not_closed_as_if_they_were() -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    await log.sync()
+    for end in (10, 20):
+        files.remove(f"{DIRECTORY}/{end:020}.producers")
+    file = files.open(f"{DIRECTORY}/{0:020}.log")
+    file.write_at(200 + MAGIC, b"\x03")
+    with pytest.raises(ProducersUnknownError):
+        await log.truncate(12)
+    await log.close()
+    file.write_at(200 + MAGIC, b"\x02")
+    assert _last_sequences(_open(files)) == {7: 4, 8: 6}

@@ -15,7 +15,7 @@ from tailrace.cluster.broker_config_table import LEADER_SELECTOR
 from tailrace.cluster.specs import NO_LEADER, SpuSpec
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.ids import DEBUGGING_REPLICA, SpuId
+from tailrace.protocol.ids import DEBUGGING_REPLICA, MENDING_REPLICA, SpuId
 from tailrace.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -380,6 +380,24 @@ async def test_who_debugs_it_reads_from_the_leader_what_is_not_committed(
         assert (offsets(response), only(response).high_watermark) == ([0, 1, 2], 1)
         led_elsewhere(replica)
         assert only(await ask(client, fetched(**named), version)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_who_mends_its_log_reads_all_that_another_has_whoever_leads(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t")
+        for value in (b"a", b"b", b"c"):
+            await produce(client, batch(value))
+        replica = running.spu.replicas.leading("t", 0)
+        replica.high_watermark = 1
+        mending = fetch(wanted(2), replica_id=MENDING_REPLICA)
+        assert offsets(await ask(client, mending)) == [2]
+        replica.is_merging = True
+        assert offsets(await ask(client, mending)) == [2]
+        led_elsewhere(replica)
+        assert offsets(await ask(client, mending)) == [2]
+        replica.use_spec(replace(replica.spec, leader=NO_LEADER))
+        assert offsets(await ask(client, mending)) == [2]
 
 
 @pytest.mark.parametrize("leader", [NO_LEADER, SpuId(1)])
