@@ -10,9 +10,10 @@ from typing import NamedTuple
 import crc32c
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.record_batch import CRC_START, BatchHeader
+from tailrace.protocol.record_batch import CRC_START, BatchHeader, crc_of
 from tailrace.runtime.files import File
 
+from .batch_scan import BatchScan
 from .batch_walk import FAR_BYTES, walk
 from .manifest import SegmentFacts
 from .open_segment import OpenSegment
@@ -21,6 +22,8 @@ from .segment_reader import SegmentReader
 from .segment_summary import SegmentSummary
 from .time_index import NO_TIMESTAMP
 
+CHECKED_BYTES_MAX = 4 * 2**20
+"""Of what goes, whether it is what was written: mostly it is all a few batches, and else everybody waits."""
 _POLYNOMIAL = 0x82F63B78
 """Of CRC-32C, its bits in the order in which the algorithm takes them."""
 
@@ -49,15 +52,50 @@ def checksum_before(checksum: int, end_checksum: int, end_bytes: int) -> int:
 def beginning_of(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int) -> SegmentSummary:
     """Of the first `size` bytes of the segment. They end where a batch ends; there is one before and one behind.
 
-    KafkaError (CORRUPT_MESSAGE) where the offset of one of these two has flipped."""
+    Where a header has flipped in what goes, that does not tell of what is left: then all that is left is read, if it
+    can show by itself what it is. KafkaError (CORRUPT_MESSAGE) where nothing tells."""
+    try:
+        taken_back, is_plain = _taken_back(reader, whole, size)
+    except KafkaError:
+        shown = _as_it_shows_itself(reader, whole, size)
+        if shown is None:
+            raise
+        return shown
+    return taken_back if is_plain else _as_it_shows_itself(reader, whole, size) or taken_back
+
+
+def _as_it_shows_itself(
+    reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int
+) -> SegmentSummary | None:
+    """If each batch has its checksum, and what no checksum of a batch covers is known: their offsets follow from each
+    other, and all have the epoch that the segment has."""
+    summary = SegmentSummary(whole.base)
+    for batch in BatchScan(reader.log.get(), size):
+        header = batch.header
+        if not batch.checksum_matches or (header.base_offset, header.leader_epoch) != (summary.end, whole.epoch):
+            return None
+        summary.add(batch.start, header)
+    return summary if summary.size == size else None
+
+
+def _taken_back(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int) -> tuple[SegmentSummary, bool]:
+    """And whether what goes looks as it was written."""
     file = reader.log.get()
     end_checksum = count = 0
     first_gone: BatchHeader | None = None
-    for _, header, start in walk(file, size, whole.size):
+    end, end_offset, is_plain = size, whole.end, True
+    for position, header, start in walk(file, size, whole.size):
         end_checksum = crc32c.crc32c(start[:CRC_START], end_checksum)
         count += 1
+        follows = first_gone is None or header.base_offset == end_offset
+        is_plain = is_plain and follows and header.leader_epoch == whole.epoch
+        if is_plain and position - size + header.size <= CHECKED_BYTES_MAX:
+            is_plain = crc_of(file.read_at(position, header.size), 0, header.size) == header.crc
+        end, end_offset = position + header.size, header.next_offset
         first_gone = first_gone or header
-    assert first_gone is not None
+    if first_gone is None:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at position {size} is longer than its segment")
+    is_plain = is_plain and (end, end_offset) == (whole.size, whole.end)
     _, near, largest = reader.before_offset(first_gone.base_offset - 1, whole.size)
     last: BatchHeader | None = None
     for _, header, _ in walk(file, near, size):
@@ -77,7 +115,7 @@ def beginning_of(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, si
         headers = (header for _, header, _ in walk(file, 0, size, FAR_BYTES))
         timed = (header.max_timestamp for header in headers if header.max_timestamp != NO_TIMESTAMP)
         summary.first_timestamp = next(timed, NO_TIMESTAMP)
-    return summary
+    return summary, is_plain and last.next_offset == first_gone.base_offset
 
 
 class PreparedCut(NamedTuple):

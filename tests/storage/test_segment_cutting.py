@@ -92,6 +92,44 @@ def test_a_flipped_offset_beside_the_cut_is_told_and_nothing_is_cut(how: str, pl
     assert files.size(PATH) == size
 
 
+def _plain_segment(how: str, count: int) -> tuple[SimulatedFiles, OpenSegment | SealedSegment]:
+    """Without gaps, of one epoch."""
+    files = SimulatedFiles()
+    files.make_directories("/r")
+    segment = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).new_segment(50)
+    for number in range(count):
+        batch = make_batch(segment.end, 2, size=100, timestamp=number, epoch=7)
+        segment.append(batch, (header_of(batch),))
+    return files, segment if how == "open" else segment.seal(0)
+
+
+@pytest.mark.parametrize("number", [1, 7, 12, 19])
+@pytest.mark.parametrize("at", [0, 7, 8, 10, 11, 15, 16, 17, 20, 70], ids=lambda at: f"byte {at}")
+@pytest.mark.parametrize("kept", [1, 7])
+@pytest.mark.parametrize("how", ["open", "sealed"])
+def test_a_header_that_has_flipped_in_what_goes_does_not_matter(how: str, kept: int, at: int, number: int) -> None:
+    if number < kept:
+        return
+    files, segment = _plain_segment(how, 20)
+    scanned = recover(files.open(PATH), 100 * kept, 50, trusted_end=0, interval_bytes=200)
+    for bit in (0, 3, 7):
+        (byte,) = files.read(PATH)[100 * number + at : 100 * number + at + 1]
+        files.open(PATH).write_at(100 * number + at, bytes([byte ^ 1 << bit]))
+        left = prepare_cut(segment, 100 * kept).beginning
+        assert [getattr(left, name) for name in FACTS] == [getattr(scanned.summary, name) for name in FACTS]
+        files.open(PATH).write_at(100 * number + at, bytes([byte]))
+    assert prepare_cut(segment, 100 * kept).carry_out().summary.checksum == scanned.summary.checksum
+
+
+@pytest.mark.parametrize("at", [16, 11], ids=["no batch", "longer than its segment"])
+def test_what_is_left_and_cannot_show_what_it_is_is_not_cut_off_from_what_tells_nothing(at: int) -> None:
+    files, segment = _plain_segment("open", 20)
+    files.open(PATH).write_at(100 * 7 + at, b"\xff")
+    files.open(PATH).write_at(70, b"\xff")
+    with pytest.raises(KafkaError):
+        prepare_cut(segment, 700)
+
+
 def test_it_goes_on_as_an_open_segment() -> None:
     for how in ("open", "written", "sealed"):
         files, segment = _make(120, how, 0)
