@@ -4,7 +4,6 @@ To find a small batch in the log and read it back takes longer than all else tha
 is sent what was read again, when the connection takes it: a copy for each would wait in memory.
 """
 
-from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.files import Buffer
 
 BYTES_MAX = 128 * 1024
@@ -22,17 +21,17 @@ class BatchesAtHand:
         self._bytes = 0
         self._base = self._end = _NONE
 
-    def add(self, batch: Buffer, header: BatchHeader) -> None:
-        """It was appended behind the last one."""
-        size = len(batch)
-        if header.base_offset != self._end or self._bytes + size > BYTES_MAX:
+    def add(self, batches: Buffer, base: int, end: int) -> None:
+        """They were appended together behind the last ones, and go from here to there."""
+        size = len(batches)
+        if base != self._end or self._bytes + size > BYTES_MAX:
             self.forget()
             if size > BYTES_MAX:
                 return
-            self._base = header.base_offset
-        self._batches.append(bytes(batch))
+            self._base = base
+        self._batches.append(bytes(batches))
         self._bytes += size
-        self._end = header.base_offset + header.last_offset_delta + 1
+        self._end = end
 
     def between(self, base: int, end: int) -> bytes | None:
         """All of them, if they go from here to there; None: they have to be read."""

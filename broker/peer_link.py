@@ -72,6 +72,7 @@ class _Frame(Struct):
     """Complete from the start, unlike a client's response."""
 
     parts: Sequence[Part]
+    request_count: int = 1
 
 
 class FramedRecords(Struct, frozen=True):

@@ -5,12 +5,14 @@ byte for byte, and was decoded once; its answer was encoded once, but for a few 
 becomes an object, which is half of the work that such a request would be. What is unusual in any way, every error for
 one, goes the ordinary way: there is nothing here that decides anything.
 
-Where records have to be committed or synced first, the answer is made as well, and waits in line.
+Where records have to be committed first, the answer is made as well, and waits in line. Small batches for one partition
+that have come together are then appended with one write, and their answers wait together: followers are sent them
+together, too, and what is done for each of them is done once.
 """
 
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
@@ -18,15 +20,17 @@ from msgspec import Struct
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
-from tailrace.protocol.headers import read_request_header, response_encoder
+from tailrace.protocol.headers import read_request_header, read_request_kind, response_encoder
 from tailrace.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from tailrace.protocol.primitives import read_uvarint, uvarint
-from tailrace.server.client_connection import Expect
+from tailrace.protocol.primitives import Buffer, read_uvarint, uvarint
+from tailrace.protocol.record_batch import BatchHeader
+from tailrace.protocol.records import NO_TIMESTAMP
+from tailrace.server.client_connection import ArrivedRequests, Expect
 from tailrace.server.request_context import RequestContext
 
 from .handlers import produce
@@ -39,6 +43,9 @@ LEARNED_MAX = 64
 """For one connection; a client that varies its requests more than this gains nothing and costs us nothing."""
 LEARNED_BYTES_MAX = 1024
 """Of one request up to its records. There may be anything in it: long names, tags of megabytes that mean nothing."""
+TOGETHER_MAX = 100
+TOGETHER_BYTES_MAX = 16 * 1024
+"""Of batches that are appended together: they are copied for it."""
 
 _API = API_TABLE[ApiKey.PRODUCE]
 _AFTER_CORRELATION_ID = 8
@@ -50,16 +57,23 @@ _LOG_START_FROM = 5
 _NO_NUMBER = -0x7F01020304050607
 """Stands for numbers in an answer that is made to see where they belong; no name has such bytes."""
 
+_Numbers: TypeAlias = tuple[int, int, int]
+"""Base offset, append time and log start: what is new in an answer."""
+_Asked: TypeAlias = tuple[int, _Numbers]
+"""The correlation id of a request that was carried out, and what is new in its answer."""
+
 
 class ProduceShortcut:
     """For the requests of one connection in one version."""
 
-    __slots__ = ("_decode", "_ends", "_is_flexible", "_learned", "_left_to_learn", "_spu", "_version")
+    __slots__ = ("_decode", "_ends", "_learned", "_left_to_learn", "_records", "_size_bytes", "_spu", "_version")
 
     def __init__(self, spu: "Spu", api_version: int) -> None:
         self._spu = spu
         self._version = api_version
-        self._is_flexible = _API.is_flexible(api_version)
+        is_flexible = _API.is_flexible(api_version)
+        self._records = _records_and_tags if is_flexible else _records
+        self._size_bytes = _size_and_tags_bytes if is_flexible else _size_bytes
         self._decode = decoder(ProduceRequest, api_version)
         self._learned: dict[bytes, _UsualRequest] = {}
         """By all that stands between the correlation id and the size of the records."""
@@ -67,33 +81,20 @@ class ProduceShortcut:
         """Where that may end."""
         self._left_to_learn = LEARNED_MAX
 
-    def __call__(self, frame: memoryview, correlation_id: int, expect: Expect) -> bytes | RequestContext | None:
+    def __call__(
+        self, frame: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
+    ) -> bytes | RequestContext | None:
         """The whole response, or its place in line; None when the request is to go the ordinary way, and nothing has
         happened."""
         for end in self._ends:
             usual = self._learned.get(frame[_AFTER_CORRELATION_ID:end].tobytes())
             if usual is not None:
                 records = self._records(frame, end)
-                return None if records is None else usual.answer(records, correlation_id, expect)
+                return None if records is None else usual.answer(records, correlation_id, expect, following)
         if self._left_to_learn:
             self._left_to_learn -= 1
             self._learn(frame)
         return None
-
-    def _records(self, frame: memoryview, position: int) -> memoryview | None:
-        """What is at the position, and of the size that stands there, if nothing that says anything follows."""
-        try:
-            if not self._is_flexible:
-                (size,) = _SIZE.unpack_from(frame, position)
-                position += _SIZE.size
-                return frame[position:] if position + size == len(frame) else None
-            size_and_one, position = read_uvarint(frame, position)
-        except (struct.error, IndexError, RemoteProtocolError):
-            return None
-        stop = position + size_and_one - 1
-        if stop < position or stop + _TAGS != len(frame) or frame[stop] | frame[stop + 1] | frame[stop + 2]:
-            return None
-        return frame[position:stop]
 
     def _learn(self, frame: memoryview) -> None:
         """Takes note of a request as those that are answered here from the next one on. Raises RemoteProtocolError."""
@@ -106,11 +107,12 @@ class ProduceShortcut:
             return
         (data,) = topic.partition_data
         size = len(data.records)
-        size_bytes = len(uvarint(size + 1)) + _TAGS if self._is_flexible else _SIZE.size
-        end = len(frame) - size - size_bytes
+        end = len(frame) - size - self._size_bytes(size)
         if end > LEARNED_BYTES_MAX or self._records(frame, end) != data.records:
             return  # there is more in it: tags that are not known here, or bytes behind it
         usual = _UsualRequest(
+            frame[:end],
+            self._records,
             self._spu,
             self._version,
             request.acks,
@@ -132,12 +134,16 @@ class _UsualRequest:
         "_acks",
         "_after",
         "_before",
+        "_beginning",
         "_client_id",
         "_encode",
+        "_end",
+        "_kind",
         "_named",
         "_numbers",
         "_pack",
         "_partition",
+        "_records",
         "_size",
         "_spu",
         "_timeout_seconds",
@@ -147,6 +153,8 @@ class _UsualRequest:
 
     def __init__(
         self,
+        beginning: memoryview,
+        records: Callable[[memoryview, int], memoryview | None],
         spu: "Spu",
         api_version: int,
         acks: int,
@@ -156,6 +164,11 @@ class _UsualRequest:
         topic_id: UUID,
         partition: int,
     ) -> None:
+        """`beginning` is all up to the size of the records; `records` finds them behind it."""
+        self._kind = _API.key, api_version
+        self._beginning = beginning[_AFTER_CORRELATION_ID:].tobytes()
+        self._end = len(beginning)
+        self._records = records
         self._spu = spu
         self._version = api_version
         self._acks = acks
@@ -172,62 +185,181 @@ class _UsualRequest:
         self._size, self._before = before[: _SIZE.size], before[_SIZE.size + _SIZE.size :]
         self._pack = struct.Struct(f">{_SIZE.size}si{len(self._before)}s{self._numbers}q{len(self._after)}s").pack
 
-    def answer(self, records: memoryview, correlation_id: int, expect: Expect) -> bytes | RequestContext | None:
+    def answer(
+        self, records: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
+    ) -> bytes | RequestContext | None:
         acks, spu = self._acks, self._spu
+        now_ms = spu.wall_clock.now_ms()
         try:
             replica = produce.writable(spu, self._topic, self._partition, acks)
-            base_offset, append_time_ms, awaited = produce.append(
-                spu, replica, self._topic, records, self._version, acks
+            batch, header = produce.admitted(replica, records, self._version, now_ms)
+            if produce.has_to_wait(replica, acks) and _may_be_together(replica, batch, header):
+                together = self._append_with_alike(replica, batch, header, correlation_id, following, now_ms)
+                if together is not None:
+                    return self._await(replica, together, replica.log.log_end, expect)
+            base_offset, append_time_ms, awaited = produce.append_admitted(
+                spu, replica, self._topic, batch, header, acks, now_ms
             )
         except KafkaError:
             return None
-        numbers = base_offset, append_time_ms, replica.log.log_start
-        answer = self._pack(self._size, correlation_id, self._before, *numbers[: self._numbers], self._after)
-        if awaited is None:
-            return answer
-        context = expect(_API.key, self._version, correlation_id, self._client_id, self._encode)
-        waiting = _AwaitedAnswer(self, replica, context, answer, numbers)
+        asked = correlation_id, (base_offset, append_time_ms, replica.log.log_start)
+        return self._encoded(*asked) if awaited is None else self._await(replica, [asked], awaited, expect)
+
+    def _await(self, replica: Replica, asked: Sequence[_Asked], end: int, expect: Expect) -> RequestContext:
+        encoded = b"".join([self._encoded(*each) for each in asked])
+        first, _ = asked[0]
+        context = expect(_API.key, self._version, first, self._client_id, self._encode, len(asked))
+        waiting = _AwaitedAnswers(self, replica, context, encoded, asked)
         context.abandon = waiting.abandon
-        produce.wait_until_acknowledged(replica, awaited, acks, waiting)
-        spu.deadlines.add(context.arrived + self._timeout_seconds, waiting)
+        produce.wait_until_acknowledged(replica, end, self._acks, waiting)
+        self._spu.deadlines.add(context.arrived + self._timeout_seconds, waiting)
         return context
 
-    def refuse(
-        self, context: RequestContext, replica: Replica, numbers: tuple[int, int, int], error: KafkaError
-    ) -> None:
+    # several at once
+
+    def _append_with_alike(
+        self,
+        replica: Replica,
+        batch: Buffer,
+        header: BatchHeader,
+        correlation_id: int,
+        following: ArrivedRequests,
+        now_ms: int,
+    ) -> Sequence[_Asked] | None:
+        """Together with what has come behind it, as far as that is alike. None: that is nothing, or has no room; then
+        all is as it was, and so it is when this raises KafkaError."""
+        room = TOGETHER_BYTES_MAX - len(batch)
+        found = self._next_alike(following, replica, room, now_ms)
+        if found is None:
+            return None
+        batches, headers, ids, taken = [batch], [header], [correlation_id], []
+        while found is not None:
+            frame, correlation_id, batch, header = found
+            taken.append(frame)
+            ids.append(correlation_id)
+            batches.append(batch)
+            headers.append(header)
+            room -= len(batch)
+            found = self._next_alike(following, replica, room, now_ms) if len(ids) < TOGETHER_MAX else None
+        is_appended = False
+        try:
+            is_appended = produce.append_together(self._spu, replica, batches, headers)
+        finally:
+            if not is_appended:
+                for frame in reversed(taken):
+                    following.put_back(frame)
+        if not is_appended:
+            return None
+        log_start = replica.log.log_start
+        numbers = [(each.base_offset, NO_TIMESTAMP, log_start) for each in headers]
+        return list(zip(ids, numbers, strict=True))
+
+    def _next_alike(
+        self, following: ArrivedRequests, replica: Replica, bytes_max: int, now_ms: int
+    ) -> tuple[memoryview, int, Buffer, BatchHeader] | None:
+        """The next request with its correlation id, batch and header, if it is like this one and may be appended with
+        it; else it stays where it is."""
+        try:
+            frame = following.next_request()
+        except RemoteProtocolError:  # which is found again, behind those before it
+            return None
+        if frame is None:
+            return None
+        if frame[_AFTER_CORRELATION_ID : self._end].tobytes() == self._beginning:
+            api_key, api_version, correlation_id = read_request_kind(frame)
+            records = self._records(frame, self._end) if (api_key, api_version) == self._kind else None
+            if records is not None:
+                try:
+                    batch, header = produce.admitted(replica, records, self._version, now_ms)
+                except KafkaError:
+                    pass
+                else:
+                    if _may_be_together(replica, batch, header, bytes_max):
+                        return frame, correlation_id, batch, header
+        following.put_back(frame)
+        return None
+
+    # answers
+
+    def _encoded(self, correlation_id: int, numbers: _Numbers) -> bytes:
+        return self._pack(self._size, correlation_id, self._before, *numbers[: self._numbers], self._after)
+
+    def refuse(self, context: RequestContext, replica: Replica, asked: Sequence[_Asked], error: KafkaError) -> None:
         """As on the ordinary way."""
-        answer = PartitionProduceResponse(self._partition, 0, *numbers)
-        response = self._response(answer)
-        produce.refuse(self._spu, context, response, replica, answer, error)
-        context.respond(response)
+        responses: list[tuple[int, ProduceResponse]] = []
+        for correlation_id, numbers in asked:
+            answer = PartitionProduceResponse(self._partition, 0, *numbers)
+            response = self._response(answer)
+            produce.refuse(self._spu, context, response, replica, answer, error)
+            responses.append((correlation_id, response))
+        context.respond_each(responses)
 
     def _response(self, answer: PartitionProduceResponse) -> ProduceResponse:
         return ProduceResponse([TopicProduceResponse(*self._named, [answer])])
 
 
-class _AwaitedAnswer(Struct, eq=False):
-    """Of a request whose records are not committed yet."""
+class _AwaitedAnswers(Struct, eq=False):
+    """Of requests whose records are not committed yet: to all of them when all are, or none is known to be."""
 
     _usual: _UsualRequest
     _replica: Replica
     _context: RequestContext
-    _answer: bytes
-    _numbers: tuple[int, int, int]
+    _encoded: bytes
+    _asked: Sequence[_Asked]
     done: bool = False
 
     def on_acknowledged(self) -> Callable[[], None] | None:
         if self.done:
             return None
         self.done = True
-        return self._context.prepare_with((self._answer,))
+        return self._context.prepare_with((self._encoded,))
 
     def on_refused(self, error: KafkaError) -> None:
         if not self.done:
             self.done = True
-            self._usual.refuse(self._context, self._replica, self._numbers, error)
+            self._usual.refuse(self._context, self._replica, self._asked, error)
 
     def on_deadline(self) -> None:
         self.on_refused(produce.not_in_time())
 
     def abandon(self) -> None:
         self.done = True
+
+
+def _may_be_together(replica: Replica, batch: Buffer, header: BatchHeader, bytes_max: int = TOGETHER_BYTES_MAX) -> bool:
+    """See `produce.append_together`."""
+    return len(batch) <= bytes_max and header.producer_id < 0 and not replica.settings.produce.append_time
+
+
+# where the records are
+
+
+def _records(frame: memoryview, position: int) -> memoryview | None:
+    """What is at the position, and of the size that stands there, if nothing follows."""
+    try:
+        (size,) = _SIZE.unpack_from(frame, position)
+    except struct.error:
+        return None
+    position += _SIZE.size
+    return frame[position:] if position + size == len(frame) else None
+
+
+def _size_bytes(size: int) -> int:
+    """Of what stands with records of that size."""
+    return _SIZE.size
+
+
+def _records_and_tags(frame: memoryview, position: int) -> memoryview | None:
+    """The same of a flexible version, if nothing that says anything follows."""
+    try:
+        size_and_one, position = read_uvarint(frame, position)
+    except (IndexError, RemoteProtocolError):
+        return None
+    stop = position + size_and_one - 1
+    if stop < position or stop + _TAGS != len(frame) or frame[stop] | frame[stop + 1] | frame[stop + 2]:
+        return None
+    return frame[position:stop]
+
+
+def _size_and_tags_bytes(size: int) -> int:
+    return len(uvarint(size + 1)) + _TAGS

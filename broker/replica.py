@@ -7,7 +7,7 @@ several, a controller takes part in replication, and says when this one leads an
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeAlias
 
 import trio
@@ -61,8 +61,8 @@ class Replication(Protocol):
 
     def on_spec(self) -> None: ...
 
-    def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
-        """A producer's batch was appended, with this header."""
+    def on_batches(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """A producer's batches were appended, with these headers."""
 
     def on_appended(self) -> None:
         """Called once a turn."""
@@ -326,10 +326,23 @@ class Replica:
             self.log.append(batch, header)
         except OSError as error:
             raise self._refused("append", error) from error
+        self._on_appended(batch, (header,))
+
+    def append_together(self, batches: Buffer, headers: Sequence[BatchHeader]) -> bool:
+        """As `append`, several with one write. False: their segment has no room for all, and nothing has happened."""
+        try:
+            if not self.log.append_together(batches, headers):
+                return False
+        except OSError as error:
+            raise self._refused("append", error) from error
+        self._on_appended(batches, headers)
+        return True
+
+    def _on_appended(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
         if self._commits_at_append:
             self.high_watermark = self.log.log_end
         elif self.replication is not None:
-            self.replication.on_batch(batch, header)
+            self.replication.on_batches(batches, headers)
 
     async def delete_records(self, end: int) -> None:
         """All below the offset, here: `deleted_end` says when nobody who leads next can have them. Raises KafkaError

@@ -63,7 +63,7 @@ class ReplicaController:
         self._replica = replica
         self._context = context
         self.entries = LogOfEntries(replica.log)
-        self.on_batch = self.entries.on_batch
+        self.on_batches = self.entries.on_batches
         self._in_doubt = False
         """The log may lack what it acknowledged, and it has not caught up since."""
         self._promise = Promise(context.promises.epoch(replica.key))

@@ -90,12 +90,14 @@ class LogOfEntries:
         stop = len(newest) if end >= self._newest_end else bisect_left(newest, end, key=_by_base)
         return iter(newest[first:stop])
 
-    def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
-        """A batch that recovery did not write was appended: what it is need not be read again."""
-        self.at_hand.add(batch, header)
-        if self._newest_end == header.base_offset:
-            self._newest.append(entry_of(header))
-            self._newest_end = self._log.log_end
+    def on_batches(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
+        """Batches that recovery did not write were appended: what they are need not be read again."""
+        base, end = headers[0].base_offset, self._log.log_end
+        self.at_hand.add(batches, base, end)
+        if self._newest_end == base:
+            for header in headers:
+                self._newest.append(entry_of(header))
+            self._newest_end = end
             if len(self._newest) > NEWEST_KEPT_MAX:
                 self._keep_half()
 

@@ -160,9 +160,9 @@ def stamp(buffer: Buffer, position: int, base_offset: int, leader_epoch: int) ->
     _EPOCH.pack_into(buffer, position + _EPOCH_POSITION, leader_epoch)
 
 
-def stamp_as(buffer: Buffer, header: BatchHeader) -> None:
-    """Gives the batch that begins the buffer its place as its header has it; the length, between the two, stays."""
-    _PLACE.pack_into(buffer, 0, header.base_offset, header.batch_length, header.leader_epoch)
+def stamp_as(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
+    """Gives the batch its place in the log as its header has it; the length, between the two, stays."""
+    _PLACE.pack_into(buffer, position, header.base_offset, header.batch_length, header.leader_epoch)
 
 
 def stamp_append_time(buffer: Buffer, position: int, size: int, now_ms: int) -> None:

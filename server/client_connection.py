@@ -52,11 +52,35 @@ again while coordinators move, that would cost it seconds. Everything else waits
 UNANSWERED_MAX = 1000
 HELD_BYTES_MAX = 4 * 1024 * 1024
 
-Expect = Callable[[int, int, int, str | None, ResponseEncoder], RequestContext]
-"""Keeps a place in line, for a request of which these are API, version, correlation id and client id."""
-Shortcut = Callable[[memoryview, int, Expect], bytes | RequestContext | None]
+
+class ArrivedRequests(Protocol):
+    """Those behind the one that is being answered."""
+
+    def next_request(self) -> memoryview | None:
+        """None: the next one is not whole yet. Raises RemoteProtocolError if it never will be, each time."""
+
+    def put_back(self, request: memoryview) -> None:
+        """The one that was taken last is the next one again."""
+
+
+class Expect(Protocol):
+    """Keeps a place in line, for so many requests that are answered together."""
+
+    def __call__(
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        encode: ResponseEncoder,
+        request_count: int = 1,
+    ) -> RequestContext: ...
+
+
+Shortcut = Callable[[memoryview, int, Expect, ArrivedRequests], bytes | RequestContext | None]
 """Answers a request from its bytes (the frame and its correlation id) with those of the whole response, or later by a
-place in line that it has asked for; or says None before anything has happened: then it goes the ordinary way."""
+place in line that it has asked for, perhaps together with some that have arrived behind it; or says None before
+anything has happened: then it goes the ordinary way."""
 
 
 class Route(NamedTuple):
@@ -245,7 +269,7 @@ class ClientConnection:
     def _has_room(self) -> bool:
         """For the answers of more requests."""
         outbox = self._outbox
-        return len(outbox.unanswered) < UNANSWERED_MAX and outbox.held_bytes < HELD_BYTES_MAX
+        return outbox.requests < UNANSWERED_MAX and outbox.held_bytes < HELD_BYTES_MAX
 
     def _on_readable(self) -> bool:
         """Handles what has arrived; whether there is nothing to wait for but more of it."""
@@ -282,7 +306,7 @@ class ClientConnection:
         for each answer never has, nor has one that waits for as many as it ever did."""
         if self._looked_in_vain or (self._handled <= 1 and self._vain_looks >= VAIN_LOOKS_MAX):
             return False
-        unanswered = len(self._outbox.unanswered)
+        unanswered = self._outbox.requests
         if unanswered > self._unanswered_max:
             self._unanswered_max = unanswered
             return True
@@ -358,19 +382,27 @@ class ClientConnection:
         shortcut = self._shortcuts.get((api_key, api_version))
         if shortcut is None:
             return False
-        response = shortcut(frame, correlation_id, self._expect)
+        response = shortcut(frame, correlation_id, self._expect, self._inbox)
         if response is None:
             return False
-        if type(response) is bytes:
+        if isinstance(response, bytes):
             self._outbox.put(response)
             kind = api_key, api_version, self.last_active
             self._answered[kind] = self._answered.get(kind, 0) + 1
+        else:
+            self._handled += response.request_count - 1
         return True
 
     def _expect(
-        self, api_key: int, api_version: int, correlation_id: int, client_id: str | None, encode: ResponseEncoder
+        self,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        encode: ResponseEncoder,
+        request_count: int = 1,
     ) -> RequestContext:
-        """A request, with the place in line of its response."""
+        """A request, with the place in line of its response; or several that are answered together."""
         context = RequestContext(
             api_key,
             api_version,
@@ -383,6 +415,7 @@ class ClientConnection:
             encode,
             self._let_leave,
             self._on_failed,
+            request_count,
         )
         self._outbox.expect(context, is_urgent=api_key == _URGENT)
         return context
@@ -421,7 +454,7 @@ class ClientConnection:
         assert context.parts is not None
         self._outbox.on_known(context.parts)
         kind = context.api_key, context.api_version, context.arrived
-        self._answered[kind] = self._answered.get(kind, 0) + 1
+        self._answered[kind] = self._answered.get(kind, 0) + context.request_count
         if context.close_after is not None:
             self._let_leave()
             self._logger.info("connection_closed", reason=context.close_after, software=self._client.software_name)

@@ -112,6 +112,10 @@ class Inbox:
         self._position = stop
         return self._data[begin:stop]
 
+    def put_back(self, request: memoryview) -> None:
+        """The one that was taken last is the next one again."""
+        self._position -= _PREFIX_BYTES + len(request)
+
     def end_turn(self) -> None:
         """Saves what was not taken from the shared buffer, which belongs to the next connection from now on."""
         held = self._end - self._position

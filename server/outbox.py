@@ -21,11 +21,15 @@ _GATHER_BYTES_MAX = 256 * 1024
 
 
 class Answer(Protocol):
-    """A response's place in line."""
+    """A place in line."""
+
+    @property
+    def request_count(self) -> int:
+        """Of how many requests, one behind the other, these are the responses."""
 
     @property
     def parts(self) -> Sequence[Part] | None:
-        """None until the response is known."""
+        """None until the responses are known."""
 
 
 class SentRecords(Struct):
@@ -41,15 +45,18 @@ class _Known(NamedTuple):
     """An answer that was known before those in front of it."""
 
     parts: Sequence[Part]
+    request_count: int = 1
 
 
 class Outbox:
-    __slots__ = ("_parts", "_records", "_small", "_urgent", "held_bytes", "sent_bytes", "unanswered")
+    __slots__ = ("_parts", "_records", "_small", "_urgent", "held_bytes", "requests", "sent_bytes", "unanswered")
 
     def __init__(self, records: SentRecords | None = None) -> None:
         self._records = records or SentRecords()
         self.unanswered: deque[Answer] = deque()
         """In the order in which they leave."""
+        self.requests = 0
+        """Whose answers these are."""
         self._small: list[Buffer] = []
         """Neighbours that will be one part."""
         self._parts: deque[Part] = deque()
@@ -76,6 +83,7 @@ class Outbox:
     def expect(self, answer: Answer, *, is_urgent: bool = False) -> None:
         """Urgent is what the client cannot go on without."""
         self.unanswered.append(answer)
+        self.requests += answer.request_count
         if answer.parts is not None:
             self.on_known(answer.parts)
         if is_urgent:
@@ -92,12 +100,14 @@ class Outbox:
         self.held_bytes += len(response)
         if self.unanswered:
             self.unanswered.append(_Known((response,)))
+            self.requests += 1
         else:
             self._small.append(response)
 
     def clear(self) -> None:
         """Nothing more leaves."""
         self.unanswered.clear()
+        self.requests = 0
         self._urgent.clear()
         self._small.clear()
         self._parts.clear()
@@ -108,6 +118,7 @@ class Outbox:
         parts = line[0].parts if line else None
         while parts is not None:
             first = line.popleft()
+            self.requests -= first.request_count
             if self._urgent and first is self._urgent[0]:
                 self._urgent.popleft()
             for part in parts:

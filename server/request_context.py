@@ -59,6 +59,8 @@ class RequestContext(Struct, eq=False):
     """Lets all responses leave that are there."""
     _on_failed: Callable[[Exception], None] = _raise
     """Is told when the response cannot be encoded: its version has no room for it."""
+    request_count: int = 1
+    """So many requests, one behind the other, are answered together; the correlation id is that of the first."""
     parts: Sequence[Part] | None = None
     close_after: str | None = None
     """Why the connection is to be closed: what is ready leaves first, and no request after this one is handled."""
@@ -74,11 +76,18 @@ class RequestContext(Struct, eq=False):
         """Responds with bytes that are encoded already."""
         self.prepare_with(parts)()
 
+    def respond_each(self, messages: Sequence[tuple[int, object]]) -> None:
+        """To several requests that are answered together: to each, by its correlation id."""
+        self._prepare_each(messages)()
+
     def prepare(self, message: object) -> Callable[[], None]:
         """The response leaves with any that is ready later, or when what this returns is called: it is the same for all
         of one client. Whoever has several prepares them all first, so that those to one client leave together."""
+        return self._prepare_each(((self.correlation_id, message),))
+
+    def _prepare_each(self, messages: Sequence[tuple[int, object]]) -> Callable[[], None]:
         try:
-            parts = self._encode(self.correlation_id, message)
+            parts = [part for correlation_id, each in messages for part in self._encode(correlation_id, each)]
         except Exception as mistake:
             # Whoever is here may have answers for others, and a log to write.
             self.abandon = self.hurry = None

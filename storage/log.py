@@ -192,6 +192,20 @@ class Log:
         segment.append(batch, headers)
         self._on_appended(batch, headers)
 
+    def append_together(self, data: Buffer, headers: Sequence[BatchHeader]) -> bool:
+        """Consecutive whole batches with one write, or none of them: False where the open segment has no room for all.
+        OSError: nothing was appended."""
+        if self._disk.failure is not None:
+            raise OSError(self._disk.failure)
+        assert headers[0].base_offset >= self.log_end
+        segment = self._segments.open
+        count, _ = segment.room_for(headers, self.config)
+        if count < len(headers):
+            return False
+        segment.append(data, headers)
+        self._on_appended(data, headers)
+        return True
+
     def append_batches(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
         """Consecutive whole batches, with as few writes as segments. OSError: those before `log_end` were appended."""
         if self._disk.failure is not None:

@@ -12,7 +12,7 @@
 - Transactional batches are refused until transactions are served.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -215,11 +215,24 @@ def append(
     Returns base offset and append time, which belong in the answer, and the offset for `wait_until_acknowledged`; None
     when the answer need not wait.
     """
-    rules, now_ms = replica.settings.produce, spu.wall_clock.now_ms()
-    batch, header = admit(records, rules, api_version=api_version, now_ms=now_ms)
+    now_ms = spu.wall_clock.now_ms()
+    batch, header = admitted(replica, records, api_version, now_ms)
+    return append_admitted(spu, replica, topic, batch, header, acks, now_ms)
+
+
+def admitted(replica: Replica, records: Buffer | None, api_version: int, now_ms: int) -> tuple[Buffer, BatchHeader]:
+    """The batch that one partition was sent, checked. Raises KafkaError."""
+    batch, header = admit(records, replica.settings.produce, api_version=api_version, now_ms=now_ms)
     if header.attributes & TRANSACTIONAL:
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, "transactions are not served yet")
-    log = replica.log
+    return batch, header
+
+
+def append_admitted(
+    spu: "Spu", replica: Replica, topic: str | UUID, batch: Buffer, header: BatchHeader, acks: int, now_ms: int
+) -> tuple[int, int, int | None]:
+    """As `append`, what was admitted at that time."""
+    rules, log = replica.settings.produce, replica.log
     append_time_ms = now_ms if rules.append_time else NO_TIMESTAMP
     if header.producer_id >= 0 and (earlier := _earlier(spu, replica, topic, header)) is not None:
         base_offset = earlier.base_offset
@@ -227,11 +240,7 @@ def append(
         if rules.append_time:
             append_time_ms = replica.batch_time(base_offset) or now_ms
     else:
-        metrics = spu.metrics
-        if metrics.produced_bytes >= spu.storage_limit.produced_bytes_max:
-            spu.storage_limit.check_room()
-        if log.is_overgrown and log.waits_to_roll:
-            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "two segments are not committed, and there can be no third")
+        _check_room(spu, replica)
         if rules.append_time:
             stamp_append_time(batch, 0, header.size, now_ms)
             header = read_header(batch)
@@ -240,14 +249,55 @@ def append(
         stamp_as(batch, header)
         replica.append(batch, header)
         end = log.log_end
-        metrics.produced_batches += 1
-        metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
-        spu.on_appended(replica)
+        _on_appended(spu, replica, 1, header.batch_length + LOG_OVERHEAD)
     if acks == ALL:
         waits = replica.high_watermark < end
     else:
         waits = acks != 0 and replica.syncs_before_acknowledging and log.synced_end < end
     return base_offset, append_time_ms, end if waits else None
+
+
+def append_together(spu: "Spu", replica: Replica, batches: Sequence[Buffer], headers: Sequence[BatchHeader]) -> bool:
+    """Appends small batches that were admitted, with one write. They are of no idempotent producer, of which every one
+    would have to be checked against the one before it, and of a topic in which brokers give no append times.
+
+    Their offsets are in the headers then, and the batches are as they were: only the log has them with offsets. False:
+    they have to be appended one by one. Raises KafkaError when nothing could be appended.
+    """
+    _check_room(spu, replica)
+    offset, epoch = replica.log.log_end, replica.spec.epoch
+    data = bytearray().join(batches)
+    position = 0
+    for header in headers:
+        header.base_offset, header.leader_epoch = offset, epoch
+        stamp_as(data, header, position)
+        offset += header.last_offset_delta + 1
+        position += header.batch_length + LOG_OVERHEAD
+    if not replica.append_together(data, headers):
+        return False
+    _on_appended(spu, replica, len(headers), position)
+    return True
+
+
+def _check_room(spu: "Spu", replica: Replica) -> None:
+    """For more in that log. Raises KafkaError."""
+    if spu.metrics.produced_bytes >= spu.storage_limit.produced_bytes_max:
+        spu.storage_limit.check_room()
+    log = replica.log
+    if log.is_overgrown and log.waits_to_roll:
+        raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "two segments are not committed, and there can be no third")
+
+
+def _on_appended(spu: "Spu", replica: Replica, batches: int, size: int) -> None:
+    metrics = spu.metrics
+    metrics.produced_batches += batches
+    metrics.produced_bytes += size
+    spu.on_appended(replica)
+
+
+def has_to_wait(replica: Replica, acks: int) -> bool:
+    """Whether what is appended now is acknowledged later."""
+    return replica.syncs_before_acknowledging or (acks == ALL and not replica.is_alone)
 
 
 def wait_until_acknowledged(replica: Replica, end: int, acks: int, waiter: AcknowledgementWaiter) -> None:

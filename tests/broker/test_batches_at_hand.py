@@ -2,13 +2,13 @@ import pytest
 from spus import batch
 
 from tailrace.broker.batches_at_hand import BYTES_MAX, BatchesAtHand
-from tailrace.protocol.record_batch import read_header, stamp
+from tailrace.protocol.record_batch import stamp
 
 
 def _add(at_hand: BatchesAtHand, base: int, value: bytes) -> bytes:
     data = bytearray(batch(value))
     stamp(data, 0, base, 1)
-    at_hand.add(memoryview(data), read_header(data))
+    at_hand.add(memoryview(data), base, base + 1)
     added = bytes(data)
     data[:] = bytes(len(data))  # what was received lies there no more
     return added

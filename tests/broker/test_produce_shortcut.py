@@ -10,7 +10,7 @@ import trio
 from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, running_spu
 
-from tailrace.broker.produce_shortcut import LEARNED_BYTES_MAX, LEARNED_MAX, ProduceShortcut
+from tailrace.broker.produce_shortcut import LEARNED_BYTES_MAX, LEARNED_MAX, TOGETHER_BYTES_MAX, ProduceShortcut
 from tailrace.broker.replica import Replica
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
@@ -22,6 +22,9 @@ from tailrace.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from tailrace.protocol.record_batch import LOG_OVERHEAD, iterate
+from tailrace.runtime.files import Buffer
+from tailrace.server.inbox import Inbox, ReceiveBuffers
 
 BY_NAME, BY_ID = 12, 13
 CLASSIC = 3
@@ -58,10 +61,15 @@ def _expect_nobody(*asked: object) -> NoReturn:
     raise AssertionError("nothing here has to wait")
 
 
+def _alone(shortcut: ProduceShortcut, frame: memoryview, correlation_id: int = 1) -> object:
+    """What it answers to a request with nothing behind it, for which nobody has to wait."""
+    return shortcut(frame, correlation_id, _expect_nobody, Inbox(ReceiveBuffers(), 0))
+
+
 def _learned(running: RunningSpu, version: int, acks: int = 1) -> ProduceShortcut:
     """One that knows what requests to the first partition look like."""
     shortcut = ProduceShortcut(running.spu, version)
-    assert shortcut(_frame(_request(running, batch(b"x"), acks=acks), version), 1, _expect_nobody) is None
+    assert _alone(shortcut, _frame(_request(running, batch(b"x"), acks=acks), version)) is None
     assert _bounds(running) == EMPTY, "nothing has happened"
     return shortcut
 
@@ -76,7 +84,7 @@ async def test_a_usual_request_is_answered_as_on_the_ordinary_way(
         for size in (1, 100, 20_000):
             request = _request(running, batch(b"x" * size), acks=acks)
             ordinary: ProduceResponse = await (await running.client()).request(ApiKey.PRODUCE, version, request)
-            answer = shortcut(_frame(request, version, 7 + size), 7 + size, _expect_nobody)
+            answer = _alone(shortcut, _frame(request, version, 7 + size), 7 + size)
             assert isinstance(answer, bytes)
             assert int.from_bytes(answer[:4], "big") == len(answer) - 4
             correlation_id, response = decode_response(ApiKey.PRODUCE, version, answer[4:])
@@ -127,7 +135,7 @@ async def test_what_is_unusual_is_left_alone(autojump_clock: object, version: in
         for frame in frames:
             for _ in range(2):  # none of them is learned
                 try:
-                    assert shortcut(frame, 1, _expect_nobody) is None
+                    assert _alone(shortcut, frame) is None
                 except RemoteProtocolError:
                     assert frame is frames[-1], "what is cut short, as on the ordinary way"
         assert _bounds(running) == EMPTY
@@ -140,12 +148,10 @@ async def test_any_cut_of_a_usual_request_is_left_alone(autojump_clock: object, 
         shortcut = _learned(running, version)
         frame = _frame(_request(running, batch(b"x")), version)
         for number in range(LEARNED_MAX):  # it learns no more, and reads no further
-            shortcut(_frame(_request(running, None), version, client_id=f"client-{number}"), 1, _expect_nobody)
-        assert [shortcut(frame[:length], 1, _expect_nobody) for length in range(8, len(frame))] == [None] * (
-            len(frame) - 8
-        )
+            _alone(shortcut, _frame(_request(running, None), version, client_id=f"client-{number}"))
+        assert [_alone(shortcut, frame[:length]) for length in range(8, len(frame))] == [None] * (len(frame) - 8)
         assert _bounds(running) == EMPTY
-        assert shortcut(frame, 1, _expect_nobody) is not None
+        assert _alone(shortcut, frame) is not None
 
 
 async def test_unknown_tags_are_left_to_those_who_skip_them(autojump_clock: object) -> None:
@@ -153,9 +159,9 @@ async def test_unknown_tags_are_left_to_those_who_skip_them(autojump_clock: obje
         frame = bytes(_frame(_request(running, batch(b"x")), BY_NAME))
         tagged = memoryview(frame[:-1] + b"\1\7\0")  # one of the request, of no size
         shortcut = ProduceShortcut(running.spu, BY_NAME)
-        assert [shortcut(tagged, 1, _expect_nobody) for _ in range(2)] == [None, None]
+        assert [_alone(shortcut, tagged) for _ in range(2)] == [None, None]
         shortcut = _learned(running, BY_NAME)
-        assert shortcut(tagged, 1, _expect_nobody) is None
+        assert _alone(shortcut, tagged) is None
         assert _bounds(running) == EMPTY
 
 
@@ -267,7 +273,7 @@ async def test_a_replica_that_leads_no_more_is_left_alone(autojump_clock: object
         shortcut = _learned(running, BY_ID)
         replica = running.replica("t")
         led_elsewhere(replica)
-        assert shortcut(_frame(_request(running, batch(b"x")), BY_ID), 1, _expect_nobody) is None
+        assert _alone(shortcut, _frame(_request(running, batch(b"x")), BY_ID)) is None
         assert _bounds(running) == EMPTY
 
 
@@ -276,9 +282,7 @@ async def test_what_it_remembers_is_bounded(autojump_clock: object) -> None:
         shortcut = ProduceShortcut(running.spu, CLASSIC)
 
         def ask(number: int) -> object:
-            return shortcut(
-                _frame(_request(running, batch(b"x")), CLASSIC, client_id=f"client-{number}"), 1, _expect_nobody
-            )
+            return _alone(shortcut, _frame(_request(running, batch(b"x")), CLASSIC, client_id=f"client-{number}"))
 
         assert all(ask(number) is None for number in range(LEARNED_MAX + 10))
         answered = [ask(number) is not None for number in range(LEARNED_MAX + 10)]
@@ -292,6 +296,141 @@ async def test_long_requests_are_not_remembered(autojump_clock: object, version:
         shortcut = ProduceShortcut(running.spu, version)
         for client_id, is_known in (("c" * (LEARNED_BYTES_MAX - 100), True), ("c" * LEARNED_BYTES_MAX, False)):
             frame = _frame(_request(running, batch(b"x")), version, client_id=client_id)
-            assert shortcut(frame, 1, _expect_nobody) is None
-            assert (shortcut(frame, 1, _expect_nobody) is not None) == is_known
+            assert _alone(shortcut, frame) is None
+            assert (_alone(shortcut, frame) is not None) == is_known
         running.spu.end_turn()
+
+
+@asynccontextmanager
+async def _together(
+    running: RunningSpu, version: int, requests: list[ProduceRequest]
+) -> AsyncIterator[tuple[WireClient, Replica]]:
+    """They come together, behind two others from which their kind was learned, and wait for a sync until this ends."""
+    async with _unsynced(running, version) as (client, replica):
+        await client.send(b"".join(client.encode(ApiKey.PRODUCE, version, request) for request in requests))
+        await trio.testing.wait_all_tasks_blocked()
+        yield client, replica
+
+
+def _writes(running: RunningSpu, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of those to the first partition's log from now on."""
+    file = running.replica("t").log._segments.open.reader.log.get()
+    sizes: list[int] = []
+    append = file.append
+
+    def noted(data: Buffer) -> None:
+        sizes.append(len(data))
+        append(data)
+
+    monkeypatch.setattr(type(file), "append", lambda self, data: noted(data) if self is file else append(data))
+    return sizes
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_what_comes_together_is_written_at_once_and_each_has_its_answer(
+    autojump_clock: object, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _served({"flush.messages": "1"}) as running:
+        sent = [batch(*[b"%d" % number] * number) for number in (1, 2, 3)]
+        requests = [_request(running, records, acks=-1) for records in sent]
+        async with _unsynced(running, version) as (client, replica):
+            writes = _writes(running, monkeypatch)
+            await client.send(b"".join(client.encode(ApiKey.PRODUCE, version, request) for request in requests))
+            await trio.testing.wait_all_tasks_blocked()
+            assert writes == [sum(map(len, sent))]
+            assert len(_waiting(running)) == 3, "one of them for all three"
+            assert replica.log.log_end == 8
+        answers = [await _answer(client) for _ in range(5)]
+        assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 1), (0, 2), (0, 3), (0, 5)]
+        assert running.spu.metrics.server.requests[ApiKey.PRODUCE, version, "unknown"].count == 5
+        assert running.spu.metrics.produced_batches == 5
+        stored = b"".join(part.read() for part in replica.log.read_batches(2, 8))
+        for (position, header), as_sent, base in zip(iterate(stored), sent, (2, 3, 5), strict=True):
+            assert (header.base_offset, header.leader_epoch) == (base, replica.spec.epoch)
+            assert stored[position : position + header.size][LOG_OVERHEAD + 4 :] == as_sent[LOG_OVERHEAD + 4 :]
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_whatever_comes_between_those_that_are_alike_happens_between_them(
+    autojump_clock: object, version: int
+) -> None:
+    """And what is at fault is refused alone."""
+    async with _served({"flush.messages": "1"}) as running:
+        good = batch(b"x")
+        spoilt = bytearray(good)
+        spoilt[-1] ^= 1
+        mine = [batch(b"x", producer_id=7, producer_epoch=0, base_sequence=number) for number in (0, 1, 1, 3)]
+        large = batch(b"x" * TOGETHER_BYTES_MAX)
+        records = [good, good, bytes(spoilt), good, good, *mine, good, large, good, good]
+        requests = [_request(running, each, acks=-1) for each in records]
+        requests[4] = _request(running, good, partition=1, acks=-1)
+        async with _together(running, version, requests) as (client, _):
+            pass
+        answers = [await _answer(client) for _ in (None, None, *requests)]
+        corrupt, out_of_order = ErrorCode.CORRUPT_MESSAGE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert [each.base_offset if each.error_code == 0 else each.error_code for each in answers] == [
+            *(0, 1),
+            *(2, 3, corrupt, 4, 0),
+            *(5, 6, 6, out_of_order),
+            *(7, 8, 9, 10),
+        ]
+        assert [each.index for each in answers] == [*[0] * 6, 1, *[0] * 8]
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_those_that_are_not_committed_in_time_are_each_refused(autojump_clock: object, version: int) -> None:
+    async with _served({"flush.messages": "1"}) as running:
+        requests = [_request(running, batch(b"x"), acks=-1) for _ in range(3)]
+        async with _together(running, version, requests) as (client, replica):
+            await trio.sleep(2)
+            ordinary, *answers = [await _answer(client) for _ in range(5)]
+        assert (ordinary.error_code, ordinary.base_offset) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+        assert answers == [ordinary] * 4
+        assert replica.log.log_end == 5, "they were appended all the same"
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_a_disk_that_is_full_refuses_all_that_came_together(autojump_clock: object, version: int) -> None:
+    """No part of them is in the log, not even of those for which there was room."""
+    async with _served({"flush.messages": "1"}) as running:
+        good = batch(b"x")
+        requests = [_request(running, good, acks=-1) for _ in range(3)]
+        async with _unsynced(running, version) as (client, replica):
+            running.world.files.room_bytes = 2 * len(good)
+            await client.send(b"".join(client.encode(ApiKey.PRODUCE, version, request) for request in requests))
+            answers = [await _answer(client) for _ in range(5)]
+            assert {each.error_code for each in answers} == {ErrorCode.KAFKA_STORAGE_ERROR}
+            assert replica.log.log_end == 2
+            assert replica.log.segments()[-1].size == 2 * len(good)
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_what_has_no_room_together_is_appended_one_by_one(autojump_clock: object, version: int) -> None:
+    value = b"x" * 300
+    async with _served({"flush.messages": "1", "internal.segment.bytes": str(2 * len(batch(value)))}) as running:
+        requests = [_request(running, batch(value), acks=-1) for _ in range(6)]
+        async with _together(running, version, requests) as (client, _):
+            pass
+        assert [(await _answer(client)).base_offset for _ in range(8)] == list(range(8))
+
+
+async def test_what_came_before_something_impossible_is_carried_out(autojump_clock: object) -> None:
+    async with _served({"flush.messages": "1"}) as running, _unsynced(running, BY_ID) as (client, replica):
+        request = _request(running, batch(b"x"), acks=-1)
+        both = [client.encode(ApiKey.PRODUCE, BY_ID, request) for _ in range(2)]
+        await client.send(b"".join(both) + b"\xff" * 4)
+        await trio.testing.wait_all_tasks_blocked()
+        assert replica.log.log_end == 4
+        assert running.spu.metrics.server.refused_requests == 1
+
+
+async def test_what_comes_together_in_two_versions_is_answered_in_each(autojump_clock: object) -> None:
+    """They differ in nothing else."""
+    versions = (BY_NAME - 1, BY_NAME)
+    async with _served({"flush.messages": "1"}) as running:
+        client, request = await running.client(), _request(running, batch(b"x"), acks=-1)
+        for _ in range(3):
+            await client.send(b"".join(client.encode(ApiKey.PRODUCE, version, request) for version in versions * 2))
+        assert [(await _answer(client)).base_offset for _ in range(12)] == list(range(12))
+        counted = running.spu.metrics.server.requests
+        assert [counted[ApiKey.PRODUCE, version, "unknown"].count for version in versions] == [6, 6]

@@ -1,5 +1,5 @@
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
@@ -12,15 +12,20 @@ from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
-from tailrace.protocol.record_batch import BatchHeader, read_header, stamp
+from tailrace.protocol.record_batch import BatchHeader, iterate, read_header, stamp
 from tailrace.runtime.files import Buffer
 from tailrace.storage.checkpoints import SavedHighWatermark
 from tailrace.storage.log import Log
 
 
-def _append(replica: Replica, *values: bytes) -> None:
+def _stamped(replica: Replica, offset: int, *values: bytes) -> bytearray:
     data = bytearray(batch(*values))
-    stamp(data, 0, replica.log.log_end, replica.spec.epoch)
+    stamp(data, 0, offset, replica.spec.epoch)
+    return data
+
+
+def _append(replica: Replica, *values: bytes) -> None:
+    data = _stamped(replica, replica.log.log_end, *values)
     replica.append(data, read_header(data))
 
 
@@ -116,19 +121,21 @@ def test_who_gave_up_is_not_kept_for_as_long_as_nothing_is_committed() -> None:
     assert [waiter for _, waiter in replica.waiting_acknowledgements or ()] == [patient]
 
 
-def test_replication_is_told_of_each_batch() -> None:
+def test_replication_is_told_of_all_batches() -> None:
     (replica,) = World().add(topic_of(leader=ELSEWHERE))
     told: list[int] = []
 
     class Role:
-        def on_batch(self, batch: Buffer, header: BatchHeader) -> None:
-            assert read_header(batch) == header
-            told.append(header.base_offset)
+        def on_batches(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
+            assert [header for _, header in iterate(batches)] == list(headers)
+            told.extend(header.base_offset for header in headers)
 
     replica.replication = cast(Replication, Role())
     _append(replica, b"a", b"b")
     _append(replica, b"c")
-    assert told == [0, 2]
+    together = b"".join([_stamped(replica, 3, b"d"), _stamped(replica, 4, b"e", b"f")])
+    assert replica.append_together(together, [header for _, header in iterate(together)])
+    assert told == [0, 2, 3, 4]
 
 
 def test_all_answers_are_prepared_before_one_is_sent() -> None:

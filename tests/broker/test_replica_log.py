@@ -59,7 +59,7 @@ def test_a_batch_that_is_told_of_is_not_read_again() -> None:
         appended.append(append(log, data))
         header = read_header(log.read_batches(appended[-1].base, log.log_end)[0].read())
         header.crc += 1  # as nobody would read it
-        entries.on_batch(data, header)
+        entries.on_batches(data, [header])
     found = list(entries.entries(0, 4))
     assert [entry.content - 1 for entry in found] == [entry.content for entry in appended]
     assert [(entry.base, entry.end, entry.size) for entry in found] == [(e.base, e.end, e.size) for e in appended]
@@ -70,7 +70,7 @@ def test_a_batch_behind_others_that_were_not_told_of_is_read_with_them() -> None
     entries = LogOfEntries(log)
     appended = [append(log, batch(b"a")), append(log, batch(b"b"))]
     second = log.read_batches(1, 2)[0].read()
-    entries.on_batch(second, read_header(second))
+    entries.on_batches(second, [read_header(second)])
     assert list(entries.entries(0, 2)) == appended
 
 

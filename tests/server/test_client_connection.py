@@ -26,6 +26,7 @@ from tailrace.server.client_connection import (
     REQUESTS_PER_TURN,
     UNANSWERED_MAX,
     VAIN_LOOKS_MAX,
+    ArrivedRequests,
     ClientConnection,
     Expect,
     Route,
@@ -309,7 +310,7 @@ async def test_what_a_shortcut_answers_leaves_in_its_place_and_is_counted() -> N
     """It answers whoever asks for `at once`; others go the ordinary way, and so does the first request."""
     ordinary = served_by_shortcut = 0
 
-    def answer(frame: memoryview, correlation_id: int, expect: Expect) -> bytes | None:
+    def answer(frame: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests) -> bytes | None:
         nonlocal served_by_shortcut
         if b"at once" not in bytes(frame):
             return None

@@ -77,6 +77,20 @@ def test_a_request_that_arrives_whole_is_not_copied() -> None:
     assert bytes(request) == b"WHOLE"
 
 
+@pytest.mark.parametrize("at_most", [1, 7, SHARED_BYTES])
+def test_what_is_put_back_comes_again(at_most: int) -> None:
+    inbox = Inbox(ReceiveBuffers(SHARED_BYTES), REQUEST_BYTES_MAX)
+    sender = _Sender(inbox, b"".join(map(_frame, (b"first", b"second", b""))))
+    taken: list[bytes] = []
+    while not sender.done:
+        sender.deliver(at_most)
+        while (request := inbox.next_request()) is not None:
+            inbox.put_back(request)
+            taken += _take(inbox, 1)
+        inbox.end_turn()
+    assert taken == [b"first", b"second", b""]
+
+
 def test_two_connections_share_one_buffer() -> None:
     buffers = ReceiveBuffers(SHARED_BYTES)
     first, second = Inbox(buffers, REQUEST_BYTES_MAX), Inbox(buffers, REQUEST_BYTES_MAX)

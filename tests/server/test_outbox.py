@@ -19,6 +19,7 @@ CONTENT = bytes(range(256)) * 2048  # 512 KiB
 
 class _Answer(Struct):
     parts: Sequence[Part] | None = None
+    request_count: int = 1
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +130,20 @@ def test_a_response_waits_for_those_before_it() -> None:
     connection = _Grudging([])
     assert outbox.send(connection)
     assert connection.received == b"first,second"
+
+
+def test_it_knows_how_many_requests_wait_for_answers() -> None:
+    outbox = Outbox()
+    several = _Answer(request_count=3)
+    outbox.expect(several)
+    outbox.put(b"fourth")
+    assert outbox.requests == 4
+    several.parts = [b"first to third,"]
+    assert outbox.collect()
+    assert outbox.requests == 0
+    outbox.expect(_Answer())
+    outbox.clear()
+    assert outbox.requests == 0
 
 
 def test_an_urgent_response_is_held_up_by_whoever_comes_first() -> None:

@@ -70,6 +70,17 @@ def test_a_response_may_be_prepared_before_it_is_sent() -> None:
     assert left == ["all"]
 
 
+def test_requests_that_are_answered_together_have_each_its_response() -> None:
+    heard: list[RequestContext] = []
+    context = _context(heard, api_version=0)
+    context.respond_each([(77, FindCoordinatorResponse(host="a")), (78, FindCoordinatorResponse(host="b"))])
+    assert heard == [context]
+    sent = b"".join(context.parts or ())  # type: ignore[arg-type]
+    size = len(sent) // 2
+    answers = [decode_response(ApiKey.FIND_COORDINATOR, 0, sent[start + 4 : start + size]) for start in (0, size)]
+    assert [(correlation_id, response.host) for correlation_id, response in answers] == [(77, "a"), (78, "b")]
+
+
 def test_encoded_bytes_go_as_they_are() -> None:
     heard: list[RequestContext] = []
     context = _context(heard)
@@ -104,7 +115,8 @@ def test_a_response_that_cannot_be_encoded_is_not_for_whoever_gives_it() -> None
     context.abandon = context.hurry = lambda: None
     context.respond(FindCoordinatorResponse(host="x" * 2**15))
     context.prepare(FindCoordinatorResponse(host="x" * 2**15))()
-    assert (heard, context.parts, len(mistakes)) == ([], None, 2)
+    context.respond_each([(77, FindCoordinatorResponse()), (78, FindCoordinatorResponse(host="x" * 2**15))])
+    assert (heard, context.parts, len(mistakes)) == ([], None, 3)
     assert context.abandon is context.hurry is None, "there is nothing more to be had"
 
 

@@ -161,6 +161,31 @@ async def test_a_full_disk_takes_the_batches_before_a_roll_and_no_part_of_those_
     assert _offsets(log) == _offsets(_open(files)) == list(range(15))
 
 
+async def test_together_all_are_appended_with_one_write_or_none(files: SimulatedFiles) -> None:
+    log = _open(files)
+    _append(log, 5)
+
+    def together(*epochs: int) -> bool:
+        end = log.log_end
+        batches = [make_batch(end + number, size=100, epoch=epoch) for number, epoch in enumerate(epochs)]
+        return log.append_together(b"".join(batches), [header_of(batch) for batch in batches])
+
+    writes: list[int] = []
+    files.on_operation = lambda: writes.append(1)
+    assert not together(*[0] * 6), "the segment has room for five"
+    assert not together(0, 0, 1), "another epoch needs another one"
+    assert not writes
+    assert together(0, 0, 0)
+    assert len(writes) == 1
+    files.room_bytes = 150
+    with pytest.raises(OSError, match="no space"):
+        together(0, 0)
+    assert (log.log_end, log.size_bytes, log.unsynced_bytes) == (8, 800, 800)
+    files.room_bytes = None
+    assert together(0, 0)
+    assert _offsets(log) == _offsets(_open(files)) == list(range(10))
+
+
 async def test_the_newest_header_is_told_without_reading(files: SimulatedFiles) -> None:
     log = _open(files)
     _append(log, 5)
