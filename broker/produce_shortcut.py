@@ -139,6 +139,7 @@ class _UsualRequest:
         "_encode",
         "_end",
         "_kind",
+        "_left_alone",
         "_named",
         "_numbers",
         "_pack",
@@ -169,6 +170,9 @@ class _UsualRequest:
         self._beginning = beginning[_AFTER_CORRELATION_ID:].tobytes()
         self._end = len(beginning)
         self._records = records
+        self._left_alone = 0
+        """So many that come next could not be appended together with the one before them: nobody tries again, for each
+        of them, with all that are behind it."""
         self._spu = spu
         self._version = api_version
         self._acks = acks
@@ -193,7 +197,9 @@ class _UsualRequest:
         try:
             replica = produce.writable(spu, self._topic, self._partition, acks)
             batch, header = produce.admitted(replica, records, self._version, now_ms)
-            if produce.has_to_wait(replica, acks) and _may_be_together(replica, batch, header):
+            if self._left_alone:
+                self._left_alone -= 1
+            elif produce.has_to_wait(replica, acks) and not replica.settings.produce.append_time:
                 together = self._append_with_alike(replica, batch, header, correlation_id, following, now_ms)
                 if together is not None:
                     return self._await(replica, together, replica.log.log_end, expect)
@@ -229,7 +235,7 @@ class _UsualRequest:
         """Together with what has come behind it, as far as that is alike. None: that is nothing, or has no room; then
         all is as it was, and so it is when this raises KafkaError."""
         room = TOGETHER_BYTES_MAX - len(batch)
-        found = self._next_alike(following, replica, room, now_ms)
+        found = self._next_alike(following, replica, header, room, now_ms) if room > 0 else None
         if found is None:
             return None
         batches, headers, ids, taken = [batch], [header], [correlation_id], []
@@ -240,12 +246,15 @@ class _UsualRequest:
             batches.append(batch)
             headers.append(header)
             room -= len(batch)
-            found = self._next_alike(following, replica, room, now_ms) if len(ids) < TOGETHER_MAX else None
+            found = None
+            if len(ids) < TOGETHER_MAX:
+                found = self._next_alike(following, replica, header, room, now_ms)
         is_appended = False
         try:
-            is_appended = produce.append_together(self._spu, replica, batches, headers)
+            is_appended = produce.append_together(self._spu, replica, self._topic, batches, headers)
         finally:
             if not is_appended:
+                self._left_alone = len(taken)
                 for frame in reversed(taken):
                     following.put_back(frame)
         if not is_appended:
@@ -255,10 +264,10 @@ class _UsualRequest:
         return list(zip(ids, numbers, strict=True))
 
     def _next_alike(
-        self, following: ArrivedRequests, replica: Replica, bytes_max: int, now_ms: int
+        self, following: ArrivedRequests, replica: Replica, before: BatchHeader, bytes_max: int, now_ms: int
     ) -> tuple[memoryview, int, Buffer, BatchHeader] | None:
-        """The next request with its correlation id, batch and header, if it is like this one and may be appended with
-        it; else it stays where it is."""
+        """The next request with its correlation id, batch and header, if it is like this one and its batch goes on from
+        the one before; else it stays where it is."""
         try:
             frame = following.next_request()
         except RemoteProtocolError:  # which is found again, behind those before it
@@ -274,7 +283,7 @@ class _UsualRequest:
                 except KafkaError:
                     pass
                 else:
-                    if _may_be_together(replica, batch, header, bytes_max):
+                    if len(batch) <= bytes_max and _goes_on(before, header):
                         return frame, correlation_id, batch, header
         following.put_back(frame)
         return None
@@ -326,9 +335,12 @@ class _AwaitedAnswers(Struct, eq=False):
         self.done = True
 
 
-def _may_be_together(replica: Replica, batch: Buffer, header: BatchHeader, bytes_max: int = TOGETHER_BYTES_MAX) -> bool:
-    """See `produce.append_together`."""
-    return len(batch) <= bytes_max and header.producer_id < 0 and not replica.settings.produce.append_time
+def _goes_on(before: BatchHeader, header: BatchHeader) -> bool:
+    """Whether the batch is of the same producer, and of an idempotent one the very next."""
+    return header.producer_id == before.producer_id and (
+        header.producer_id < 0
+        or (header.producer_epoch == before.producer_epoch and header.base_sequence == before.next_sequence)
+    )
 
 
 # where the records are

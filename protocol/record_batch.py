@@ -123,6 +123,11 @@ class BatchHeader(Struct):
             return -1
         return (self.base_sequence + self.last_offset_delta) % SEQUENCE_END
 
+    @property
+    def next_sequence(self) -> int:
+        """With which its producer goes on."""
+        return (self.last_sequence + 1) % SEQUENCE_END
+
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """Raises KafkaError (CORRUPT_MESSAGE) where no batch of magic 2 can be; the checksum is left to `crc_of`."""

@@ -257,13 +257,18 @@ def append_admitted(
     return base_offset, append_time_ms, end if waits else None
 
 
-def append_together(spu: "Spu", replica: Replica, batches: Sequence[Buffer], headers: Sequence[BatchHeader]) -> bool:
-    """Appends small batches that were admitted, with one write. They are of no idempotent producer, of which every one
-    would have to be checked against the one before it, and of a topic in which brokers give no append times.
+def append_together(
+    spu: "Spu", replica: Replica, topic: str | UUID, batches: Sequence[Buffer], headers: Sequence[BatchHeader]
+) -> bool:
+    """Appends small batches that were admitted, with one write, where brokers give no append times. If they are of an
+    idempotent producer, each goes on where the one before it ends: then what is right for the first is for all.
 
     Their offsets are in the headers then, and the batches are as they were: only the log has them with offsets. False:
     they have to be appended one by one. Raises KafkaError when nothing could be appended.
     """
+    first = headers[0]
+    if first.producer_id >= 0 and (spu.refused_batches or _earlier(spu, replica, topic, first) is not None):
+        return False
     _check_room(spu, replica)
     offset, epoch = replica.log.log_end, replica.spec.epoch
     data = bytearray().join(batches)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 from uuid import UUID
 
 import pytest
@@ -10,10 +10,11 @@ import trio
 from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, running_spu
 
+from tailrace.broker.handlers import produce
 from tailrace.broker.produce_shortcut import LEARNED_BYTES_MAX, LEARNED_MAX, TOGETHER_BYTES_MAX, ProduceShortcut
 from tailrace.broker.replica import Replica
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.error_codes import ErrorCode, RemoteProtocolError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.headers import RequestHeader, decode_response, encode_request
 from tailrace.protocol.messages.produce import (
     PartitionProduceData,
@@ -359,9 +360,12 @@ async def test_whatever_comes_between_those_that_are_alike_happens_between_them(
         good = batch(b"x")
         spoilt = bytearray(good)
         spoilt[-1] ^= 1
-        mine = [batch(b"x", producer_id=7, producer_epoch=0, base_sequence=number) for number in (0, 1, 1, 3)]
+        repeated, with_gap, of_two_epochs = [
+            [batch(b"x", producer_id=producer_id, producer_epoch=epoch, base_sequence=base) for epoch, base in sent]
+            for producer_id, sent in ((7, ((0, 0), (0, 1), (0, 1))), (8, ((0, 0), (0, 2))), (9, ((0, 0), (1, 1))))
+        ]
         large = batch(b"x" * TOGETHER_BYTES_MAX)
-        records = [good, good, bytes(spoilt), good, good, *mine, good, large, good, good]
+        records = [good, good, bytes(spoilt), good, good, *repeated, *with_gap, *of_two_epochs, good, large, good, good]
         requests = [_request(running, each, acks=-1) for each in records]
         requests[4] = _request(running, good, partition=1, acks=-1)
         async with _together(running, version, requests) as (client, _):
@@ -371,10 +375,12 @@ async def test_whatever_comes_between_those_that_are_alike_happens_between_them(
         assert [each.base_offset if each.error_code == 0 else each.error_code for each in answers] == [
             *(0, 1),
             *(2, 3, corrupt, 4, 0),
-            *(5, 6, 6, out_of_order),
-            *(7, 8, 9, 10),
+            *(5, 6, 6),
+            *(7, out_of_order),
+            *(8, out_of_order),
+            *(9, 10, 11, 12),
         ]
-        assert [each.index for each in answers] == [*[0] * 6, 1, *[0] * 8]
+        assert [each.index for each in answers] == [*[0] * 6, 1, *[0] * 11]
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
@@ -434,3 +440,51 @@ async def test_what_comes_together_in_two_versions_is_answered_in_each(autojump_
         assert [(await _answer(client)).base_offset for _ in range(12)] == list(range(12))
         counted = running.spu.metrics.server.requests
         assert [counted[ApiKey.PRODUCE, version, "unknown"].count for version in versions] == [6, 6]
+
+
+async def test_batches_of_an_idempotent_producer_are_written_at_once_and_known_again(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that come again are looked at twice, and not again and again with all that come behind them."""
+    admitted = 0
+    admit = produce.admitted
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal admitted
+        admitted += 1
+        return admit(*arguments)
+
+    monkeypatch.setattr(produce, "admitted", counted)
+    async with _served({"flush.messages": "1"}) as running:
+        sent = [batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=2 * number) for number in range(10)]
+        requests = [_request(running, records, acks=-1) for records in sent]
+        async with _unsynced(running, BY_ID) as (client, replica):
+            writes = _writes(running, monkeypatch)
+            for most in (10, 20):
+                admitted = 0
+                await client.send(b"".join(client.encode(ApiKey.PRODUCE, BY_ID, request) for request in requests))
+                await trio.testing.wait_all_tasks_blocked()
+                assert writes == [sum(map(len, sent))]
+                assert admitted <= most
+        answers = [await _answer(client) for _ in range(22)]
+        assert [each.base_offset for each in answers] == [0, 1, *range(2, 22, 2), *range(2, 22, 2)]
+        assert replica.log.producers.expected(7, 0) == 20
+
+
+async def test_what_comes_together_behind_what_was_refused_for_now_is_refused_as_well(autojump_clock: object) -> None:
+    async with _served({"flush.messages": "1"}) as running:
+        sent = [batch(b"x", producer_id=7, producer_epoch=0, base_sequence=number) for number in range(5)]
+        requests = [_request(running, records, acks=-1) for records in sent]
+        async with _unsynced(running, BY_ID) as (client, _):
+            await client.send(client.encode(ApiKey.PRODUCE, BY_ID, requests[0]))
+            await trio.testing.wait_all_tasks_blocked()
+            refused = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "not yet")
+            running.spu.refused_batches.on_refused(_topic_id(running), 0, sent[1], refused, trio.current_time())
+            await client.send(b"".join(client.encode(ApiKey.PRODUCE, BY_ID, request) for request in requests[2:]))
+            await client.send(b"".join(client.encode(ApiKey.PRODUCE, BY_ID, request) for request in requests[1:]))
+            await trio.testing.wait_all_tasks_blocked()
+        answers = [await _answer(client) for _ in range(10)]
+        not_yet = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        codes = [each.base_offset if each.error_code == 0 else each.error_code for each in answers]
+        assert codes == [0, 1, 2, not_yet, not_yet, not_yet, 3, 4, 5, 6]
+        assert not running.spu.refused_batches, "all came again"

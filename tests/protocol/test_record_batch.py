@@ -46,7 +46,7 @@ def test_a_header_tells_of_its_batch() -> None:
     assert header.has_producer
     assert not header.is_control
     assert not header.is_log_append_time
-    assert header.last_sequence == 2
+    assert (header.last_sequence, header.next_sequence) == (2, 3)
     assert header.crc == crc_of(batch, 0, len(batch))
 
 
