@@ -1,7 +1,7 @@
 """Batches as other replicas have them, for a log that has lost one: asked for as any consumer would."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
@@ -10,10 +10,13 @@ from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import MENDING_REPLICA, SpuId
 from tailrace.runtime.files import Buffer
-from tailrace.runtime.network import Network
+from tailrace.runtime.network import Address, Network
 
 from .replica import Replica
 from .spu_question import ask, public_address
+
+if TYPE_CHECKING:
+    from tailrace.protocol.messages.fetch import PartitionData
 
 FETCH = API_TABLE[ApiKey.FETCH]
 FETCH_VERSION = 13
@@ -49,24 +52,39 @@ class FetchedCopies:
         address = public_address(self._cluster, spu)
         if address is None:
             return NOTHING
-        from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-
-        partition = FetchPartition(partition=replica.partition, fetch_offset=offset, partition_max_bytes=1)
-        topic = FetchTopic(topic_id=replica.spec.topic_id, partitions=[partition])
         with trio.move_on_after(ANSWER_SECONDS_MAX):
             try:
                 named = NO_REPLICA if is_committed else MENDING_REPLICA
-                request = FetchRequest(replica_id=named, max_wait_ms=0, min_bytes=0, topics=[topic])
-                return _records(await ask(self._network, address, CLIENT_ID, FETCH, request, FETCH_VERSION))
+                found = await fetch_records(self._network, address, CLIENT_ID, replica, offset, 1, named)
             except (OSError, RemoteProtocolError):
                 return NOTHING
+            if found.error_code == 0:
+                return records_of(found)
         return NOTHING
 
 
-def _records(response: Any) -> Buffer:
-    for topic in response.responses:
-        for partition in topic.partitions:
-            if partition.error_code == 0 and partition.records:
-                records: Buffer = partition.records
-                return records
-    return NOTHING
+async def fetch_records(
+    network: Network,
+    address: Address,
+    client_id: str,
+    replica: Replica,
+    offset: int,
+    bytes_max: int,
+    named: int = NO_REPLICA,
+) -> "PartitionData":
+    """What that SPU answers who names himself so, as to this partition. Raises OSError and RemoteProtocolError."""
+    from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    partition = FetchPartition(partition=replica.partition, fetch_offset=offset, partition_max_bytes=bytes_max)
+    topic = FetchTopic(topic_id=replica.spec.topic_id, partitions=[partition])
+    request = FetchRequest(replica_id=named, max_wait_ms=0, min_bytes=0, max_bytes=bytes_max, topics=[topic])
+    response = await ask(network, address, client_id, FETCH, request, FETCH_VERSION)
+    found: list[PartitionData] = [each for topic in response.responses for each in topic.partitions]
+    if len(found) != 1:
+        raise RemoteProtocolError(f"one partition was asked for, and {len(found)} were answered")
+    return found[0]
+
+
+def records_of(found: "PartitionData") -> Buffer:
+    records: Any = found.records
+    return records or NOTHING

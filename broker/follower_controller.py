@@ -3,6 +3,7 @@
 The followers of one leader share the connection to it: it is dialled for the first and given up after the last.
 """
 
+from crc32c import crc32c
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.ids import Epoch, SpuId
@@ -48,6 +49,8 @@ class FollowerController:
             policy=replica.replication_policy,
             syncs_before_acknowledging=replica.syncs_before_acknowledging,
             has_failed=replica.offline_reason is not None,
+            copy_limits=context.copies.limits(replica),
+            turn=context.spu + crc32c(replica.spec.topic_id.bytes) + replica.partition,
         )
         self._logger.info("following_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
 
@@ -72,16 +75,21 @@ class FollowerController:
             self.core.on_linked(now)
 
     def end(self) -> None:
+        self.core.stop_copying("it follows no more")
+        self._tell_of_copies(self.core.take_ready())
         self._context.peers.forget(self._replica.key)
         self._context.peers.unfollow(self.leader)
 
     # what happened
 
     def on_spec(self) -> None:
-        self.core.use_policy(self._replica.replication_policy, self._replica.spec.epoch)
+        replica = self._replica
+        self.core.use_policy(replica.replication_policy, replica.spec.epoch, self._context.copies.limits(replica))
 
     def on_settings(self, now: float) -> None:
         self.core.syncs_before_acknowledging = self._replica.syncs_before_acknowledging
+        if self._replica.spec.epoch == self.epoch:
+            self.on_spec()
 
     def on_message(self, spu: SpuId, from_leader: bool, message: PeerMessage, now: float) -> None:
         core = self.core
@@ -103,9 +111,24 @@ class FollowerController:
         self._context.peers.to_leader(to, self._replica.key, message)
 
     def finish(self, ready: Ready) -> bool:
+        self._tell_of_copies(ready)
         if not self.core.has_failed:  # or what it knows is of a log that there will never be
             self._replica.on_committed(self._high_watermark.value, self._high_watermark.epoch)
         return True
+
+    def _tell_of_copies(self, ready: Ready) -> None:
+        if ready.ask is not None and ready.ask.is_first:
+            self._logger.info("copy_began", offset=ready.ask.offset, copied_from=ready.ask.holder)
+        if ready.copy_end is not None:
+            over = ready.copy_end
+            self._logger.info(
+                "copy_ended",
+                offset=over.offset,
+                records=over.records,
+                bytes=over.size_bytes,
+                copied_from=list(over.holders),
+                reason=over.reason,
+            )
 
     def _hand_over(self, asked: FetchEntries) -> None:
         """What the leader's recovery has found out that this store has, and it has not."""

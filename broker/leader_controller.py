@@ -177,6 +177,8 @@ class LeaderController:
         records: RecordsToSend | None = None
         if type(message) is Append and message.entries:
             base, end = message.entries[0].base, message.entries[-1].end
+            if end <= message.high_watermark:
+                self._context.metrics.caught_up_bytes += sum(entry.size for entry in message.entries)
             records = self._entries.at_hand.between(base, end)
             if records is None or not self._context.peers.keeps_up(to):
                 records = partial(self._replica.log.read_batches, base, end)

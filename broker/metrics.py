@@ -50,6 +50,8 @@ class BrokerMetrics:
         self.scrubbed_bytes = 0
         self.damaged_batches = 0
         self.mended_batches = 0
+        self.copied_bytes = 0
+        self.caught_up_bytes = 0
         self.lookups = LookupReads()
 
 
@@ -118,6 +120,8 @@ _COUNTERS = (
     ("scrubbed_bytes", "Bytes of sealed segments read again, to see whether they are what they were."),
     ("damaged_batches", "Batches found damaged while scrubbing; those that stay so are found in each pass."),
     ("mended_batches", "Damaged batches restored from another replica."),
+    ("copied_bytes", "Bytes of record batches copied from followers, for replicas here that lacked a lot."),
+    ("caught_up_bytes", "Bytes of record batches that were committed when followers that lacked them were sent them."),
 )
 _LOOKUPS = (
     ("index_lookups", "Times that a batch was looked for in a log by way of its index."),

@@ -26,6 +26,7 @@ from .leader_controller import LeaderController, MissingEntriesError
 from .peer_messages import FetchedEntries, PeerMessage, ReceivedBatches
 from .replica import Replica
 from .replica_log import DamagedLogError, LogOfEntries
+from .replication.copying import AskForCopies, CopiedEntries
 from .replication.high_watermark import HighWatermark
 from .replication.messages import Append, Fenced, Seal
 from .replication.ready import (
@@ -198,12 +199,12 @@ class ReplicaController:
         """What concerns it only if it follows that SPU."""
         self._tell(partial(_if_it_follows, leader, event))
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, event: Event, received: ReceivedBatches | None = None) -> None:
         """Something rarer than messages and appends."""
         if self._is_busy:
-            self._kept.append((event, None))
+            self._kept.append((event, received))
         elif self._role is not None:
-            self._hear(event)
+            self._hear(event, received)
 
     def stop_leading(self) -> LeaderController | None:
         """Nothing more is appended. The leader that there was goes on until its followers know what is committed."""
@@ -508,10 +509,19 @@ class ReplicaController:
     def _finish(self, role: Role, ready: Ready) -> None:
         for to, message in ready.send:
             role.send(to, message)
+        if ready.ask is not None:
+            self._context.nursery.start_soon(self._copy, role, ready.ask)
         if role.finish(ready):
             self._set_timer(role)
         else:
             self._end_role()
+
+    async def _copy(self, role: Role, asked: AskForCopies) -> None:
+        """What another follower has of what is lacking here."""
+        copied, received = await self._context.copies.fetch(self._replica, asked)
+        if self._role is role:
+            self._tell(partial(_on_copied, copied), received)
+            self._context.peers.flush()
 
     def _fail(self, error: OSError | KafkaError) -> None:
         damaged_from: int | None = None
@@ -552,6 +562,11 @@ def _on_appended(role: Role, now: float) -> None:
 def _on_recovery_failed(holder: SpuId, role: Role, now: float) -> None:
     if isinstance(role, LeaderController):
         role.core.on_recovery_failed(holder, now)
+
+
+def _on_copied(copied: CopiedEntries, role: Role, now: float) -> None:
+    if isinstance(role, FollowerController):
+        role.core.on_copied(copied)
 
 
 def _if_it_leads(event: Callable[[LeaderController, float], None], role: Role, now: float) -> None:

@@ -11,7 +11,9 @@ from tailrace.protocol.ids import SpuId
 from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.promises import Promises
 
+from .bulk_copies import BulkCopies, NoCopies
 from .live_replicas_updater import LiveReplicasUpdater
+from .metrics import BrokerMetrics
 from .peer_links import PeerLinks
 from .replica import Replica
 from .replica_trace import ReplicaTrace
@@ -43,7 +45,9 @@ class ReplicationContext(Struct, frozen=True):
     """That replica's log cannot be read, and why: soon it is offline."""
     on_doubt: Callable[[Replica, int], None]
     """What its log holds from this offset on may be damaged."""
+    metrics: BrokerMetrics
     logger: FilteringBoundLogger
+    copies: BulkCopies = NoCopies()
     trace: ReplicaTrace | None = None
 
     def note_failed_disk(self) -> None:

@@ -41,6 +41,7 @@ from tailrace.storage.promises import Promises
 from tailrace.storage.store_incarnation import take_store_incarnation
 
 from . import handlers
+from .bulk_copies import FetchedPortions
 from .closed_replicas import ClosedReplicas
 from .cluster_identity import ClusterIdentity
 from .copies import FetchedCopies
@@ -351,7 +352,9 @@ class Spu:
                 self._housekeeping.says_too_much_of,
                 self._on_unreadable,
                 self._scrubbing.on_doubt,
+                self.metrics,
                 self._logger,
+                FetchedPortions(self.cluster, self._network, self.metrics),
                 self._trace,
             )
         )

@@ -18,6 +18,7 @@ from simulation.files import Keep, SimulatedFiles
 from simulation.network import MemoryNetwork
 
 from tailrace.broker import peer_codec
+from tailrace.broker.bulk_copies import Portion
 from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.peer_links import PeerLinks
@@ -25,6 +26,7 @@ from tailrace.broker.peer_messages import FetchEntries, PeerIdentity, PeerMessag
 from tailrace.broker.replica import Replica
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.replicas import Replicas
+from tailrace.broker.replication.copying import AskForCopies, CopiedEntries, CopyLimits
 from tailrace.broker.replication.messages import Hello
 from tailrace.broker.replication_context import ReplicationContext
 from tailrace.broker.topic_settings import settings_of
@@ -94,6 +96,31 @@ class WirePeers:
         return self.wire.reaches(self.identity.spu, spu)
 
 
+class WireCopies:
+    """What `FetchedPortions` is to a store."""
+
+    def __init__(self, wire: "Wire", spu: SpuId) -> None:
+        self._wire = wire
+        self._spu = spu
+
+    def limits(self, replica: Replica) -> CopyLimits | None:
+        return self._wire.copy_limits
+
+    async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
+        wire, store = self._wire, self._wire.stores.get(asked.holder)
+        await trio.sleep(wire.portion_seconds)
+        wire.portions_left -= 1
+        if store is None or wire.portions_left < 0 or not wire.reaches(self._spu, asked.holder):
+            return CopiedEntries(asked, failure="it is not there"), None
+        end = store.replica.high_watermark
+        found = store.log.read(asked.offset, asked.bytes_max, end, at_least_one=True)
+        if found is None:
+            return CopiedEntries(asked, (), end), None
+        wire.handed_over.add(asked.holder)
+        entries, received = peer_codec.read_batches(memoryview(found.read()), asked.epoch, asked.offset, None)
+        return CopiedEntries(asked, entries, end), received
+
+
 class Store(Struct):
     spu: SpuId
     wire: "Wire"
@@ -105,6 +132,7 @@ class Store(Struct):
     peers: WirePeers
     running: trio.CancelScope
     appended: dict[Replica, None]
+    metrics: BrokerMetrics
     doubts: list[int]
     """From which offsets on the leader here has doubted its log."""
 
@@ -149,6 +177,13 @@ class Wire(Struct):
     _woken: trio.Event = field(default_factory=trio.Event)
     _starts: int = 0
     refuses_proposals: bool = False
+    copy_limits: CopyLimits | None = None
+    portions_left: float = math.inf
+    """So many are handed over to who copies; the next ones are lost on the way."""
+    portion_seconds: float = 0.0
+    """How long one takes."""
+    handed_over: set[SpuId] = field(default_factory=set)
+    """By whom."""
     hands_over: float = math.inf
     """So often is a leader heard that asks for what it lacks; then it is lost on the way."""
 
@@ -253,6 +288,7 @@ class Wire(Struct):
         deadlines = Deadlines()
         appended: dict[Replica, None] = {}
         doubts: list[int] = []
+        metrics = BrokerMetrics()
         running = trio.CancelScope()
         started = trio.Event()
         made: list[ReplicaInfoDispatcher] = []
@@ -279,7 +315,9 @@ class Wire(Struct):
                                 lambda _: False,
                                 lambda _, reason: nursery.start_soon(go_offline, replica, reason),
                                 lambda each, offset: doubts.append(offset),
+                                metrics,
                                 logger,
+                                WireCopies(self, spu),
                             )
                         )
                     )
@@ -289,7 +327,9 @@ class Wire(Struct):
 
         self.nursery.start_soon(run)
         await started.wait()
-        store = Store(spu, self, disk, process, incarnation, replica, made[0], peers, running, appended, doubts)
+        store = Store(
+            spu, self, disk, process, incarnation, replica, made[0], peers, running, appended, metrics, doubts
+        )
         self.stores[spu] = store
         self._link(spu)
         if spu in self.spec.replicas:
@@ -406,6 +446,7 @@ def replication_on(
             lambda replica: False,
             lambda key, reason: None,
             lambda replica, offset: None,
+            BrokerMetrics(),
             logger,
         )
     )

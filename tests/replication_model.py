@@ -14,6 +14,7 @@ from replication_moves import Moves, Row, moved, other_row
 from replication_store import InvariantError, Store, check, content_of
 from replication_truth import Truth
 
+from tailrace.broker.replication.copying import AskForCopies, CopiedEntries, CopyLimits
 from tailrace.broker.replication.entries import Entry, EntryKind
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.leader import Leader, LeaderLimits
@@ -47,6 +48,7 @@ LAG = LagLimits(records_max=12, seconds_max=3.0)
 LIMITS = LeaderLimits(
     append_bytes_max=2, appends_in_flight_max=2, quiet_seconds_max=0.5, recovered_bytes_max=2, recovered_entries_max=2
 )
+COPIES = CopyLimits(lacking_bytes_min=3, portion_bytes_max=3)
 CONTROLLER = SpuId(0)
 
 Link = tuple[SpuId, SpuId]
@@ -125,6 +127,8 @@ class World(Struct, frozen=True):
     moves: Moves | None = None
     faults: Faults | None = None
     """What goes wrong, if the seed is not to say."""
+    copies: bool = False
+    """Who lacks more than a little copies it from other followers."""
 
 
 class Cluster:
@@ -146,6 +150,8 @@ class Cluster:
         self.links_made = 0
         self.lost: list[Link] = []
         """Connections that are gone, and nobody has noticed it yet."""
+        self.copied = 0
+        """Entries, from others than the leader."""
         self.cut_off: SpuId | None = None
         """Neither reaches the other stores, nor is reached."""
         # The Streaming Controller:
@@ -285,7 +291,14 @@ class Cluster:
             del self.network[index]
         is_gone = item.link is not None and self.links.get(item.link) != item.link_number
         is_cut = item.link is not None and self.cut_off in item.link
-        if is_gone or is_cut or self.random.random() < self.faults.loss:
+        is_lost = is_gone or is_cut or self.random.random() < self.faults.loss
+        if isinstance(item.message, AskForCopies):
+            self.hand_over(item, item.message, is_lost=is_lost or self.cut_off in (item.sender, item.receiver))
+            return
+        if isinstance(item.message, CopiedEntries):
+            self.on_copied(item, item.message, is_lost=is_lost or self.cut_off in (item.sender, item.receiver))
+            return
+        if is_lost:
             return
         if isinstance(item.message, ProposeLiveReplicas):
             self.on_proposal(item.sender, item.process, item.message)
@@ -324,6 +337,24 @@ class Cluster:
             case _:
                 pass
 
+    def hand_over(self, item: Item, asked: AskForCopies, *, is_lost: bool) -> None:
+        """As to any consumer: what is committed, and the answer says up to where it is."""
+        store = self.stores[item.receiver]
+        end = store.high_watermark.value
+        copied = CopiedEntries(asked, failure="nothing was heard")
+        if not is_lost and store.is_up and store.log.log_start <= asked.offset <= store.log.log_end:
+            held = [entry for entry in store.log.entries(asked.offset, end) if entry.end <= end]
+            copied = CopiedEntries(asked, tuple(held[: asked.bytes_max]), end)
+        self.network.append(Item(item.receiver, item.process, item.sender, copied))
+
+    def on_copied(self, item: Item, copied: CopiedEntries, *, is_lost: bool) -> None:
+        store = self.stores[item.receiver]
+        if store.is_up and store.process == item.process and isinstance(store.role, Follower):
+            before = store.role.matched_end
+            store.role.on_copied(CopiedEntries(copied.asked, failure="nothing was heard") if is_lost else copied)
+            self.copied += store.role.matched_end > before
+            self.carry_out(store)
+
     def on_spec(self, store: Store, spec: Spec) -> None:
         role = store.role
         if isinstance(role, Leader) and role.epoch == spec.epoch:
@@ -332,7 +363,7 @@ class Cluster:
                 role.on_offline(spu, self.now)
             return
         if isinstance(role, Follower) and role.epoch == spec.epoch and role.leader == spec.leader:
-            role.use_policy(self._policy_of(spec), spec.epoch)
+            role.use_policy(self._policy_of(spec), spec.epoch, self._copy_limits())
             return
         if spec.epoch < store.promise.epoch or (role is not None and spec.epoch <= role.epoch):
             return
@@ -354,6 +385,8 @@ class Cluster:
                 in_doubt=store.doubt,
                 policy=self._policy_of(spec),
                 syncs_before_acknowledging=self.world.syncs,
+                copy_limits=self._copy_limits(),
+                turn=self.random.randrange(3) if self.world.copies else 0,
             )
             if (store.spu, spec.leader) in self.links:
                 store.role.on_linked(self.now)
@@ -387,6 +420,9 @@ class Cluster:
                 was_unclean=self.truth.unclean_epoch >= 0,
                 now=self.now,
             )
+
+    def _copy_limits(self) -> CopyLimits | None:
+        return COPIES if self.world.copies and self.truth.unclean_epoch < 0 else None
 
     def _policy_of(self, spec: Spec) -> ReplicationPolicy:
         return self.policy if self.moves is None else self.moves.policy_of(spec.layout)
@@ -440,6 +476,8 @@ class Cluster:
             return
         for receiver, message in ready.send:
             self.send(store, receiver, message)
+        if ready.ask is not None:
+            self.network.append(Item(store.spu, store.process, ready.ask.holder, ready.ask))
         if ready.propose is not None:
             self.network.append(Item(store.spu, store.process, CONTROLLER, ready.propose))
         if isinstance(role, Leader) and ready.fenced_by is None:

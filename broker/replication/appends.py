@@ -36,6 +36,9 @@ class Appends:
         ):
             log_start, stamped_end = self._log.log_start, self._log.stamped_end
             entries = self._as_one_message_takes(base, log_end)
+            if entries and entries[-1].end < min(log_end, high_watermark.value):
+                # It is far behind, and may have the rest from elsewhere: stamped or not, epochs begin as they do here.
+                stamped_end = max(stamped_end, high_watermark.value)
             if base < log_start:  # that is deleted, and an entry may begin before the log does
                 base = min(entries[0].base, log_start) if entries else log_start
             newest = self._newest = Append(

@@ -6,9 +6,12 @@ may be behind. So nothing is cut but what a leader of the newest epoch shows to 
 
 import math
 
+from msgspec.structs import replace
+
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 from .agreement import agreed_end
+from .copying import CopiedEntries, Copying, CopyLimits, in_turn, lacking_bytes
 from .entries import ReplicaLog, compacted_end, end_of, epochs_from
 from .high_watermark import HighWatermark
 from .messages import Append, AppendReply, Fenced, Hello, Message, Seal, SealReply
@@ -34,7 +37,11 @@ class Follower:
         syncs_before_acknowledging: bool = False,
         has_failed: bool = False,
         hello_again_seconds: float = 1.0,
+        copy_limits: CopyLimits | None = None,
+        turn: int = 0,
     ) -> None:
+        """`copy_limits`: None if nothing is to be copied from others than the leader; `turn`: which of them is asked
+        first."""
         self._spu = spu
         self._incarnation = incarnation
         self._log = log
@@ -50,7 +57,13 @@ class Follower:
         """Up to here what was matched in this epoch is on the disk, as far as is known."""
         self._log_start = log.log_start
         """As it will be when all is carried out."""
-        self._expects_stamped = False
+        self._expects_stamped_to = 0
+        self._copy_limits = copy_limits
+        self._turn = turn
+        self._copying: Copying | None = None
+        """The leader is not answered meanwhile: it stops when so much is on its way as it may be."""
+        self._given_up: frozenset[SpuId] = frozenset()
+        """Who is not asked for copies any more, as long as the leader counts on it: it may be well again after that."""
         self._had_by_later_leaders: tuple[Epoch, int] | None = None
         """Of which epoch on, and up to where: what is behind the matched end stays as it is until it is cut, and may be
         a lot."""
@@ -90,6 +103,7 @@ class Follower:
         """The disk: what was asked for may not have been carried out."""
         self.has_failed = True
         self.deadline = math.inf
+        self._copying = None
         self._ready = Ready()
         self._say_failed()
 
@@ -115,9 +129,11 @@ class Follower:
             )
         )
 
-    def use_policy(self, policy: ReplicationPolicy, epoch: Epoch) -> None:
+    def use_policy(self, policy: ReplicationPolicy, epoch: Epoch, copy_limits: CopyLimits | None = None) -> None:
         """As the spec of this epoch says; the leader may have been first."""
-        self._policy, self._policy_epoch = policy, epoch
+        self._policy, self._policy_epoch, self._copy_limits = policy, epoch, copy_limits
+        if copy_limits is None:
+            self.stop_copying("its topic is another than it was")
 
     def on_append(self, append: Append) -> None:
         if not self._accepts(append.epoch):
@@ -132,22 +148,71 @@ class Follower:
             self._sync()  # what was taken for committed
         else:
             log_end = self._match(append, log_end, begins_anew)
-        self._send(
-            AppendReply(
-                self.epoch,
-                self._spu,
-                self._incarnation,
-                self.matched_end,
-                log_end,
-                self._high_watermark.value,
-                missed,
-                self._log_start,
-            )
-        )
+            self._begin_copying(append, log_end)
+        if self._copying is None:
+            self._reply(log_end, missed=missed)
+        else:
+            self._copying.on_append(append)
+
+    def on_copied(self, copied: CopiedEntries) -> None:
+        """What another follower was asked for, or that it does not have it."""
+        copying = self._copying
+        if copying is None or not copying.is_asked(copied.asked):
+            return  # another epoch has begun, or this is another copy
+        assert not self._ready.persist, "what was asked for before has not been carried out"
+        log_end = self._log.log_end
+        assert log_end == self.matched_end, "nothing is behind what was matched before a copy begins"
+        entries = copying.take(copied, self.matched_end)
+        self._log_start = self._log.log_start
+        if entries:
+            told = copying.told
+            as_if_sent = replace(told, base=self.matched_end, entries=entries, stamped_end=0, epochs=())
+            log_end = self._match(as_if_sent, log_end, begins_anew=False)
+        self._ask_for_copies(log_end)
 
     def take_ready(self) -> Ready:
         ready, self._ready = self._ready, Ready()
         return ready
+
+    def stop_copying(self, reason: str | None = None) -> None:
+        """If there is a copy; the leader goes on with the answer to what it says next."""
+        if self._copying is not None:
+            self._ready.copy_end = self._copying.over(self.matched_end, reason)
+            self._copying = None
+
+    # what is copied from others than the leader
+
+    def _is_worth_copying(self, append: Append) -> bool:
+        """Not before the spec of this epoch has said whether a leader was ever elected uncleanly."""
+        limits = self._copy_limits
+        return (
+            limits is not None
+            and self._copying is None
+            and self.epoch == self._policy_epoch
+            and lacking_bytes(append, self.matched_end) >= limits.lacking_bytes_min
+        )
+
+    def _begin_copying(self, append: Append, log_end: int) -> None:
+        if not self._is_worth_copying(append) or log_end != self.matched_end:
+            return
+        assert self._copy_limits is not None
+        others = append.live_replicas - {self.leader, self._spu}
+        self._given_up &= others
+        holders = in_turn(others - self._given_up, self._turn)
+        if holders:
+            end, bytes_max = self._expects_stamped_to, self._copy_limits.portion_bytes_max
+            self._copying = Copying(append, end, holders, bytes_max)
+            self._ask_for_copies(log_end)
+
+    def _ask_for_copies(self, log_end: int) -> None:
+        """The next portion; or the leader is told to go on."""
+        copying = self._copying
+        assert copying is not None
+        self._ready.ask = copying.next_question(self.matched_end)
+        self._given_up |= copying.given_up
+        if self._ready.ask is None:
+            self.stop_copying()
+            self._reply(log_end, missed=False)
 
     # what becomes of the log
 
@@ -208,7 +273,7 @@ class Follower:
             self.matched_end = append.base
         start = self.matched_end
         log_end = self._rewrite(append, log_end, begins_anew)
-        if start < append.stamped_end and not self._expects_stamped:
+        if start < append.stamped_end and (not self._expects_stamped_to or self._is_worth_copying(append)):
             self._expect_stamped(append)
         if log_end > self.matched_end == append.log_end:
             log_end = self.matched_end
@@ -238,14 +303,15 @@ class Follower:
             self._synced_end = self.matched_end
 
     def _expect_stamped(self, append: Append) -> None:
-        """Once in an epoch, before the first entry that recovery has stamped and this log lacks."""
+        """Once in an epoch, before the first entry that recovery has stamped and this log lacks; and before a copy, for
+        batches elsewhere may be stamped where the leader's are not."""
         persist = self._ready.persist
         for index, effect in enumerate(persist):
             if isinstance(effect, AppendEntries):
                 base = effect.entries[0].base
                 if base < append.stamped_end:
                     persist.insert(index, ExpectStamped(append.stamped_end, epochs_from(append.epochs, base)))
-                    self._expects_stamped = True
+                    self._expects_stamped_to = append.stamped_end
                 return
 
     def _rewrite(self, append: Append, log_end: int, begins_anew: bool) -> int:
@@ -295,11 +361,27 @@ class Follower:
         if self._promise.renew(epoch):
             self._ready.persist.append(StorePromise(epoch))
         if epoch > self.epoch:
+            self.stop_copying("another epoch has begun")
             self.epoch = epoch
             self.matched_end = self._high_watermark.value
-            self.is_compared = self._expects_stamped = False
+            self.is_compared = False
+            self._expects_stamped_to = 0
             self._had_by_later_leaders = None
             self._synced_end = 0
+
+    def _reply(self, log_end: int, *, missed: bool) -> None:
+        self._send(
+            AppendReply(
+                self.epoch,
+                self._spu,
+                self._incarnation,
+                self.matched_end,
+                log_end,
+                self._high_watermark.value,
+                missed,
+                self._log_start,
+            )
+        )
 
     def _say_failed(self) -> None:
         """Once on each connection: if it is lost, the leader hears nothing for long enough."""

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from tailrace.protocol.ids import Epoch, SpuId
 
+from .copying import AskForCopies, CopyEnd
 from .entries import Entry, EpochStart
 from .messages import Message, ProposeLiveReplicas
 
@@ -75,6 +76,9 @@ class Ready(Struct):
     nothing waits for it."""
     doubted_from: int | None = None
     """What follows in a leader's log is perhaps damaged: it cannot be read, or sent again and again does not arrive."""
+    ask: AskForCopies | None = None
+    """Another follower, for what this one lacks; there is one question at a time."""
+    copy_end: CopyEnd | None = None
     takes_long: bool = False
     """To persist that: whoever waits until this replica leads should hear first that it is about to."""
     fenced_by: Epoch | None = None

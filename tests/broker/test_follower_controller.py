@@ -1,6 +1,11 @@
+import pytest
 import trio
 from replicating import KEY, code_of, logs, produce, wire_of
+from structlog.testing import capture_logs
 
+from tailrace.broker import leader_controller
+from tailrace.broker.replication.copying import CopyLimits
+from tailrace.broker.replication.leader import LeaderLimits
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.storage.promises import Promises
 
@@ -60,3 +65,77 @@ async def test_a_follower_that_lost_power_is_live_again_only_when_what_it_has_is
         assert wire.spec.live_incarnations[back.spu] == back.incarnation
         assert not Promises(back.files.crash("synced"), "/data").is_in_doubt(KEY)
         assert back.log.synced_end == back.log.log_end == 1
+
+
+async def test_who_lacks_a_lot_has_nearly_all_of_it_from_another_follower(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(append_bytes_max=300, appends_in_flight_max=2))
+    async with wire_of(3) as wire:
+        wire.copy_limits = CopyLimits(lacking_bytes_min=1000, portion_bytes_max=500)
+        wire.portion_seconds = 0.01
+        wire.kill(3)
+        wire.offline(3)
+        await wire.settle()
+        for number in range(200):
+            produce(wire.stores[1], b"%d" % number)
+        await trio.sleep(1)  # until 2 knows that it is committed
+        with capture_logs() as logged:
+            back = await wire.start(3)
+            waiter = produce(wire.stores[1], b"last")
+            await trio.sleep(1)
+        assert back.values() == [*(b"%d" % number for number in range(200)), b"last"]
+        assert set(wire.spec.live_replicas) == {1, 2, 3}
+        assert waiter.answer is True
+        began, ended = (event for event in logged if event["event"] in ("copy_began", "copy_ended"))
+        assert (began["copied_from"], ended["copied_from"], ended["reason"]) == (2, [2], "done")
+        assert ended["records"] > 150
+        assert wire.handed_over == {2}
+        by_leader = wire.stores[1].metrics.caught_up_bytes
+        assert by_leader + ended["bytes"] < 1.2 * back.log.size_bytes
+
+
+async def test_when_the_other_one_goes_its_leader_sends_the_rest(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(append_bytes_max=300, appends_in_flight_max=2))
+    async with wire_of(3) as wire:
+        wire.copy_limits = CopyLimits(lacking_bytes_min=1000, portion_bytes_max=500)
+        wire.portions_left = 2
+        wire.kill(3)
+        for number in range(200):
+            produce(wire.stores[1], b"%d" % number)
+        wire.offline(3)
+        await trio.sleep(1)
+        with capture_logs() as logged:
+            back = await wire.start(3)
+            await trio.sleep(1)
+        assert back.values() == [b"%d" % number for number in range(200)]
+        assert set(wire.spec.live_replicas) == {1, 2, 3}
+        (ended,) = (event for event in logged if event["event"] == "copy_ended")
+        assert ended["reason"] == "nobody else has more"
+        assert wire.stores[1].metrics.caught_up_bytes > ended["bytes"] > 500
+
+
+async def test_a_new_leader_does_not_wait_for_a_copy(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(append_bytes_max=300, appends_in_flight_max=2))
+    async with wire_of(3) as wire:
+        wire.copy_limits = CopyLimits(lacking_bytes_min=1000, portion_bytes_max=500)
+        wire.portion_seconds = 2.0
+        wire.kill(3)
+        for number in range(200):
+            produce(wire.stores[1], b"%d" % number)
+        wire.offline(3)
+        await trio.sleep(1)
+        with capture_logs() as logged:
+            back = await wire.start(3)
+            await trio.sleep(3)
+            assert 0 < back.log.log_end < 100
+            await wire.elect(2)
+            wire.portion_seconds = 0.0
+            await trio.sleep(5)
+        assert back.values() == [b"%d" % number for number in range(200)]
+        assert [event["reason"] for event in logged if event["event"] == "copy_ended"][:1] in (
+            ["it follows no more"],
+            ["another epoch has begun"],
+        )

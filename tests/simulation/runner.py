@@ -71,6 +71,7 @@ class Report(Struct, frozen=True):
     acknowledged: int
     faults: int
     elections: int
+    copied_bytes: int
     seconds: float
     failure: str | None
 
@@ -78,7 +79,9 @@ class Report(Struct, frozen=True):
 def run_task(task: Task) -> Report:
     outcome = simulate(task.scenario())
     failure = None if outcome.failure is None else describe(outcome.failure)
-    return Report(task, outcome.acknowledged, outcome.faults, outcome.elections, outcome.seconds, failure)
+    return Report(
+        task, outcome.acknowledged, outcome.faults, outcome.elections, outcome.copied_bytes, outcome.seconds, failure
+    )
 
 
 def describe(failure: BaseException) -> str:
@@ -163,6 +166,8 @@ def run_all(tasks: Sequence[Task], processes: int, failures_max: int) -> int:
     print(
         f"{len(done)} seeds, {len(failed)} failed: {sum(each.acknowledged for each in done)} records acknowledged, "
         f"{sum(each.faults for each in done)} faults, {sum(each.elections for each in done)} elections, "
+        f"{sum(each.copied_bytes for each in done)} bytes copied from followers in "
+        f"{sum(each.copied_bytes > 0 for each in done)} seeds, "
         f"{sum(each.seconds for each in done) / 60:.0f} simulated minutes in {seconds:.0f} s; "
         f"{len(done) / seconds:.2f} seeds/s"
     )

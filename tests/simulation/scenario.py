@@ -51,6 +51,8 @@ class Scenario(Struct, frozen=True):
     """Whether bits flip at rest. Then they are looked for all the time."""
     has_small_turns: bool = False
     """Whether what takes turns, and goes in portions, does so with a few records."""
+    copies_early: bool = False
+    """Whether a replica that lacks a few batches copies them from followers."""
     groups: Sequence[str] = ()
     """Of which kinds; none if it is not groups that are looked at."""
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -90,13 +92,14 @@ class Scenario(Struct, frozen=True):
         meddling = "somebody sets configs, and deletes the topic for a while; " * self.has_meddlers
         flips = "bits flip at rest; " * self.has_flips
         turns = "turns are small; " * self.has_small_turns
+        copies = "a few batches are copied from followers; " * self.copies_early
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
         added = f"{self.partitions_added} of them added later; " * (self.partitions_added > 0)
         groups = f"groups: {', '.join(self.groups)}; " if self.groups else ""
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
             f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; "
-            f"{groups}{configs}; {added}{self._moves}{meddling}{flips}{turns}"
+            f"{groups}{configs}; {added}{self._moves}{meddling}{flips}{turns}{copies}"
             f"links take {self.link_seconds * 1000:g} ms, disks {self.sync_seconds * 1000:g} ms, "
             f"the store {self.store_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
         )
@@ -175,6 +178,7 @@ def scenario_of(
         has_erasers=has_erasers,
         has_meddlers=has_meddlers,
         has_flips=has_flips,
+        copies_early=replicas > 2 and random_of(seed, "copying").random() < 0.4,
         is_hasty=random_of(seed, "haste").random() < 0.25 and not may_lose,
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),

@@ -7,6 +7,7 @@ from typing import Any
 import trio
 from msgspec import Struct
 
+from tailrace.broker.spu import Spu
 from tailrace.cluster.coordinators import GROUPS_TOPIC
 from tailrace.controller.key_value.interface import Change
 from tailrace.protocol.apis import API_TABLE, ApiKey
@@ -33,7 +34,7 @@ from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import ALL, LEADER_ALONE, Producer
 from .scenario import FAULTS_END, Scenario
-from .turns import small_turns
+from .turns import early_copies, small_turns
 from .world import DATA_DIRECTORY, Machine, Print, World
 
 TOPIC = "orders"
@@ -56,6 +57,8 @@ class Outcome(Struct):
     acknowledged: int = 0
     faults: int = 0
     elections: int = 0
+    copied_bytes: int = 0
+    """From followers, to others that lacked them."""
     seconds: float = 0.0
     """Simulated ones."""
     digest: int = 0
@@ -65,7 +68,10 @@ class Outcome(Struct):
 def simulate(scenario: Scenario, show: Print | None = None) -> Outcome:
     outcome = Outcome(scenario)
     try:
-        with small_turns(scenario.seed) if scenario.has_small_turns else nullcontext():
+        with (
+            small_turns(scenario.seed) if scenario.has_small_turns else nullcontext(),
+            early_copies(scenario.seed) if scenario.copies_early else nullcontext(),
+        ):
             run_seeded(scenario.seed, _Run(scenario, outcome, show).run)
     except BaseException as error:
         failure = _first(error)
@@ -91,6 +97,8 @@ class _Run:
         """SPUs that have lost what was not synced, and have not caught up since: their store incarnations before."""
         self.broken_since: dict[int, float] = {}
         """SPUs with replicas that do not work."""
+        self.started: list[Spu] = []
+        """Every process of an SPU that there was."""
         self.broken: list[str] = []
         """Sentences about what was seen where nothing can be raised."""
 
@@ -119,6 +127,7 @@ class _Run:
                 self.world, self.histories, policy=scenario.policy, may_lose=scenario.may_lose, retention=retention
             )
             self.world.on_stored = self._look_at_stored
+            self.world.on_started = lambda number, spu: self.started.append(spu)
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
             self.world.internet.on_sent = self.peers.on_sent
@@ -376,6 +385,7 @@ class _Run:
             self.outcome.acknowledged += len(history.acknowledged)
         await self.groups.check_final()
         self.outcome.elections = self.invariants.elections
+        self.outcome.copied_bytes = sum(spu.metrics.copied_bytes for spu in self.started)
         await self._wait_until_settled()  # members may have joined once more meanwhile, or committed
         self._compare_logs()
 

@@ -1,11 +1,13 @@
-"""Turns and portions that are so small that the few records of a seed take many of each."""
+"""Turns and portions that are so small that the few records of a seed take many of each, and are a lot to lack."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from msgspec.structs import replace
 
-from tailrace.broker import leader_controller, replica_log
+from tailrace.broker import bulk_copies, leader_controller, replica_log
+from tailrace.broker.replication.copying import CopyLimits
 from tailrace.broker.replication.leader import LeaderLimits
 from tailrace.storage import restamping
 
@@ -26,4 +28,18 @@ def small_turns(seed: int) -> Iterator[None]:
         patch.setattr(leader_controller, "LIMITS", limits)
         patch.setattr(replica_log, "LOOKED_THROUGH_IN_A_TURN", chance.choice((1, 2, 5)))
         patch.setattr(restamping, "STAMPED_IN_A_TURN", chance.choice((1, 2, 5)))
+        yield
+
+
+@contextmanager
+def early_copies(seed: int) -> Iterator[None]:
+    """While this lasts, who lacks a few batches copies them from other followers than the leader."""
+    chance = random_of(seed, "copies")
+    limits = replace(
+        leader_controller.LIMITS, append_bytes_max=chance.choice((1, 200)), appends_in_flight_max=chance.choice((1, 3))
+    )
+    copies = CopyLimits(lacking_bytes_min=chance.choice((1, 500)), portion_bytes_max=chance.choice((1, 300, 2000)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leader_controller, "LIMITS", limits)
+        patch.setattr(bulk_copies, "LIMITS", copies)
         yield

@@ -100,3 +100,13 @@ def test_where_recovery_has_stamped_entries_it_is_said_where_epochs_begin() -> N
 def test_a_sign_of_life_says_how_far_the_leader_is() -> None:
     append = Appends(Epoch(2), _log((0, 1)), 25).nothing_from(0, HighWatermark(1), LIVE)
     assert (append.base, append.entries, append.log_end, append.high_watermark) == (0, (), 1, 1)
+
+
+def test_who_is_far_behind_is_told_where_all_epochs_begin_in_what_is_committed() -> None:
+    """It may have the rest from elsewhere, stamped otherwise."""
+    log = _log((0, 1), (1, 2), (2, 3), (3, 4))
+    appends = Appends(Epoch(2), log, 25)
+    append = appends.next_from(0, 4, HighWatermark(3), LIVE)
+    assert (append.stamped_end, append.epochs) == (3, (EpochStart(Epoch(1), 0),))
+    assert appends.next_from(2, 4, HighWatermark(3), LIVE).stamped_end == 0, "that is the rest"
+    assert appends.next_from(0, 4, HighWatermark(2), LIVE).stamped_end == 0, "nothing more is committed"

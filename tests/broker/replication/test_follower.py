@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 from replication_store import ListLog
 
+from tailrace.broker.replication.copying import AskForCopies, CopiedEntries, CopyLimits
 from tailrace.broker.replication.entries import Entry, EpochStart
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.high_watermark import HighWatermark
@@ -416,3 +417,139 @@ def test_what_later_leaders_had_is_looked_for_again_in_each_epoch() -> None:
     follower._log.append(e(1, 5, content=9))
     _after(follower, replace(_append(1, epoch=6, high_watermark=3), high_watermark_epoch=Epoch(3)))
     assert follower.matched_end == 2
+
+
+# What is copied from others than the leader
+
+HOLDER, OTHER_HOLDER = SpuId(3), SpuId(4)
+LIMITS = CopyLimits(lacking_bytes_min=20, portion_bytes_max=5)
+
+
+def _far_behind(*, copy_limits: CopyLimits | None = LIMITS, spec_epoch: int = 2) -> Follower:
+    follower = _follower([])
+    follower.use_policy(Live(), Epoch(spec_epoch), copy_limits)
+    follower.take_ready()
+    return follower
+
+
+def _far_ahead(base: int, *entries: Entry, high_watermark: int = 50, stamped_end: int = 50) -> Append:
+    live = frozenset({LEADER, HOLDER, OTHER_HOLDER})
+    epochs = (EpochStart(Epoch(1), base),)
+    return Append(Epoch(2), base, entries, high_watermark, 60, 0, live, stamped_end, epochs, Epoch(2))
+
+
+def _carried_out(follower: Follower, ready: Ready) -> Ready:
+    for effect in ready.persist:
+        if isinstance(effect, AppendEntries):
+            for entry in effect.entries:
+                follower._log.append(entry)  # type: ignore[attr-defined]
+    return ready
+
+
+def _begun(follower: Follower) -> AskForCopies:
+    ready = _carried_out(follower, _after(follower, _far_ahead(0, e(0), e(1))))
+    assert ready.ask is not None
+    return ready.ask
+
+
+def _handed_over(follower: Follower, asked: AskForCopies, *bases: int, high_watermark: int = 50) -> Ready:
+    follower.on_copied(CopiedEntries(asked, tuple(map(e, bases)), high_watermark))
+    return _carried_out(follower, follower.take_ready())
+
+
+def test_who_lacks_a_lot_asks_another_follower_and_does_not_answer_its_leader() -> None:
+    follower = _far_behind()
+    ready = _after(follower, _far_ahead(0, e(0), e(1)))
+    assert ready.persist == [
+        ExpectStamped(50, (EpochStart(Epoch(1), 0),)),
+        AppendEntries((e(0), e(1))),
+    ]
+    assert ready.ask == AskForCopies(HOLDER, Epoch(2), 2, 5, is_first=True)
+    assert ready.send == []
+
+
+def test_what_is_copied_is_committed_and_nothing_is_promised_for_it() -> None:
+    follower = _far_behind()
+    ready = _handed_over(follower, _begun(follower), 2, 3)
+    assert ready.persist == [AppendEntries((e(2), e(3)))]
+    assert ready.ask == AskForCopies(HOLDER, Epoch(2), 4, 5)
+    assert ready.send == []
+    assert (follower.matched_end, follower._high_watermark.value) == (4, 4)
+
+
+def test_when_all_is_copied_the_leader_is_told_to_go_on() -> None:
+    follower = _far_behind()
+    ready = _handed_over(follower, _begun(follower), *range(2, 50))
+    assert _said(ready) == _reply(50, 50, high_watermark=50)
+    assert ready.ask is None
+    assert ready.copy_end is not None
+    assert (ready.copy_end.records, ready.copy_end.reason) == (48, "done")
+
+
+def test_what_the_leader_sends_meanwhile_is_taken_as_ever() -> None:
+    follower = _far_behind()
+    asked = _begun(follower)
+    ready = _carried_out(follower, _after(follower, _far_ahead(2, e(2), e(3), high_watermark=55, stamped_end=55)))
+    assert ready.persist == [AppendEntries((e(2), e(3)))]
+    assert (ready.send, ready.ask) == ([], None)
+    assert _handed_over(follower, asked, 2, 3, 4).persist == [AppendEntries((e(4),))]
+
+
+def test_when_nobody_hands_over_anything_the_leader_sends_all_and_nobody_is_asked_again() -> None:
+    follower = _far_behind()
+    asked = _begun(follower)
+    follower.on_copied(CopiedEntries(asked, failure="it is not there"))
+    asked_next = follower.take_ready().ask
+    assert asked_next is not None and asked_next.holder == OTHER_HOLDER
+    ready = _handed_over(follower, asked_next)
+    assert _said(ready) == _reply(2, 2, high_watermark=2)
+    ready = _carried_out(follower, _after(follower, _far_ahead(2, e(2), e(3))))
+    assert _said(ready) == _reply(4, 4, high_watermark=4)
+
+
+def test_who_was_not_live_for_a_while_is_asked_again() -> None:
+    follower = _far_behind()
+    follower.on_copied(CopiedEntries(_begun(follower), failure="it is not there"))
+    asked = follower.take_ready().ask
+    assert asked is not None
+    _handed_over(follower, asked)
+    _carried_out(follower, _after(follower, replace(_far_ahead(2, e(2), e(3)), live_replicas=frozenset({LEADER}))))
+    again = _after(follower, _far_ahead(4, e(4), e(5))).ask
+    assert again is not None and again.holder == HOLDER
+
+
+def test_nothing_is_copied_after_an_unclean_election_or_before_it_is_known_that_there_was_none() -> None:
+    for follower in (_far_behind(copy_limits=None), _far_behind(spec_epoch=1)):
+        ready = _after(follower, _far_ahead(0, e(0), e(1)))
+        assert ready.ask is None
+        assert _said(ready) == _reply(2, 2, high_watermark=2)
+
+
+def test_nothing_is_copied_where_the_log_goes_on_behind_what_is_matched() -> None:
+    follower = _follower([e(0), e(1), e(2)])
+    follower.use_policy(Live(), Epoch(2), LIMITS)
+    assert _after(follower, _far_ahead(0, e(0), e(1))).ask is None
+
+
+def test_who_lacks_little_has_it_from_its_leader() -> None:
+    follower = _far_behind(copy_limits=CopyLimits(lacking_bytes_min=49))
+    assert _after(follower, _far_ahead(0, e(0), e(1))).ask is None
+
+
+def test_a_copy_ends_with_its_epoch() -> None:
+    follower = _far_behind()
+    asked = _begun(follower)
+    follower.on_seal(Seal(Epoch(3), None))
+    ready = follower.take_ready()
+    assert ready.copy_end is not None and ready.copy_end.reason == "another epoch has begun"
+    assert isinstance(_said(ready), SealReply)
+    ready = _handed_over(follower, asked, 2, 3)
+    assert (ready.persist, ready.send, ready.ask) == ([], [], None)
+
+
+def test_a_copy_ends_with_its_disk() -> None:
+    follower = _far_behind()
+    asked = _begun(follower)
+    follower.on_failed()
+    assert _said(follower.take_ready()) == Hello(Epoch(2), FOLLOWER, "2.1", has_failed=True)
+    assert _handed_over(follower, asked, 2, 3).persist == []

@@ -1,0 +1,85 @@
+"""Portions of what is committed, from followers that have it, for one that lacks a lot.
+
+They are asked as by any consumer, so their leader has no part in it. All replicas here take turns, so that a disk that
+was lost does not come back all at once: what waits takes no memory, and what is on its way has a bound.
+"""
+
+from functools import partial
+from typing import Protocol
+
+import trio
+
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
+from tailrace.runtime.network import Network
+
+from .copies import fetch_records, records_of
+from .metrics import BrokerMetrics
+from .peer_codec import read_batches
+from .peer_messages import ReceivedBatches
+from .replica import Replica
+from .replication.copying import AskForCopies, CopiedEntries, CopyLimits
+from .spu_question import public_address
+
+LIMITS = CopyLimits()
+CLIENT_ID = "tailrace-copy"
+AT_ONCE_MAX = 4
+"""Questions that this SPU has not been answered; each answer is a portion, or one batch that is larger."""
+ANSWER_SECONDS_MAX = 5.0
+"""Who is slower than that has other things to do, or none of it comes: the leader sends it then."""
+
+Portion = tuple[CopiedEntries, ReceivedBatches | None]
+
+
+class BulkCopies(Protocol):
+    def limits(self, replica: Replica) -> CopyLimits | None:
+        """None: all that it lacks is its leader's to send."""
+
+    async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion: ...
+
+
+class NoCopies:
+    """Where nobody but the leader is asked."""
+
+    def limits(self, replica: Replica) -> CopyLimits | None:
+        return None
+
+    async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
+        raise AssertionError("nothing is to be copied")
+
+
+class FetchedPortions:
+    def __init__(self, cluster: Cluster, network: Network, metrics: BrokerMetrics) -> None:
+        self._cluster = cluster
+        self._network = network
+        self._metrics = metrics
+        self._turns = trio.Semaphore(AT_ONCE_MAX)
+
+    def limits(self, replica: Replica) -> CopyLimits | None:
+        """After an unclean election logs may part below a high watermark, and which one has taken leave is found out
+        between each store and its leader."""
+        return None if replica.spec.was_unclean or replica.settings.log.compacts else LIMITS
+
+    async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
+        failed = partial(CopiedEntries, asked)
+        async with self._turns:
+            with trio.move_on_after(ANSWER_SECONDS_MAX):
+                try:
+                    return await self._fetch(replica, asked)
+                except (OSError, RemoteProtocolError, KafkaError) as error:
+                    return failed(failure=str(error)), None
+        return failed(failure=f"it has not answered within {ANSWER_SECONDS_MAX:g} s"), None
+
+    async def _fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
+        address = public_address(self._cluster, asked.holder)
+        if address is None:
+            return CopiedEntries(asked, failure="it is not there"), None
+        found = await fetch_records(self._network, address, CLIENT_ID, replica, asked.offset, asked.bytes_max)
+        if found.error_code:
+            return CopiedEntries(asked, failure=f"it answers with error {found.error_code}"), None
+        records = records_of(found)
+        if not records:
+            return CopiedEntries(asked, (), found.high_watermark), None
+        entries, received = read_batches(memoryview(records), asked.epoch, asked.offset, None)
+        self._metrics.copied_bytes += len(received.data)
+        return CopiedEntries(asked, entries, found.high_watermark), received
