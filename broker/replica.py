@@ -59,6 +59,14 @@ class Replication(Protocol):
     def is_in_touch(self) -> bool:
         """Whether a leader is linked with those it commits with, and a follower with its leader."""
 
+    @property
+    def promised(self) -> Epoch:
+        """The largest epoch that the store has answered to."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the log has all that it acknowledged, just now."""
+
     def on_spec(self) -> None: ...
 
     def on_batches(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:

@@ -105,6 +105,15 @@ class ReplicaController:
     def is_in_touch(self) -> bool:
         return self._role is not None and self._role.is_in_touch
 
+    @property
+    def promised(self) -> Epoch:
+        return self._promise.epoch
+
+    @property
+    def is_sure(self) -> bool:
+        """Between a cut and what is appended behind it, the log lacks what it has to have."""
+        return not self._is_busy and not (self._is_in_doubt() if self._role is None else self._in_doubt)
+
     # what happened
 
     def on_spec(self) -> None:

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 import trio
 from msgspec import Struct
@@ -28,9 +29,13 @@ from .spu_client import PATIENCE_SECONDS, PAUSE_SECONDS_MIN, SpuClient
 from .spu_commands import SpuAsk, named_topic, spu_command
 from .times import duration_ms, moment_ms
 
+if TYPE_CHECKING:
+    from .quorum_client import QuorumFetched
+
 BEGINNING = "beginning"
 END = "end"
 _FIRST_MS = 0
+_OFFSET_MAX = 2**63 - 1
 _UNCOMMITTED_WARNING = (
     "what is marked as uncommitted may be lost when another SPU leads, and other records may take its offsets"
 )
@@ -50,6 +55,9 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--follow", "-f", action="store_true", help="wait for more, until Ctrl-C")
     parser.add_argument("--values", action="store_true", help="print values alone, as they are, each with a line end")
     parser.add_argument("--uncommitted", action="store_true", help="up to the log end; what is there may be lost")
+    parser.add_argument(
+        "--quorum", action="store_true", help="ask the replicas what is acknowledged, and no leader; there may be none"
+    )
 
 
 def consuming(wall_clock: WallClock) -> SpuAsk:
@@ -58,7 +66,11 @@ def consuming(wall_clock: WallClock) -> SpuAsk:
             raise UsageError("--from end: nothing is there yet; it takes --follow to wait for it")
         if arguments.values and arguments.output != "table":
             raise UsageError(f"--values: {arguments.output} shows them with all else")
-        work = partial(_consume, LogClient(spus), arguments, wall_clock.now_ms())
+        if arguments.quorum:
+            _check_quorum(arguments)
+            work = partial(_consume_from_quorum, spus, arguments)
+        else:
+            work = partial(_consume, LogClient(spus), arguments, wall_clock.now_ms())
         await (run_until_stopped(work) if arguments.follow else work())
 
     return consume
@@ -92,6 +104,64 @@ async def _consume(client: LogClient, arguments: argparse.Namespace, now_ms: int
             partition, offset = next(iter(wanted.items()))
             raise RefusedError(f"{partition}: nothing comes from offset {offset} on, though there is more")
         await trio.sleep(PAUSE_SECONDS_MIN)
+
+
+def _check_quorum(arguments: argparse.Namespace) -> None:
+    if arguments.uncommitted:
+        raise UsageError("--quorum shows what is acknowledged, --uncommitted what the leader has: it takes one of them")
+    if arguments.start != BEGINNING and not isinstance(arguments.start, int):
+        raise UsageError("--quorum: --from takes beginning or an offset, for no leader is asked for times or ends")
+
+
+async def _consume_from_quorum(spus: SpuClient, arguments: argparse.Namespace) -> None:
+    from .quorum_client import QuorumClient, TooFewStoresError  # with all that it compares logs by
+
+    client = QuorumClient(spus)
+    partitions = await _partitions(LogClient(spus), arguments.topic)
+    starts: dict[Partition, int] = dict.fromkeys(partitions, 0 if arguments.start == BEGINNING else arguments.start)
+    reader = Consuming(starts, None if arguments.follow else dict.fromkeys(partitions, _OFFSET_MAX), arguments.count)
+    show = _showing(arguments)
+    patient_until = trio.current_time() + PATIENCE_SECONDS
+    while wanted := reader.wanted:
+        stays: RefusedError | None = None
+        for partition, offset in wanted.items():
+            try:
+                fetched = await client.read(partition, offset)
+            except TooFewStoresError as error:
+                stays = error
+                continue
+            for each in _taken_from_quorum(reader, partition, fetched):
+                show(each)
+            if fetched.end == offset < fetched.may_end:
+                stays = RefusedError(_undecided(partition, fetched))
+        sys.stdout.flush()
+        if reader.wanted != wanted:
+            patient_until = trio.current_time() + PATIENCE_SECONDS
+            continue
+        if stays is not None and not arguments.follow and trio.current_time() > patient_until:
+            raise stays
+        await trio.sleep(PAUSE_SECONDS_MIN)
+
+
+def _taken_from_quorum(reader: Consuming, partition: Partition, fetched: "QuorumFetched") -> list[Consumed]:
+    position = reader.positions[partition]
+    if fetched.start > position > 0:
+        say("consume", f"{partition} begins at offset {fetched.start}")
+    if reader.ends is not None:
+        reader.ends[partition] = min(reader.ends[partition], fetched.may_end)
+    reader.positions[partition] = fetched.start
+    taken = _taken(reader, partition, Fetched(fetched.records, fetched.end))
+    if reader.positions[partition] >= fetched.records_end:
+        reader.positions[partition] = fetched.end
+    return taken
+
+
+def _undecided(partition: Partition, fetched: "QuorumFetched") -> str:
+    why = "".join(f"; {each}" for each in fetched.silent)
+    return (
+        f"{partition}: all below offset {fetched.end} is acknowledged, and has been shown; what follows, up to "
+        f"{fetched.may_end}, may be or not: it takes more replicas, or a leader, to tell{why}"
+    )
 
 
 async def _partitions(client: LogClient, text: str) -> list[Partition]:

@@ -97,8 +97,8 @@ class SpuClient:
             self._servers[spu_id] = await _meet(await connect(self._network, address, SPU, _APIS))
         try:
             return await self._servers[spu_id].ask(request, version_max)
-        except UnreachableError:
-            self._servers.pop(spu_id).close()
+        except (UnreachableError, trio.Cancelled):
+            self._servers.pop(spu_id).close()  # what comes late would be taken for the answer to the next question
             raise
 
     async def ask_each(
@@ -232,7 +232,7 @@ async def _meet(connection: ServerConnection) -> _Server:
     try:
         # Every version after it is answered in this one's form by those who do not know it.
         answer = await connection.ask(ApiVersionsRequest(CLIENT_ID, __version__), 3)
-    except UnreachableError:
+    except (UnreachableError, trio.Cancelled):
         connection.close()
         raise
     return _Server(connection, {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys})

@@ -52,6 +52,7 @@ class InternalApiKey(IntEnum):
     EXPLAIN_GROUP = 12000
     DESCRIBE_POSITIONS = 12001
     DESCRIBE_SPU = 12002
+    READ_STORE = 12003
 
 
 class PeerApi(Struct, frozen=True):
@@ -109,6 +110,7 @@ SPU_OBJECT_APIS = table_of(
     _api(InternalApiKey.EXPLAIN_GROUP),
     _api(InternalApiKey.DESCRIBE_POSITIONS),
     _api(InternalApiKey.DESCRIBE_SPU),
+    _api(InternalApiKey.READ_STORE),
 )
 """What the command line and other SPUs ask of an SPU, on the SPU's public port, beside Kafka's APIs."""
 

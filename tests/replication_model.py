@@ -11,6 +11,7 @@ import random
 from msgspec import Struct
 from msgspec.structs import replace
 from replication_moves import Moves, Row, moved, other_row
+from replication_reader import QuorumReader
 from replication_store import InvariantError, Store, check, content_of
 from replication_truth import Truth
 
@@ -125,6 +126,8 @@ class World(Struct, frozen=True):
     compacts: bool = False
     """All that is committed, again and again."""
     moves: Moves | None = None
+    hesitates: bool = False
+    """The Streaming Controller, and nobody leads meanwhile."""
     faults: Faults | None = None
     """What goes wrong, if the seed is not to say."""
     copies: bool = False
@@ -165,6 +168,9 @@ class Cluster:
         """Process and incarnation."""
         self.online: set[SpuId] = set()
         self.leaders: dict[int, str] = {}
+        self.known: dict[SpuId, Spec] = {}
+        """What each store was told last."""
+        self.reader = None if world.unclean else QuorumReader(seed, self)
         present = self.random.sample(list(self.wanted), self.random.randint(1, len(self.wanted)))
         for spu in present:
             self.start(spu)
@@ -207,6 +213,8 @@ class Cluster:
         else:
             self.go_wrong(spu)
         self.check_all()
+        if self.reader is not None:
+            self.reader.step()
 
     def go_wrong(self, spu: SpuId) -> None:
         faults, scale = self.faults, 1 / 0.08
@@ -263,6 +271,8 @@ class Cluster:
             )
         check(self.spec.live == {spu: self.stores[spu].incarnation for spu in self.wanted}, "not all are live")
         self.truth.check_holds_acknowledged(leader)
+        if self.reader is not None:
+            self.reader.check_final()
 
     # time and messages
 
@@ -357,13 +367,18 @@ class Cluster:
 
     def on_spec(self, store: Store, spec: Spec) -> None:
         role = store.role
+        known = self.known.get(store.spu, spec)
+        if (spec.epoch, spec.version) >= (known.epoch, known.version):
+            self.known[store.spu] = spec
+        if spec.leader == CONTROLLER:
+            return
         if isinstance(role, Leader) and role.epoch == spec.epoch:
             role.on_live_replicas(spec.epoch, spec.version, spec.live, self.now)
             for spu in self.stores.keys() - self.online:
                 role.on_offline(spu, self.now)
             return
         if isinstance(role, Follower) and role.epoch == spec.epoch and role.leader == spec.leader:
-            role.use_policy(self._policy_of(spec), spec.epoch, self._copy_limits())
+            role.use_policy(self.policy_of(spec), spec.epoch, self._copy_limits())
             return
         if spec.epoch < store.promise.epoch or (role is not None and spec.epoch <= role.epoch):
             return
@@ -383,7 +398,7 @@ class Cluster:
                 promise=store.promise,
                 high_watermark=store.high_watermark,
                 in_doubt=store.doubt,
-                policy=self._policy_of(spec),
+                policy=self.policy_of(spec),
                 syncs_before_acknowledging=self.world.syncs,
                 copy_limits=self._copy_limits(),
                 turn=self.random.randrange(3) if self.world.copies else 0,
@@ -403,7 +418,7 @@ class Cluster:
                 promise=store.promise,
                 high_watermark=store.high_watermark,
                 in_doubt=store.doubt,
-                policy=self._policy_of(spec),
+                policy=self.policy_of(spec),
                 live_replicas=LiveReplicas(
                     store.spu,
                     store.incarnation,
@@ -424,7 +439,7 @@ class Cluster:
     def _copy_limits(self) -> CopyLimits | None:
         return COPIES if self.world.copies and self.truth.unclean_epoch < 0 else None
 
-    def _policy_of(self, spec: Spec) -> ReplicationPolicy:
+    def policy_of(self, spec: Spec) -> ReplicationPolicy:
         return self.policy if self.moves is None else self.moves.policy_of(spec.layout)
 
     # connections
@@ -629,6 +644,7 @@ class Cluster:
         """The process dies; all it has written is there when the next one starts."""
         store = self.stores[spu]
         store.is_up, store.role = False, None
+        self.known.pop(spu, None)
         if self.bugs.kill_ends_doubt:
             store.doubt = False
         store.waiting.clear()
@@ -711,6 +727,11 @@ class Cluster:
         """Nobody is taken out of the live set: the leader does that, once it leads."""
         candidates = self.candidates()
         if not candidates:
+            return
+        if self.world.hesitates and self.random.random() < 0.6:
+            self.spec = replace(self.spec, leader=CONTROLLER)
+            for spu in self.stores:
+                self.tell(spu)
             return
         online = sorted(self.online.intersection(self.wanted) if self.moves is not None else self.online)
         live = self.spec.live or {spu: self.registered[spu][1] for spu in online}

@@ -119,6 +119,10 @@ class Truth:
             check(self._committed_at[entry.base] == content, "two logs differ below the high watermark")
         store.checked_end = end
 
+    def check_may_be_read(self, content: Content) -> None:
+        """By one who takes it for acknowledged: it is committed, or will be."""
+        check(self._committed_at.get(content[0], content) == content, "somebody read what is not committed")
+
     def check_holds_acknowledged(self, store: Store) -> None:
         """A leader that serves has all that was ever acknowledged, each where it was."""
         entries = {entry.base: content_of(entry) for entry in store.log.all}

@@ -37,6 +37,10 @@ class ReplicationPolicy(Protocol):
         """Whether these stores, the leader among them, are enough for a new epoch to begin."""
         ...
 
+    def is_readable(self, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Collection[SpuId]) -> bool:
+        """Whether these stores are enough for one who reads without a leader: one of them has whatever is committed."""
+        ...
+
     def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
         """Whether nothing is ever committed without that store: so it has all that is, unless it is in doubt."""
         ...
@@ -64,6 +68,11 @@ class Live(Struct, frozen=True):
     def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
         """The leader alone: the SC elects it from the live set, in doubt only if there is nobody else."""
         return True
+
+    def is_readable(self, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Collection[SpuId]) -> bool:
+        """Any live replica has all, unless it may have lost something; all of them have what is left."""
+        members = frozenset(live)
+        return not members.isdisjoint(sure) or (bool(members) and members <= {*sure, *in_doubt})
 
     def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
         return spu in live
@@ -98,6 +107,10 @@ class Quorum(Struct, frozen=True):
         """
         return len(sure) > self.stores - self.writes or len(sure) + len(in_doubt) == self.stores
 
+    def is_readable(self, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Collection[SpuId]) -> bool:
+        """As with sealing: one in doubt may be the very store that a commit and this reader have in common."""
+        return len(sure) >= self.reads or len(sure) + len(in_doubt) == self.stores
+
     def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
         return self.writes == self.stores
 
@@ -129,6 +142,13 @@ class CopySets(Struct, frozen=True):
     def is_sealed(self, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
         return all(
             each.quorum.is_sealed(each.members.intersection(sure), each.members.intersection(in_doubt))
+            for each in self.sets
+        )
+
+    def is_readable(self, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Collection[SpuId]) -> bool:
+        """What is committed may be in each of the sets."""
+        return all(
+            each.quorum.is_readable(each.members.intersection(sure), each.members.intersection(in_doubt), live)
             for each in self.sets
         )
 

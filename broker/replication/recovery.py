@@ -6,11 +6,11 @@ epoch in which they were acknowledged or a later one. So at each offset the entr
 acknowledged one, if any is; and a store that has another one there holds nothing acknowledged from there on.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from tailrace.protocol.ids import Epoch
+from tailrace.protocol.ids import NO_EPOCH, Epoch
 
 from .entries import Entry, EntryKind, end_of
 from .messages import SealReply
@@ -64,19 +64,23 @@ def _beginning(authority: SealReply, start: int) -> int:
 
 def merge(start: int, stores: Collection[Sequence[Entry]], epoch: Epoch) -> list[Entry]:
     """The one log from `start` on that these stores' entries make, stamped with the new leader's epoch."""
-    merged: list[Entry] = []
+    return [entry.stamped(epoch) for entry in resolved(start, stores)]
+
+
+def resolved(start: int, stores: Collection[Sequence[Entry]]) -> Iterator[Entry]:
+    """The same, as it is stamped now; holes that nobody has written yet are of no epoch."""
     readers = [_Reader(entries, start) for entries in stores]
     position = start
     while True:
         readers = [reader for reader in readers if reader.entry is not None and reader.entry.base >= position]
         held = [reader.entry for reader in readers if reader.entry is not None]
         if not held:
-            return merged
+            return
         base = min(entry.base for entry in held)
         if base > position:
-            merged.append(Entry(position, base, epoch, kind=EntryKind.HOLE))
+            yield Entry(position, base, NO_EPOCH, kind=EntryKind.HOLE)
         taken = max((entry for entry in held if entry.base == base), key=lambda entry: entry.epoch)
-        merged.append(taken.stamped(epoch))
+        yield taken
         position = taken.end
         readers = [reader for reader in readers if reader.agrees_with(taken)]
 

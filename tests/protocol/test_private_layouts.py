@@ -52,6 +52,8 @@ LAYOUTS = {
     "ListObjectsRequest 0": "81bbab5c",
     "ListObjectsResponse 0": "870e6475",
     "PingMessage 0": "00000000",
+    "ReadStoreRequest 0": "f2c09937",
+    "ReadStoreResponse 0": "ede72f72",
     "RefuseMessage 0": "abb6d127",
     "RegisterSpuRequest 0": "a5b9c674",
     "RegisterSpuResponse 0": "60871a20",

@@ -4,7 +4,8 @@ A failure names its seed and policy; `replication_model.run(seed, policy)` repla
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -15,19 +16,20 @@ from replication_model import Bugs, Faults, World, run
 from replication_moves import Moves
 from replication_store import InvariantError
 
-from tailrace.broker.replication import follower, leader, recovery, rewriting
-from tailrace.broker.replication.entries import Entry, ReplicaLog
+from tailrace.broker.replication import follower, leader, quorum_read, recovery, rewriting
+from tailrace.broker.replication.entries import Entry, ReplicaLog, end_of
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.follower_link import FollowerLink
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import Append, AppendReply, Seal, SealReply
 from tailrace.broker.replication.policy import CopySets, Live, Quorum
+from tailrace.broker.replication.quorum_read import Membership, StoreAnswer
 from tailrace.broker.replication.ready import Persist
 from tailrace.broker.replication.sealing import Promise, Sealing
 from tailrace.controller import copy_sets
 from tailrace.controller.objects import Partition
-from tailrace.protocol.ids import NO_EPOCH, SpuId
+from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.storage.checkpoints import SavedHighWatermark
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -42,6 +44,8 @@ WORLDS = {
     "live": LIVE,
     "live, two at least": World(Live(replicas_min=2)),
     "live, synced": World(Live(), syncs=True),
+    "live, at times nobody leads": World(Live(), hesitates=True),
+    "live, two at least, at times nobody leads": World(Live(replicas_min=2), hesitates=True),
     "live, unclean": World(Live(), unclean=True),
     "live, unclean, restless": World(Live(), unclean=True, faults=RESTLESS_UNCLEAN),
     "majority": MAJORITY,
@@ -345,6 +349,58 @@ def _forgets_when_the_high_watermark_was_committed(patch: pytest.MonkeyPatch) ->
     patch.setattr(replication_store.Store, "write_down_high_watermark", write_down)
 
 
+def _readers_take_the_smaller_epoch(patch: pytest.MonkeyPatch) -> None:
+    def upside_down(start: int, stores: Collection[Sequence[Entry]]) -> list[Entry]:
+        flipped = [[entry.stamped(Epoch(-1 - entry.epoch)) for entry in each] for each in stores]
+        return [entry.stamped(Epoch(-1 - entry.epoch)) for entry in resolved(start, flipped)]
+
+    resolved = recovery.resolved
+    patch.setattr(quorum_read, "resolved", upside_down)
+
+
+def _readers_take_all_that_may_be_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    """As a leader may that recovers, for it makes it so."""
+
+    def all_there_is(newest: Any, sure: Any, tails: Mapping[SpuId, Sequence[Entry]]) -> int:
+        return max((end_of(entries, 0) for entries in tails.values()), default=0)
+
+    patch.setattr(quorum_read, "_counted_end", all_there_is)
+
+
+def _readers_count_copies_under_any_stamps(patch: pytest.MonkeyPatch) -> None:
+    """W copies of one entry, whichever leaders left them there."""
+
+    def counted_end(newest: Membership, sure: Sequence[StoreAnswer], tails: Mapping[SpuId, Sequence[Entry]]) -> int:
+        ends = [0]
+        for entry in chain.from_iterable(tails.values()):
+            holders = [each.spu for each in sure if any(entry.same_as(other) for other in tails[each.spu])]
+            ends.append(newest.policy.committed_end(dict.fromkeys(holders, entry.end), ()))
+        return max(ends)
+
+    patch.setattr(quorum_read, "_counted_end", counted_end)
+
+
+def _readers_ask_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
+    def is_readable(self: Quorum, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Any) -> bool:
+        return len(sure) >= self.reads - 1 and bool(sure)
+
+    patch.setattr(Quorum, "is_readable", is_readable)
+
+
+def _readers_take_for_final_what_a_leader_may_change(patch: pytest.MonkeyPatch) -> None:
+    def is_final(membership: Membership, answers: Collection[StoreAnswer]) -> bool:
+        return membership.live_replicas <= {each.spu for each in answers}
+
+    patch.setattr(quorum_read, "_is_final", is_final)
+
+
+def _readers_ask_some_of_the_live_replicas(patch: pytest.MonkeyPatch) -> None:
+    def is_final(membership: Membership, answers: Collection[StoreAnswer]) -> bool:
+        return not membership.has_leader and all(each.promised <= membership.epoch for each in answers)
+
+    patch.setattr(quorum_read, "_is_final", is_final)
+
+
 SEEDS_MAX = 600
 
 IN_THE_CORE: Mapping[Patch, World] = {
@@ -379,6 +435,12 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _lets_those_commit_who_are_about_to_come: WORLDS["majority, moving"],
     _compares_where_compaction_left_nothing: WORLDS["majority, restless, compacted"],
     _forgets_when_the_high_watermark_was_committed: WORLDS["majority, killed, compacted"],
+    _readers_take_the_smaller_epoch: MAJORITY,
+    _readers_take_all_that_may_be_acknowledged: WORLDS["majority, restless"],
+    _readers_count_copies_under_any_stamps: WORLDS["majority, restless, compacted"],
+    _readers_ask_one_store_too_few: MAJORITY,
+    _readers_take_for_final_what_a_leader_may_change: WORLDS["live, two at least"],
+    _readers_ask_some_of_the_live_replicas: WORLDS["live, at times nobody leads"],
 }
 """With a world in which each does harm soon."""
 
@@ -398,6 +460,7 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     _seals_the_new_copy_set_alone: 170,
     _drops_the_copy_set_before_at_once: 70,
     _believes_that_what_others_know_to_be_committed_is_there: 200,
+    _readers_count_copies_under_any_stamps: 100,
     "controller_ignores_versions": 130,
     "kill_ends_doubt": 300,
     "election_shrinks_live_set": 700,

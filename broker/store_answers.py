@@ -1,0 +1,56 @@
+"""What stores answer to one who reads from several, as the core takes it."""
+
+from tailrace.cluster.specs import NO_LEADER
+from tailrace.protocol.control_batches import control_kind
+from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.internal.read_store import ReadStoreResponse
+from tailrace.protocol.record_batch import iterate
+
+from .replica_log import entry_of, entry_of_control
+from .replication.entries import Entry
+from .replication.policy import parse_policy
+from .replication.quorum_read import Membership, StoreAnswer
+
+
+def store_answer(spu: SpuId, response: ReadStoreResponse) -> StoreAnswer:
+    """Raises KafkaError for batches that nobody can read, and ValueError for a policy that nobody knows."""
+    return StoreAnswer(
+        spu,
+        _membership(response),
+        Epoch(response.promised),
+        response.in_doubt,
+        response.high_watermark,
+        response.log_start,
+        response.log_end,
+        response.read_end,
+        tuple(entry for entry, _ in batches_of(response)),
+    )
+
+
+def batches_of(response: ReadStoreResponse) -> list[tuple[Entry, memoryview]]:
+    """Each entry with its bytes."""
+    records = memoryview(response.records)
+    found = []
+    for position, header in iterate(response.records):
+        kind = control_kind(header, response.records, position)
+        entry = entry_of(header) if kind is None else entry_of_control(header, kind, response.records, position)
+        found.append((entry, records[position : position + header.size]))
+    return found
+
+
+def _membership(response: ReadStoreResponse) -> Membership:
+    copy_sets = [[SpuId(spu) for spu in each.spus] for each in response.copy_sets]
+    return Membership(
+        Epoch(response.epoch),
+        response.version,
+        response.leader != NO_LEADER,
+        frozenset(map(SpuId, response.replicas)),
+        frozenset(map(SpuId, response.live_replicas)),
+        response.replicas_min,
+        parse_policy(
+            response.policy,
+            replicas=len(response.replicas),
+            replicas_min=response.replicas_min,
+            copy_sets=copy_sets,
+        ),
+    )
