@@ -72,11 +72,11 @@ class PartitionHistory:
         not matter."""
         if epoch is not None and epoch < self._begins_with_epoch:
             return
-        self._check(value in self.sent, f"{value!r} was acknowledged and never sent")
+        self.check(value in self.sent, f"{value!r} was acknowledged and never sent")
         before = self.acknowledged.get(value, UNKNOWN_OFFSET)
         if offset == UNKNOWN_OFFSET:
             offset = before
-        self._check(before in (UNKNOWN_OFFSET, offset), f"{value!r} was acknowledged at {before}, and then at {offset}")
+        self.check(before in (UNKNOWN_OFFSET, offset), f"{value!r} was acknowledged at {before}, and then at {offset}")
         self.acknowledged[value] = offset
         if offset != UNKNOWN_OFFSET:
             self._settle(offset, value, "acknowledged")
@@ -122,9 +122,9 @@ class PartitionHistory:
     def on_read(self, consumer: str, records: Sequence[Read]) -> None:
         reader = self._reader(consumer)
         for offset, value in records:
-            self._check(value in self.sent, f"{consumer} read {value!r} at {offset}, which nobody sent")
+            self.check(value in self.sent, f"{consumer} read {value!r} at {offset}, which nobody sent")
             last = reader.offsets[-1] if reader.offsets else reader.start - 1
-            self._check(offset > last, f"{consumer} read offset {offset} after {last}")
+            self.check(offset > last, f"{consumer} read offset {offset} after {last}")
             self._settle(offset, value, f"read by {consumer}")
             if reader.goes_on_anywhere:
                 reader.start, reader.goes_on_anywhere = offset, False
@@ -134,7 +134,7 @@ class PartitionHistory:
         """As the leader of that epoch answered."""
         known = self._reader(consumer).high_watermarks
         before = known.get(epoch, 0)
-        self._check(
+        self.check(
             high_watermark >= before,
             f"the leader of epoch {epoch} told {consumer} high watermark {high_watermark} after {before}",
         )
@@ -146,7 +146,7 @@ class PartitionHistory:
         if self.may_be_lost(epoch):
             return
         reader = self._reader(consumer)
-        self._check(log_end >= reader.log_end, f"{consumer} was told the log ends at {log_end} after {reader.log_end}")
+        self.check(log_end >= reader.log_end, f"{consumer} was told the log ends at {log_end} after {reader.log_end}")
         reader.log_end = log_end
 
     def on_truncation(self, consumer: str, sentence: str) -> None:
@@ -163,14 +163,14 @@ class PartitionHistory:
             found = final.get(offset)
             if found is None and self._may_be_gone(value, offset, newest):
                 continue
-            self._check(found == value, f"{value!r} was at offset {offset}; in the end there is {found!r}")
+            self.check(found == value, f"{value!r} was at offset {offset}; in the end there is {found!r}")
         for offset, value in log:
-            self._check(offset >= self.deleted_for_good, f"in the end {value!r} is at {offset}, and was deleted")
-            self._check(value in self.sent, f"in the end there is {value!r} at {offset}, which nobody sent")
+            self.check(offset >= self.deleted_for_good, f"in the end {value!r} is at {offset}, and was deleted")
+            self.check(value in self.sent, f"in the end there is {value!r} at {offset}, which nobody sent")
         present = {value for _, value in log}
         for value, offset in self.acknowledged.items():
             is_there = value in present or self._may_be_gone(value, offset, newest)
-            self._check(is_there, f"{value!r} was acknowledged, and is lost")
+            self.check(is_there, f"{value!r} was acknowledged, and is lost")
         self._check_producers(log)
         self._check_gapless(
             sorted(offset for offset, value in final.items() if not self._may_be_gone(value, offset, newest))
@@ -183,7 +183,7 @@ class PartitionHistory:
         for offset, value in log:
             producer, number, is_idempotent, key, may_be_lost = self.sent[value]
             if value in seen:
-                self._check(not is_idempotent, f"{value!r} of an idempotent producer is there again at {offset}")
+                self.check(not is_idempotent, f"{value!r} of an idempotent producer is there again at {offset}")
                 continue
             seen.add(value)
             before, before_at = newest.get(producer, (-1, -1))
@@ -195,7 +195,7 @@ class PartitionHistory:
                 or before_at < self.deleted_end  # what lay between was deleted, before this log was read or meanwhile
             )
             follows = number == before + 1 or (may_lack and (number > before or not is_idempotent))
-            self._check(follows, f"record {number} of {producer} at {offset} follows record {before}")
+            self.check(follows, f"record {number} of {producer} at {offset} follows record {before}")
             newest[producer] = number, offset
 
     def _check_gapless(self, offsets: Sequence[int]) -> None:
@@ -205,7 +205,7 @@ class PartitionHistory:
                 start = max(reader.start, self.deleted_end)
                 passed = offsets[bisect_left(offsets, start) : bisect_right(offsets, reader.offsets[-1])]
                 skipped = set(passed) - set(reader.offsets)
-                self._check(not skipped, f"{name} was not given {sorted(skipped)[:5]}")
+                self.check(not skipped, f"{name} was not given {sorted(skipped)[:5]}")
 
     # below
 
@@ -219,8 +219,8 @@ class PartitionHistory:
 
     def _settle(self, offset: int, value: bytes, how: str) -> None:
         known = self._at.setdefault(offset, value)
-        self._check(known == value, f"{value!r} was {how} at offset {offset}, where {known!r} was committed")
+        self.check(known == value, f"{value!r} was {how} at offset {offset}, where {known!r} was committed")
 
-    def _check(self, holds: bool, sentence: str) -> None:
+    def check(self, holds: bool, sentence: str) -> None:
         if not holds:
             raise HistoryError(f"partition {self.partition}: {sentence}")

@@ -49,6 +49,8 @@ class Scenario(Struct, frozen=True):
     """Whether somebody sets configs, and deletes topics and brings them back."""
     has_flips: bool = False
     """Whether bits flip at rest. Then they are looked for all the time."""
+    has_quorum_readers: bool = False
+    """Whether somebody reads from several stores, without a leader."""
     has_small_turns: bool = False
     """Whether what takes turns, and goes in portions, does so with a few records."""
     copies_early: bool = False
@@ -93,13 +95,14 @@ class Scenario(Struct, frozen=True):
         flips = "bits flip at rest; " * self.has_flips
         turns = "turns are small; " * self.has_small_turns
         copies = "a few batches are copied from followers; " * self.copies_early
+        quorums = "somebody reads from quorums; " * self.has_quorum_readers
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
         added = f"{self.partitions_added} of them added later; " * (self.partitions_added > 0)
         groups = f"groups: {', '.join(self.groups)}; " if self.groups else ""
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
             f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; "
-            f"{groups}{configs}; {added}{self._moves}{meddling}{flips}{turns}{copies}"
+            f"{groups}{configs}; {added}{self._moves}{meddling}{flips}{quorums}{turns}{copies}"
             f"links take {self.link_seconds * 1000:g} ms, disks {self.sync_seconds * 1000:g} ms, "
             f"the store {self.store_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
         )
@@ -180,6 +183,7 @@ def scenario_of(
         has_flips=has_flips,
         copies_early=replicas > 2 and random_of(seed, "copying").random() < 0.4,
         is_hasty=random_of(seed, "haste").random() < 0.25 and not may_lose,
+        has_quorum_readers=random_of(seed, "quorum").random() < 0.4 and not (may_lose or has_flips),
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import count
 from typing import Any
 
 import trio
@@ -33,6 +34,7 @@ from .mover import Mover
 from .patient_client import PatientClient, RetryError
 from .peer_watch import PeerWatch
 from .producer import ALL, LEADER_ALONE, Producer
+from .quorum_reader import QuorumReader
 from .scenario import FAULTS_END, Scenario
 from .turns import early_copies, small_turns
 from .world import DATA_DIRECTORY, Machine, Print, World
@@ -205,6 +207,8 @@ class _Run:
                 tail = Consumer(self.world, f"tail-{number}", TOPIC, history, chance, reads_anywhere=anywhere)
                 nursery.start_soon(tail.run)
                 nursery.start_soon(self._read_again_and_again, history)
+            if scenario.has_quorum_readers:
+                nursery.start_soon(self._read_from_quorums, history)
             if scenario.has_erasers:
                 chance = random_of(scenario.seed, "eraser", number)
                 eraser = Eraser(self.world, f"eraser-{number}", TOPIC, history, chance)
@@ -253,6 +257,16 @@ class _Run:
             consumer = Consumer(self.world, name, TOPIC, history, chance, reads_anywhere=anywhere)
             with trio.move_on_after(4):
                 await consumer.read_all()
+
+    async def _read_from_quorums(self, history: PartitionHistory) -> None:
+        """Somebody who needs no leader, and now and then another one, who reads from the beginning."""
+        scenario, chance = self.scenario, random_of(self.scenario.seed, "quorum reader", history.partition)
+        knows_members = scenario.policy != "live" and not scenario.has_movers
+        for number in count():
+            name = f"quorum-{history.partition}-{number}"
+            reader = QuorumReader(self.world, name, TOPIC, history, chance, knows_members=knows_members)
+            with trio.move_on_after(chance.uniform(1, 5)):
+                await reader.run()
 
     # looking
 

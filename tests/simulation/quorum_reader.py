@@ -1,0 +1,113 @@
+"""A reader in a simulation that needs no leader: it asks several stores, and tells what they prove to be acknowledged.
+
+It is a reader like any other: what it was given must be there in the end, and nobody may have been given anything else.
+"""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import trio
+
+from tailrace.broker.replication.quorum_read import QuorumRead, quorum_read
+from tailrace.broker.store_answers import batches_of, store_answer
+from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.read_store import ReadStoreRequest, ReadStoreResponse
+from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
+from tailrace.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tailrace.protocol.records import read_records
+
+from .history import PartitionHistory, Read
+from .leaders import METADATA_VERSION
+from .patient_client import PatientClient, RetryError
+from .world import World, spu_address
+
+APIS = {**API_TABLE, **SPU_OBJECT_APIS}
+UNANSWERED = (OSError, trio.TooSlowError, trio.ClosedResourceError, RetryError)
+
+
+class QuorumReader:
+    def __init__(
+        self, world: World, name: str, topic: str, history: PartitionHistory, chance: Random, *, knows_members: bool
+    ) -> None:
+        """`knows_members`: whoever answers knows who may hold what was acknowledged."""
+        self.name = name
+        self.position = 0
+        self._client = PatientClient(world, name, chance)
+        self._topic = topic
+        self._history = history
+        self._chance = chance
+        self._knows_members = knows_members
+        history.on_started(name, 0)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            async with self._client.trying():
+                topic_id, replicas = await self._find()
+                for _ in range(self._chance.randint(1, 10)):
+                    await self._read(topic_id, replicas)
+                    await trio.sleep(self._chance.choice((0.0, 0.01, 0.1)))
+
+    async def _find(self) -> tuple[UUID, list[int]]:
+        async with self._client.connected(self._client.any_spu()) as connected:
+            asked = MetadataRequest([MetadataRequestTopic(name=self._topic)], allow_auto_topic_creation=False)
+            response = await self._client.ask(connected, ApiKey.METADATA, METADATA_VERSION, asked)
+        for topic in response.topics:
+            for found in topic.partitions:
+                if found.partition_index == self._history.partition:
+                    return topic.topic_id, found.replica_nodes
+        raise RetryError("there is no such partition")
+
+    async def _read(self, topic_id: UUID, replicas: list[int]) -> None:
+        """Some of the replicas, each at another moment."""
+        known_end = self._history.known_end
+        asked = self._chance.sample(replicas, self._chance.randint(min(2, len(replicas)), len(replicas)))
+        request = ReadStoreRequest(
+            topic_id, self._history.partition, self.position, self._chance.choice((100, 2000, 1_000_000))
+        )
+        responses: dict[SpuId, ReadStoreResponse] = {}
+        async with trio.open_nursery() as nursery:
+            for spu in asked:
+                nursery.start_soon(self._ask, spu, request, self._chance.choice((0.0, 0.0, 0.05, 0.5)), responses)
+        found = quorum_read(self.position, [store_answer(spu, each) for spu, each in responses.items()])
+        if found is None:
+            raise RetryError("too few stores answer")
+        if self._knows_members:
+            self._history.check(
+                found.may_end >= known_end,
+                f"{self.name} is told that nothing beyond {found.may_end} is acknowledged; all below {known_end} is",
+            )
+        self._take(found, responses)
+
+    async def _ask(
+        self, spu: int, request: ReadStoreRequest, after: float, responses: dict[SpuId, ReadStoreResponse]
+    ) -> None:
+        await trio.sleep(after)
+        try:
+            async with self._client.connected_to(spu_address(spu), APIS) as connected:
+                response = await self._client.ask(connected, InternalApiKey.READ_STORE, 0, request)
+        except UNANSWERED:
+            return
+        if response.error_code == ErrorCode.NONE:
+            responses[SpuId(spu)] = response
+
+    def _take(self, found: QuorumRead, responses: Mapping[SpuId, ReadStoreResponse]) -> None:
+        if found.start > self.position:
+            if self._history.is_retained:
+                self._history.on_deleting(found.start)
+            if found.start > self._history.deleted_end:
+                self._history.on_truncation(self.name, f"the log starts at {found.start}, which nobody asked for")
+        batches: dict[SpuId, dict[int, Any]] = {
+            spu: {entry.base: batch for entry, batch in batches_of(each)} for spu, each in responses.items()
+        }
+        records = [
+            Read(record.offset, record.value or b"")
+            for each in found.entries
+            for record in read_records(batches[self._chance.choice(each.holders)][each.entry.base])
+        ]
+        self._history.on_read(self.name, [each for each in records if each.offset >= found.start])
+        self.position = found.end
