@@ -93,20 +93,22 @@ class OpenSegment:
         last_offset_max = summary.base + RELATIVE_OFFSET_MAX
         count = new_entries = 0
         for header in headers:
-            end = position + header.batch_length + LOG_OVERHEAD
-            if position and not (
-                end <= bytes_max
-                and header.leader_epoch == epoch
-                and (header.max_timestamp - first_timestamp <= age_ms_max or first_timestamp == NO_TIMESTAMP)
-                and header.base_offset + header.last_offset_delta <= last_offset_max
-                and (position < next_position or (len(index) + new_entries) * ENTRY_BYTES < config.index_bytes_max)
-            ):
-                break
             if position >= next_position:
+                if position and (len(index) + new_entries) * ENTRY_BYTES >= config.index_bytes_max:
+                    break
                 next_position = position + max(1, index.new.interval_bytes)
                 new_entries += 1
+            timestamp = header.max_timestamp
             if first_timestamp == NO_TIMESTAMP:
-                first_timestamp = header.max_timestamp
+                first_timestamp = timestamp
+            end = position + header.batch_length + LOG_OVERHEAD
+            if position and (
+                end > bytes_max
+                or header.leader_epoch != epoch
+                or timestamp - first_timestamp > age_ms_max
+                or header.base_offset + header.last_offset_delta > last_offset_max
+            ):
+                break
             position = end
             count += 1
             if header.attributes & CONTROL:
@@ -130,13 +132,14 @@ class OpenSegment:
         except OSError:
             file.truncate(position)
             raise
-        at, checksum, max_timestamp = 0, summary.checksum, summary.max_timestamp
+        at, max_timestamp = 0, summary.max_timestamp
+        beginnings = []
         for header in headers:
             relative_offset = header.base_offset - base
             if position >= entries.next_position:
                 entries.on_batch(relative_offset, position, max_timestamp)
             recent.append(relative_offset << 32 | position)
-            checksum = crc32c(data[at : at + CRC_START], checksum)
+            beginnings.append(data[at : at + CRC_START])
             if header.max_timestamp > max_timestamp and header.record_count:
                 max_timestamp = header.max_timestamp
             size = header.batch_length + LOG_OVERHEAD
@@ -147,7 +150,8 @@ class OpenSegment:
             summary.first_timestamp = next((each for each in timestamps if each != NO_TIMESTAMP), NO_TIMESTAMP)
         summary.epoch = header.leader_epoch
         summary.end = header.base_offset + header.last_offset_delta + 1
-        summary.size, summary.checksum, summary.max_timestamp = position, checksum, max_timestamp
+        summary.size, summary.max_timestamp = position, max_timestamp
+        summary.checksum = crc32c(b"".join(beginnings), summary.checksum)
         if len(recent) > _RECENT_MAX:
             del recent[: -_RECENT_MAX // 2]
         self._last = header

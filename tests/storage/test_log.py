@@ -1,7 +1,7 @@
 """A log when the disk fails, when things happen at once, and at its edges. What it does otherwise: test_log_model."""
 
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 import pytest
@@ -159,6 +159,26 @@ async def test_a_full_disk_takes_the_batches_before_a_roll_and_no_part_of_those_
     files.room_bytes = None
     log.append_batches(b"".join(batches[10:]), [header_of(batch) for batch in batches[10:]])
     assert _offsets(log) == _offsets(_open(files)) == list(range(15))
+
+
+@pytest.mark.parametrize(
+    ("config", "offsets", "ends"),
+    [
+        (LogConfig(segment_age_ms_max=4), range(10), [5, 10]),
+        (LogConfig(index_interval_bytes=200, index_bytes_max=16), range(10), [6, 10]),
+        (LogConfig(), (0, RELATIVE_OFFSET_MAX, RELATIVE_OFFSET_MAX + 1), [2**32, 2**32 + 1]),
+    ],
+)
+async def test_what_is_written_at_once_ends_segments_where_it_would_one_by_one(
+    files: SimulatedFiles, config: LogConfig, offsets: Sequence[int], ends: list[int]
+) -> None:
+    batches = [make_batch(offset, size=100, timestamp=number) for number, offset in enumerate(offsets)]
+    one_by_one, at_once = _open(files, config), log_at(files, "/data/other", config, clean=False)
+    for batch in batches:
+        one_by_one.append(batch, header_of(batch))
+    at_once.append_batches(b"".join(batches), [header_of(batch) for batch in batches])
+    assert at_once.segments() == one_by_one.segments()
+    assert [segment.end for segment in at_once.segments()] == ends
 
 
 async def test_together_all_are_appended_with_one_write_or_none(files: SimulatedFiles) -> None:
