@@ -10,6 +10,7 @@ from typing import NamedTuple
 import crc32c
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.protocol.ids import NO_EPOCH
 from tailrace.protocol.record_batch import CRC_START, BatchHeader, crc_of
 from tailrace.runtime.files import File
 
@@ -67,13 +68,22 @@ def beginning_of(reader: SegmentReader, whole: SegmentSummary | SegmentFacts, si
 def _as_it_shows_itself(
     reader: SegmentReader, whole: SegmentSummary | SegmentFacts, size: int
 ) -> SegmentSummary | None:
-    """If each batch has its checksum, and what no checksum of a batch covers is known: their offsets follow from each
-    other, and all have the epoch that the segment has."""
+    """If each batch has its checksum, their offsets follow from each other, and no single one has another epoch than
+    those around it: that is all that no checksum of a batch covers."""
     summary = SegmentSummary(whole.base)
+    before: int = NO_EPOCH
+    count = 0
+    """Of the same epoch as the last one; and `before` them others were of that."""
     for batch in BatchScan(reader.log.get(), size):
         header = batch.header
-        if not batch.checksum_matches or (header.base_offset, header.leader_epoch) != (summary.end, whole.epoch):
+        if not batch.checksum_matches or header.base_offset != summary.end:
             return None
+        if header.leader_epoch == summary.epoch:
+            count += 1
+        elif count == 1 and header.leader_epoch == before:
+            return None
+        else:
+            before, count = summary.epoch, 1
         summary.add(batch.start, header)
     return summary if summary.size == size else None
 

@@ -214,6 +214,9 @@ class Consumer:
                 batch = records[position : position + header.size]
                 found += [Read(record.offset, record.value or b"") for record in read_records(batch)]
         found = [each for each in found if each.offset >= self.position.offset]
+        if records and not batches:
+            assert may_be_damaged, f"{self.name} was given no whole batch"
+            raise RetryError("the batch is longer than what was given")
         if records:
             self.position = Position(header.next_offset, header.leader_epoch)
         self._history.on_read(self.name, found)

@@ -11,7 +11,7 @@ import trio
 from msgspec import Struct
 
 from .files import Keep
-from .flips import flip_at_rest, flip_while_down
+from .flips import flip_at_rest, flip_in_open_header, flip_while_down
 from .moments import GROW, Moments
 from .world import Machine, World
 
@@ -219,6 +219,17 @@ async def flip_bits(context: FaultContext, fault: Fault) -> None:
         await chance.choice((kill_spu, restart_spu))(context, fault)
 
 
+async def flip_open_headers(context: FaultContext, fault: Fault) -> None:
+    """The same in headers of what it has open; it goes on, for it alone can tell what was there."""
+    number, _ = context.spu(fault)
+    chance = Random(fault.seed)
+    until = trio.current_time() + fault.seconds
+    while trio.current_time() < until and not context.is_over.is_set():
+        if context.may_flip(number) and flip_in_open_header(context.world, number, chance) is not None:
+            return
+        await context.last(0.01)
+
+
 async def flip_bits_while_down(context: FaultContext, fault: Fault) -> None:
     number, machine = context.spu(fault)
     chance = Random(fault.seed)
@@ -373,6 +384,7 @@ CATALOGUE: Catalogue = {
     "kill_sc_as_a_topic_grows": (0, kill_sc_as_a_topic_grows),  # planned where one does
     "flip_bits": (0, flip_bits),  # planned where they are mended soon
     "flip_bits_while_down": (0, flip_bits_while_down),
+    "flip_open_headers": (0, flip_open_headers),
 }
 """What can go wrong in any cluster."""
 

@@ -36,6 +36,8 @@ class Flipped(Struct, frozen=True):
     """As it is now."""
     is_covered: bool
     """By a checksum that whoever reads it looks at."""
+    was: int | None = None
+    """Where a process alone can tell, as long as it runs: that it is so again when it ends."""
 
 
 class _Map(bytearray):
@@ -297,17 +299,37 @@ class SimulatedFiles:
         node = self._names[path]
         return not node.unsynced and self._synced_names.get(path) is node
 
-    def flip(self, path: str, position: int, bit: int, *, is_covered: bool) -> None:
-        """Of a file at rest."""
-        assert self.is_at_rest(path)
+    def end_at_rest(self, path: str) -> int:
+        """The same up to there, where all else is appended behind it."""
         node = self._names[path]
+        end = len(node.synced)
+        appends_alone = all(isinstance(each, Write) and each.position >= end for each in node.unsynced)
+        return end if appends_alone and self._synced_names.get(path) is node else 0
+
+    def flip(self, path: str, position: int, bit: int, *, is_covered: bool, is_noted: bool = True) -> None:
+        """Of what is at rest. `is_noted`: something on the disk tells what was there."""
+        assert position < self.end_at_rest(path)
+        node = self._names[path]
+        was = None if is_noted else node.content[position]
         node.content[position] ^= 1 << bit
-        node.synced = bytes(node.content)
-        node.flipped[position] = Flipped(node.content[position], is_covered)
+        synced = bytearray(node.synced)
+        synced[position] = node.content[position]
+        node.synced = bytes(synced)
+        node.flipped[position] = Flipped(node.content[position], is_covered, was)
         for each in node.maps:
             mapped = each()
             if mapped is not None and position < len(mapped):
                 mapped[position] ^= 1 << bit
+
+    def flip_back(self) -> None:
+        """What a process alone could tell that has ended."""
+        for node in self._names.values():
+            synced = bytearray(node.synced)
+            for content in (node.content, synced):
+                for position, flipped in _still(node.flipped, content).items():
+                    if flipped.was is not None:
+                        content[position] = flipped.was
+            node.synced = bytes(synced)
 
     def flipped(self) -> dict[str, Sequence[Flipped]]:
         """By path, what nobody has written again."""

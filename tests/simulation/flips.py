@@ -1,8 +1,8 @@
 """Bits that flip at rest, on the disk of one machine at a time: only what others have as well is damaged.
 
 In a segment that is sealed, every bit of it, for what was noted of it covers all; in an open one what its batches' own
-checksums cover and is no header, as far as it is known to be on the disk. Beside it, what is found to be damaged when
-it is used the next time.
+checksums cover and is no header, as far as it is known to be on the disk; and its headers as long as a process has it
+open, which alone knows what they were. Beside it, what is found to be damaged when it is used the next time.
 """
 
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from tailrace.storage.layout import (
     MANIFEST,
     Kind,
     clean_shutdown_path,
+    file_name,
     high_watermarks_path,
     parse_file_name,
     promises_path,
@@ -47,6 +48,25 @@ def flip_at_rest(world: World, number: int, chance: Random) -> str | None:
         _flip_anywhere(files, path, chance)
     else:
         return None
+    return path
+
+
+def flip_in_open_header(world: World, number: int, chance: Random) -> str | None:
+    """Of a batch in an open segment that somebody else who is live has as well; returns the file, or None if there is
+    none. When the process ends before that is mended, what was there comes back: nobody could tell it any more."""
+    files = world.spus[number].files
+    found = [
+        (path, position)
+        for path, end in _open_logs(world, number)
+        for position, header in iterate(files.content(path))
+        if header.next_offset <= end and position + header.size <= files.end_at_rest(path)
+    ]
+    if not found:
+        return None
+    path, position = chance.choice(found)
+    within = chance.randrange(HEADER_SIZE)
+    is_covered = not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
+    files.flip(path, position + within, chance.randrange(8), is_covered=is_covered, is_noted=False)
     return path
 
 
@@ -123,6 +143,19 @@ def _mendable_logs(world: World, number: int) -> Iterator[str]:
         copies = [copy for copy in _live_copies(world, number, *key) if copy.high_watermark >= end]
         if any(copy.log.log_start <= file.offset for copy in copies):
             yield path
+
+
+def _open_logs(world: World, number: int) -> Iterator[tuple[str, int]]:
+    """Open segments of a running process, and up to where somebody else who is live has what is committed."""
+    process = world.running_spus().get(number)
+    damaged = flipped_logs(world.spus[number])
+    for replica in process.replicas if process is not None else ():
+        facts = replica.log.segments()[-1]
+        path = f"{replica.log.directory}/{file_name(facts.base, Kind.LOG)}"
+        if not facts.size or replica.offline_reason or path in damaged:
+            continue
+        copies = [copy for copy in _live_copies(world, number, *replica.key) if copy.log.log_start <= facts.base]
+        yield path, max((copy.high_watermark for copy in copies), default=0)
 
 
 def _live_copies(world: World, number: int, topic_id: UUID, partition: int) -> Iterator[Replica]:

@@ -5,6 +5,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -25,11 +26,15 @@ from tailrace.controller.changes import Planned
 from tailrace.controller.connection_manager import ConnectionManager
 from tailrace.controller.events import LeasesUnknownOver
 from tailrace.protocol.ids import Epoch
+from tailrace.protocol.record_batch import CRC_START
 from tailrace.storage import log, open_segment, producer_snapshots, promises
+from tailrace.storage.batch_walk import walk
 from tailrace.storage.layout import store_path
 from tailrace.storage.log_disk import LogDisk
+from tailrace.storage.open_segment import OpenSegment
 from tailrace.storage.producer_state import ProducerStates
 from tailrace.storage.promises import Promises, Said
+from tailrace.storage.sealed_segment import SealedSegment
 from tailrace.storage.segment_scrub import SegmentScrub
 from tailrace.storage.segments import Segments
 
@@ -327,6 +332,18 @@ def believes_whatever_copy_it_is_given(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SegmentScrub, "is_proven", property(lambda self: True))
 
 
+def notes_of_a_segment_what_the_disk_has(patch: pytest.MonkeyPatch) -> None:
+    """When it is sealed, and not what was written."""
+    real = OpenSegment.seal
+
+    def seal(self: OpenSegment, producers_checksum: int) -> SealedSegment:
+        starts = [start for _, _, start in walk(self.reader.log.get(), 0, self.size)]
+        self.summary.checksum = crc32c(b"".join(start[:CRC_START] for start in starts))
+        return real(self, producers_checksum)
+
+    patch.setattr(OpenSegment, "seal", seal)
+
+
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"
 POWER_FAILURES = ("lose_power", "lose_power_in_a_write", "kill_spu", "slow_disk")
 
@@ -385,4 +402,8 @@ PLANTED_BUGS = (
     PlantedBug(answers_deletions_before_others_have_deleted, has_erasers=True),
     PlantedBug(leaves_the_leaders_of_a_topic_that_is_brought_back, shows_in=lambda scenario: scenario.has_meddlers),
     PlantedBug(believes_whatever_copy_it_is_given, shows_in=lambda scenario: scenario.has_flips),
+    PlantedBug(
+        notes_of_a_segment_what_the_disk_has,
+        shows_in=lambda scenario: any(fault.kind == "flip_open_headers" for fault in scenario.faults),
+    ),
 )

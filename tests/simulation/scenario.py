@@ -191,7 +191,7 @@ def scenario_of(
         patience_seconds=chance.choice((0.5, 1.0, 2.0)),
         faults=_in_order(
             _planned(seed, CATALOGUE, faults, chance.choice((9,) if may_lose else (2, 5, 9)), grows=grows)
-            + (_flips(flips) if has_flips else [])
+            + (_flips(flips) + _flips_in_open_headers(random_of(seed, "open headers")) if has_flips else [])
         ),
     )
 
@@ -287,6 +287,15 @@ def _flips(chance: Random) -> list[Fault]:
             chance.getrandbits(32),
         )
         for _ in range(chance.choice((2, 4, 8)))
+    ]
+
+
+def _flips_in_open_headers(chance: Random) -> list[Fault]:
+    """In half of those with flips."""
+    count = chance.choice((0, 0, 2, 5))
+    return [
+        Fault(chance.uniform(2.0, FAULTS_END), "flip_open_headers", chance.randrange(1000), 1.0, chance.getrandbits(32))
+        for _ in range(count)
     ]
 
 

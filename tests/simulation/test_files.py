@@ -57,6 +57,35 @@ async def test_a_bit_that_flips_flips_wherever_it_is_and_until_it_is_written_aga
     assert files.crash("synced").flipped() == {}
 
 
+async def test_what_only_a_process_can_tell_is_so_again_when_it_has_ended_unless_it_was_mended(
+    files: SimulatedFiles,
+) -> None:
+    file = files.open("/d/a", create=True)
+    file.append(b"abc")
+    await file.sync()
+    await files.sync_directory("/d")
+    for position, is_noted in enumerate((False, False, True)):
+        files.flip("/d/a", position, 0, is_covered=True, is_noted=is_noted)
+    assert files.read("/d/a") == b"`cb"
+    file.write_at(1, b"x")
+    files.flip_back()
+    assert [each.read("/d/a") for each in (files, files.crash("synced"))] == [b"axb", b"abb"]
+
+
+async def test_bits_flip_only_where_the_disk_has_all(files: SimulatedFiles) -> None:
+    file = files.open("/d/a", create=True)
+    file.append(b"abc")
+    assert files.end_at_rest("/d/a") == 0
+    await file.sync()
+    await files.sync_directory("/d")
+    file.append(b"de")
+    assert files.end_at_rest("/d/a") == 3
+    files.flip("/d/a", 2, 0, is_covered=True)
+    assert [each.read("/d/a") for each in (files, files.crash("synced"))] == [b"abbde", b"abb"]
+    file.write_at(1, b"x")
+    assert files.end_at_rest("/d/a") == 0
+
+
 async def test_a_crash_leaves_any_prefix_and_a_torn_write(files: SimulatedFiles) -> None:
     file = files.open("/d/a", create=True)
     await files.sync_directory("/d")

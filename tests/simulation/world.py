@@ -299,6 +299,7 @@ class World:
         process = self._take(machine)
         if process is not None:
             process.network.die()
+            machine.files.flip_back()
             machine.use_disk(machine.files.after_kill())
 
     def lose_power(self, machine: Machine, keep: Keep) -> None:
@@ -306,6 +307,7 @@ class World:
         if process is not None:
             machine.is_on = False
             self.internet.switch_off(machine.host, process.network)
+            machine.files.flip_back()
             machine.use_disk(machine.files.crash(keep))
 
     def _take(self, machine: Machine) -> Process | None:

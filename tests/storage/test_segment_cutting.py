@@ -93,7 +93,7 @@ def test_a_flipped_offset_beside_the_cut_is_told_and_nothing_is_cut(how: str, pl
 
 
 def _plain_segment(how: str, count: int) -> tuple[SimulatedFiles, OpenSegment | SealedSegment]:
-    """Without gaps, of one epoch."""
+    """Without gaps; of one epoch, as far as recovery has not stamped it."""
     files = SimulatedFiles()
     files.make_directories("/r")
     segment = SegmentMaker(OpenFiles(files), "/r", CONFIG, RecoveryReport()).new_segment(50)
@@ -119,6 +119,32 @@ def test_a_header_that_has_flipped_in_what_goes_does_not_matter(how: str, kept: 
         assert [getattr(left, name) for name in FACTS] == [getattr(scanned.summary, name) for name in FACTS]
         files.open(PATH).write_at(100 * number + at, bytes([byte]))
     assert prepare_cut(segment, 100 * kept).carry_out().summary.checksum == scanned.summary.checksum
+
+
+@pytest.mark.parametrize("at", [7, 15, 16, 20], ids=lambda at: f"byte {at}")
+@pytest.mark.parametrize("stamped", [(50, 64), (54, 64), (54, 60), (50, 70)], ids=str)
+async def test_nor_does_it_where_recovery_has_stamped_some(stamped: tuple[int, int], at: int) -> None:
+    """As far as another log has the same, mostly; there it is cut then."""
+    files, segment = _plain_segment("open", 20)
+    await segment.restamp(*stamped, 9)
+    scanned = recover(files.open(PATH), 700, 50, trusted_end=0, interval_bytes=200)
+    (byte,) = files.read(PATH)[1200 + at : 1200 + at + 1]
+    files.open(PATH).write_at(1200 + at, bytes([byte ^ 4]))
+    left = prepare_cut(segment, 700).beginning
+    assert [getattr(left, name) for name in FACTS] == [getattr(scanned.summary, name) for name in FACTS]
+
+
+@pytest.mark.parametrize("at", [7, 15, 70, 20], ids=lambda at: f"byte {at}")
+def test_what_has_flipped_in_what_is_left_is_not_taken_for_what_was_written(at: int) -> None:
+    """Both have."""
+    files, segment = _plain_segment("open", 20)
+    scanned = recover(files.open(PATH), 700, 50, trusted_end=0, interval_bytes=200)
+    for position in (1215, 300 + at):
+        (byte,) = files.read(PATH)[position : position + 1]
+        files.open(PATH).write_at(position, bytes([byte ^ 1]))
+    left = prepare_cut(segment, 700).beginning
+    found = recover(files.open(PATH), 700, 50, trusted_end=1000, interval_bytes=200)
+    assert left.checksum not in (scanned.summary.checksum, found.summary.checksum), "it is told of"
 
 
 @pytest.mark.parametrize("at", [16, 11], ids=["no batch", "longer than its segment"])
