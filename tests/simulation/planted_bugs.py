@@ -1,6 +1,6 @@
 """Bugs that somebody might write, to be planted in servers that are otherwise real: each must be found by some seed."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
@@ -13,8 +13,8 @@ from tailrace.broker import spu as spu_module
 from tailrace.broker.replica import Replica
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
-from tailrace.broker.replication import leader
-from tailrace.broker.replication.entries import Entry
+from tailrace.broker.replication import leader, quorum_read
+from tailrace.broker.replication.entries import Entry, end_of
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replicas import LiveReplicas
@@ -25,7 +25,7 @@ from tailrace.controller import administration, copy_sets, election
 from tailrace.controller.changes import Planned
 from tailrace.controller.connection_manager import ConnectionManager
 from tailrace.controller.events import LeasesUnknownOver
-from tailrace.protocol.ids import Epoch
+from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.record_batch import CRC_START
 from tailrace.storage import log, open_segment, producer_snapshots, promises
 from tailrace.storage.batch_walk import walk
@@ -344,8 +344,30 @@ def notes_of_a_segment_what_the_disk_has(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(OpenSegment, "seal", seal)
 
 
+# Reading from a quorum
+
+
+def shows_readers_whatever_may_be_acknowledged(patch: pytest.MonkeyPatch) -> None:
+    def all_there_is(newest: Any, sure: Any, tails: Mapping[SpuId, Sequence[Entry]]) -> int:
+        return max((end_of(entries, 0) for entries in tails.values()), default=0)
+
+    patch.setattr(quorum_read, "_counted_end", all_there_is)
+
+
+def lets_readers_ask_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
+    def is_readable(self: Quorum, sure: Collection[SpuId], in_doubt: Any, live: Any) -> bool:
+        return len(sure) >= self.reads - 1 and bool(sure)
+
+    patch.setattr(Quorum, "is_readable", is_readable)
+
+
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"
 POWER_FAILURES = ("lose_power", "lose_power_in_a_write", "kill_spu", "slow_disk")
+
+
+def _has_quorum_readers(scenario: Scenario) -> bool:
+    return scenario.has_quorum_readers
+
 
 PLANTED_BUGS = (
     PlantedBug(acknowledges_before_the_sync, replicas=1, faults=POWER_FAILURES, topic=(("flush.messages", "1"),)),
@@ -401,6 +423,8 @@ PLANTED_BUGS = (
     PlantedBug(opens_segments_as_they_are_due, topic=(("segment.ms", "100"),)),
     PlantedBug(answers_deletions_before_others_have_deleted, has_erasers=True),
     PlantedBug(leaves_the_leaders_of_a_topic_that_is_brought_back, shows_in=lambda scenario: scenario.has_meddlers),
+    PlantedBug(shows_readers_whatever_may_be_acknowledged, MAJORITY, shows_in=_has_quorum_readers),
+    PlantedBug(lets_readers_ask_one_store_too_few, MAJORITY, shows_in=_has_quorum_readers),
     PlantedBug(believes_whatever_copy_it_is_given, shows_in=lambda scenario: scenario.has_flips),
     PlantedBug(
         notes_of_a_segment_what_the_disk_has,

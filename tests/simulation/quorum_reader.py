@@ -35,22 +35,22 @@ class QuorumReader:
     ) -> None:
         """`knows_members`: whoever answers knows who may hold what was acknowledged."""
         self.name = name
-        self.position = 0
+        self.position = chance.choice((0, history.known_end))
         self._client = PatientClient(world, name, chance)
         self._topic = topic
         self._history = history
         self._chance = chance
         self._knows_members = knows_members
-        history.on_started(name, 0)
+        history.on_started(name, self.position)
 
     async def run(self) -> None:
         """Until cancelled."""
         while True:
             async with self._client.trying():
                 topic_id, replicas = await self._find()
-                for _ in range(self._chance.randint(1, 10)):
+                for _ in range(self._chance.randint(1, 30)):
                     await self._read(topic_id, replicas)
-                    await trio.sleep(self._chance.choice((0.0, 0.01, 0.1)))
+                    await trio.sleep(self._chance.choice((0.0, 0.005, 0.02, 0.1)))
 
     async def _find(self) -> tuple[UUID, list[int]]:
         async with self._client.connected(self._client.any_spu()) as connected:
@@ -67,12 +67,14 @@ class QuorumReader:
         known_end = self._history.known_end
         asked = self._chance.sample(replicas, self._chance.randint(min(2, len(replicas)), len(replicas)))
         request = ReadStoreRequest(
-            topic_id, self._history.partition, self.position, self._chance.choice((100, 2000, 1_000_000))
+            topic_id, self._history.partition, self.position, self._chance.choice((100, 2000, 1_000_000, 1_000_000))
         )
         responses: dict[SpuId, ReadStoreResponse] = {}
         async with trio.open_nursery() as nursery:
             for spu in asked:
-                nursery.start_soon(self._ask, spu, request, self._chance.choice((0.0, 0.0, 0.05, 0.5)), responses)
+                nursery.start_soon(
+                    self._ask, spu, request, self._chance.choice((0.0, 0.0, 0.0, 0.0, 0.05, 0.5)), responses
+                )
         found = quorum_read(self.position, [store_answer(spu, each) for spu, each in responses.items()])
         if found is None:
             raise RetryError("too few stores answer")

@@ -259,7 +259,7 @@ class _Run:
                 await consumer.read_all()
 
     async def _read_from_quorums(self, history: PartitionHistory) -> None:
-        """Somebody who needs no leader, and now and then another one, who reads from the beginning."""
+        """Somebody who needs no leader, and now and then another one, who reads from the beginning or what is new."""
         scenario, chance = self.scenario, random_of(self.scenario.seed, "quorum reader", history.partition)
         knows_members = scenario.policy != "live" and not scenario.has_movers
         for number in count():
