@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.request import urlopen
 
 import psutil
 from chaos.links import SC, Links
@@ -73,6 +74,7 @@ class SeparateCluster:
 
     With `has_links`, SPUs reach each other and the SC through a proxy that a test can tell to lose what they say; with
     `has_racks`, each stands in a rack of its own. `settings` are Kafka's, for brokers; `sc_options` are the SC's own.
+    With `has_metrics` SPUs tell them.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class SeparateCluster:
         first_id: int = 1,
         settings: Mapping[str, str] | None = None,
         sc_options: Sequence[str] = (),
+        has_metrics: bool = False,
     ) -> None:
         self.sc = ANY_PORT
         self.ids = tuple(range(first_id, first_id + spus))
@@ -98,6 +101,7 @@ class SeparateCluster:
         self._settings = [f"--set={name}={value}" for name, value in (settings or {}).items()]
         self._spus: dict[int, Server] = {}
         self._addresses: dict[int, str] = {}
+        self._metrics: dict[int, str] | None = {} if has_metrics else None
 
     @property
     def bootstrap(self) -> str:
@@ -137,8 +141,18 @@ class SeparateCluster:
             *("serve", "spu", "--id", str(spu), "--data", str(self._directory / (directory or f"spu-{spu}"))),
             *("--sc", self.links.advertised[SC] if self.links else self.sc_private),
             *("--public", self._addresses.get(spu, ANY_PORT), "--private", private),
-            *("--metrics", "off", *self._settings),
+            *("--metrics", self._metrics_address(spu), *self._settings),
         )
+
+    def _metrics_address(self, spu: int) -> str:
+        return "off" if self._metrics is None else self._metrics.setdefault(spu, f"127.0.0.1:{free_port()}")
+
+    def metric(self, spu: int, name: str) -> float:
+        """A counter of that SPU, of which there is one series."""
+        with urlopen(f"http://{self._metrics_address(spu)}/metrics", timeout=20) as answer:
+            found = re.search(rf"^{name}_total (\S+)$", answer.read().decode(), re.MULTILINE)
+        assert found is not None, name
+        return float(found[1])
 
     def launch_spu(self, spu: int) -> Server:
         server = self._spus.setdefault(spu, Server(self._directory, f"spu-{spu}", SPU_READY))

@@ -63,6 +63,11 @@ class FollowerLink:
         self._due_high_watermark = 0
         """What it was told with the records that it confirmed."""
 
+    @property
+    def has_answered(self) -> bool:
+        """An Append."""
+        return self.asked_at > -math.inf
+
     def begin(self, matched_end: int, now: float) -> None:
         """It is sealed. What it had matched before in this epoch, it still has."""
         self.matched_end = max(matched_end, self.matched_end or 0)

@@ -453,6 +453,8 @@ class Leader:
             return False
         has_sent = False
         while link.sent_end < log_end and len(link.in_flight) < self._limits.appends_in_flight_max:
+            if link.in_flight and not link.has_answered and link.sent_end < self._high_watermark.value:
+                break  # it lacks what is committed, perhaps so much that it has it from elsewhere
             append = self._appends.next_from(link.sent_end, log_end, self._high_watermark, self.live_replicas.counting)
             end = append.entries[-1].end if append.entries else append.base
             if end <= link.sent_end:

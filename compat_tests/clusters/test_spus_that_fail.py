@@ -1,12 +1,14 @@
 """SPUs and SCs that die, strangers, and doubles; records that were acknowledged are there at the end."""
 
 import itertools
+import os
+import shutil
 import struct
 import threading
 
 import pytest
 from clients.librdkafka import read
-from cluster import run_to_end
+from cluster import run_to_end, tailrace
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from free_ports import free_port
 from kafka.errors import InvalidReplicationFactorError
@@ -291,3 +293,74 @@ def test_a_fourth_spu_takes_the_place_of_one_that_is_gone_for_good_under_load(re
         producer.wait_for_more()
     producer.stop()
     assert read_to_the_end(replacing.bootstrap, name) == producer.acknowledged
+
+
+MEBIBYTE = 1 << 20
+LARGE_BYTES = 48 * MEBIBYTE
+
+
+def fill(bootstrap, topic):
+    """One partition, with records that cannot be compressed."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5} | QUICKLY)
+    value, failures = os.urandom(64 * 1024), []
+    for _ in range(LARGE_BYTES // len(value)):
+        producer.produce(topic, value, partition=0, on_delivery=lambda error, _: error and failures.append(error))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert failures == []
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("policy", ["live", "majority"])
+def test_what_was_lost_is_copied_from_a_follower_and_the_leader_is_left_alone(tmp_path, name, policy):
+    cluster = SeparateCluster(tmp_path, sc_options=("--replace-after", "2", "--reconciliation", "1"), has_metrics=True)
+    try:
+        cluster.start()
+        create(cluster, name, replication_factor=3, policy=policy)
+        fill(cluster.bootstrap, name)
+        producer = RunningProducer(cluster.bootstrap, name)
+        producer.wait_for_more()
+
+        def filled():
+            (found,) = (each for each in objects(cluster.sc, "partition") if each["partition"] == 0)
+            return found
+
+        leader = filled()["leader"]
+        lost = min(set(cluster.ids) - {leader})
+        holder = 6 - leader - lost
+        cluster.kill_node(lost)
+        shutil.rmtree(tmp_path / f"spu-{lost}")
+        cluster.register(4)
+        cluster.start_spu(4)
+        cluster.ids = (leader, holder, 4)
+        wait_until_online(cluster.sc, cluster.ids)
+        by_leaders = sum(cluster.metric(spu, "tailrace_caught_up_bytes") for spu in (leader, holder))
+
+        def is_whole():
+            partitions = objects(cluster.sc, "partition")
+            return all(set(each["replicas"]) == set(each["lrs"]) == set(cluster.ids) for each in partitions)
+
+        wait_until(is_whole, 120, "SPU 4 holds each partition")
+        producer.wait_for_more()
+        producer.stop()
+        assert filled()["leader"] == leader
+        copied = cluster.metric(4, "tailrace_copied_bytes")
+        by_leaders = sum(cluster.metric(spu, "tailrace_caught_up_bytes") for spu in (leader, holder)) - by_leaders
+        print(f"copied from SPU {holder}: {copied:,.0f} bytes; sent by leaders: {by_leaders:,.0f}")
+        assert copied > 0.9 * LARGE_BYTES
+        assert by_leaders < 0.1 * LARGE_BYTES, "with all that the other partitions have"
+        assert cluster.metric(holder, "tailrace_fetched_bytes") >= copied
+        assert cluster.metric(leader, "tailrace_fetched_bytes") == 0
+        read = read_to_the_end(cluster.bootstrap, name)
+        assert [value for value in read[0] if len(value) < 100] == producer.acknowledged[0]
+        assert read[1:] == producer.acknowledged[1:]
+        sizes = {
+            sum(path.stat().st_size for path in cluster.replica_directory(spu, name, 0).glob("*.log"))
+            for spu in cluster.ids
+        }
+        assert len(sizes) == 1, "all copies are as large"
+        cluster.stop_spu(4)
+        status, said = run_to_end(tailrace("log", "verify", str(tmp_path / "spu-4")))
+        assert status == 0, said
+    finally:
+        cluster.kill()

@@ -246,7 +246,16 @@ def _high_watermark_told(world: World) -> tuple[int, int]:
 
 def test_a_follower_is_sent_everything_from_its_high_watermark_on() -> None:
     world = _served(A, B, entries=4)
-    assert _appends(world.join(B, high_watermark=1), B) == [(1, 2), (3,)]
+    assert _appends(world.join(B, high_watermark=1), B) == [(1, 2)]
+    assert _appends(world.reply(B, 3), B) == [(3,)]
+
+
+def test_who_lacks_what_is_committed_is_sent_one_message_until_it_answers() -> None:
+    """It may have the rest from elsewhere."""
+    world = _served(A, entries=8)
+    assert _appends(world.join(B, high_watermark=0), B) == [(0, 1)]
+    assert _appends(world.produce(e(8, 2)), B) == []
+    assert _appends(world.reply(B, 2), B) == [(2, 3), (4, 5)]
 
 
 def test_no_more_is_under_way_than_the_window_takes() -> None:
