@@ -47,7 +47,12 @@ from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 LAG = LagLimits(records_max=12, seconds_max=3.0)
 LIMITS = LeaderLimits(
-    append_bytes_max=2, appends_in_flight_max=2, quiet_seconds_max=0.5, recovered_bytes_max=2, recovered_entries_max=2
+    append_bytes_max=2,
+    appends_in_flight_max=2,
+    first_appends_max=2,
+    quiet_seconds_max=0.5,
+    recovered_bytes_max=2,
+    recovered_entries_max=2,
 )
 COPIES = CopyLimits(lacking_bytes_min=3, portion_bytes_max=3)
 CONTROLLER = SpuId(0)
@@ -430,7 +435,7 @@ class Cluster:
                     retry_seconds=1.0,
                     now=self.now,
                 ),
-                limits=LIMITS,
+                limits=replace(LIMITS, first_appends_max=1) if self.world.copies else LIMITS,
                 syncs_before_acknowledging=self.world.syncs,
                 was_unclean=self.truth.unclean_epoch >= 0,
                 now=self.now,

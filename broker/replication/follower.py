@@ -148,7 +148,8 @@ class Follower:
             self._sync()  # what was taken for committed
         else:
             log_end = self._match(append, log_end, begins_anew)
-            self._begin_copying(append, log_end)
+            if append.stamped_end > self.matched_end:
+                self._begin_copying(append, log_end)
         if self._copying is None:
             self._reply(log_end, missed=missed)
         else:

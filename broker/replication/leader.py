@@ -41,6 +41,9 @@ class LeaderLimits(Struct, frozen=True):
     append_bytes_max: int = 1 << 20
     appends_in_flight_max: int = 8
     """For each follower; with the size of one, the window."""
+    first_appends_max: int = 1
+    """The same, for one that has answered none yet and lacks what is committed: perhaps so much that it has it from
+    elsewhere."""
     quiet_seconds_max: float = 0.5
     """A follower that lacks something and has not answered for so long is sent something again."""
     high_watermark_delay_seconds: float = 0.01
@@ -453,8 +456,8 @@ class Leader:
             return False
         has_sent = False
         while link.sent_end < log_end and len(link.in_flight) < self._limits.appends_in_flight_max:
-            if link.in_flight and not link.has_answered and link.sent_end < self._high_watermark.value:
-                break  # it lacks what is committed, perhaps so much that it has it from elsewhere
+            if not link.has_answered and self._is_sent_enough(link):
+                break
             append = self._appends.next_from(link.sent_end, log_end, self._high_watermark, self.live_replicas.counting)
             end = append.entries[-1].end if append.entries else append.base
             if end <= link.sent_end:
@@ -463,6 +466,10 @@ class Leader:
             self._send_append(spu, link, append, end, now)
             has_sent = True
         return has_sent
+
+    def _is_sent_enough(self, link: FollowerLink) -> bool:
+        lacks_committed = link.sent_end < self._high_watermark.value
+        return lacks_committed and len(link.in_flight) >= self._limits.first_appends_max
 
     def _speak_up(self, spu: SpuId, link: FollowerLink, now: float) -> None:
         """Nothing was heard for a while: what was sent may be lost, and the answer to this will tell."""

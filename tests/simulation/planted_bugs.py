@@ -18,7 +18,7 @@ from tailrace.broker.replication.entries import Entry, end_of
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.leader import Leader
 from tailrace.broker.replication.live_replicas import LiveReplicas
-from tailrace.broker.replication.messages import SealReply
+from tailrace.broker.replication.messages import Append, SealReply
 from tailrace.broker.replication.policy import Live, Quorum
 from tailrace.broker.replication.sealing import Sealing
 from tailrace.controller import administration, copy_sets, election
@@ -361,6 +361,22 @@ def lets_readers_ask_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Quorum, "is_readable", is_readable)
 
 
+# Copies from followers
+
+
+def says_that_it_has_what_it_is_about_to_copy(patch: pytest.MonkeyPatch) -> None:
+    def begin(self: Follower, append: Append, log_end: int) -> None:
+        was_copying = self._copying is not None
+        begin_copying(self, append, log_end)
+        if self._copying is not None and not was_copying:
+            matched_end, self.matched_end = self.matched_end, self._copying.end
+            self._reply(log_end, missed=False)
+            self.matched_end = matched_end
+
+    begin_copying = Follower._begin_copying
+    patch.setattr(Follower, "_begin_copying", begin)
+
+
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"
 POWER_FAILURES = ("lose_power", "lose_power_in_a_write", "kill_spu", "slow_disk")
 
@@ -425,6 +441,7 @@ PLANTED_BUGS = (
     PlantedBug(leaves_the_leaders_of_a_topic_that_is_brought_back, shows_in=lambda scenario: scenario.has_meddlers),
     PlantedBug(shows_readers_whatever_may_be_acknowledged, MAJORITY, shows_in=_has_quorum_readers),
     PlantedBug(lets_readers_ask_one_store_too_few, MAJORITY, shows_in=_has_quorum_readers),
+    PlantedBug(says_that_it_has_what_it_is_about_to_copy, shows_in=lambda scenario: scenario.copies_early),
     PlantedBug(believes_whatever_copy_it_is_given, shows_in=lambda scenario: scenario.has_flips),
     PlantedBug(
         notes_of_a_segment_what_the_disk_has,

@@ -33,6 +33,23 @@ def test_groups_keep_what_their_members_were_told(seed: int) -> None:
     _run(Task(seed, "live", replicas=3, has_groups=True))
 
 
+def test_what_a_replica_lacks_is_copied_from_followers() -> None:
+    assert _copied_bytes(1026) > 10_000
+
+
+@pytest.mark.slow
+def test_that_happens_in_many_seeds() -> None:
+    scenarios = {seed: Task(seed, "live", replicas=3).scenario() for seed in SLOW_SEEDS[:30]}
+    copied = [_copied_bytes(seed) > 0 for seed, scenario in scenarios.items() if scenario.copies_early]
+    assert sum(copied) > len(copied) / 3
+
+
+def _copied_bytes(seed: int) -> int:
+    outcome = simulate(Task(seed, "live", replicas=3).scenario())
+    assert outcome.failure is None, describe(outcome.failure)
+    return outcome.copied_bytes
+
+
 @pytest.mark.parametrize("policy", ["majority"])
 @pytest.mark.parametrize("seed", FAST_SEEDS)
 def test_however_small_the_turns_are_that_long_work_takes(seed: int, policy: str) -> None:
