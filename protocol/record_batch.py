@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import crc32c
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from .compression import Compression
 from .error_codes import ErrorCode, KafkaError
@@ -168,6 +169,11 @@ def stamp(buffer: Buffer, position: int, base_offset: int, leader_epoch: int) ->
 def stamp_as(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
     """Gives the batch its place in the log as its header has it; the length, between the two, stays."""
     _PLACE.pack_into(buffer, position, header.base_offset, header.batch_length, header.leader_epoch)
+
+
+def write_header(buffer: Buffer, header: BatchHeader) -> None:
+    """All of it, over that of the batch that begins the buffer."""
+    _HEADER.pack_into(buffer, 0, *astuple(header))
 
 
 def stamp_append_time(buffer: Buffer, position: int, size: int, now_ms: int) -> None:

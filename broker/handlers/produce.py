@@ -40,6 +40,7 @@ from tailrace.protocol.record_batch import (
     read_header,
     stamp_append_time,
     stamp_as,
+    write_header,
 )
 from tailrace.protocol.records import NO_TIMESTAMP
 from tailrace.server.request_context import RequestContext
@@ -241,13 +242,19 @@ def append_admitted(
             append_time_ms = replica.batch_time(base_offset) or now_ms
     else:
         _check_room(spu, replica)
+        sent = header
         if rules.append_time:
             stamp_append_time(batch, 0, header.size, now_ms)
             header = read_header(batch)
         base_offset = header.base_offset = log.log_end
         header.leader_epoch = replica.spec.epoch
         stamp_as(batch, header)
-        replica.append(batch, header)
+        try:
+            replica.append(batch, header)
+        except KafkaError:
+            sent.base_offset = 0
+            write_header(batch, sent)  # it may be looked at once more, and must be what was sent
+            raise
         end = log.log_end
         _on_appended(spu, replica, 1, header.batch_length + LOG_OVERHEAD)
     if acks == ALL:

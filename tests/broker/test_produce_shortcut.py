@@ -1,5 +1,6 @@
 """The shortcut against the ordinary way: it answers the same, or not at all."""
 
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, NoReturn
@@ -26,6 +27,7 @@ from tailrace.protocol.messages.produce import (
 from tailrace.protocol.record_batch import LOG_OVERHEAD, iterate
 from tailrace.runtime.files import Buffer
 from tailrace.server.inbox import Inbox, ReceiveBuffers
+from tailrace.storage.log import Log
 
 BY_NAME, BY_ID = 12, 13
 CLASSIC = 3
@@ -488,3 +490,28 @@ async def test_what_comes_together_behind_what_was_refused_for_now_is_refused_as
         codes = [each.base_offset if each.error_code == 0 else each.error_code for each in answers]
         assert codes == [0, 1, 2, not_yet, not_yet, not_yet, 3, 4, 5, 6]
         assert not running.spu.refused_batches, "all came again"
+
+
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("config", [("flush.messages", "1"), ("message.timestamp.type", "LogAppendTime")])
+async def test_where_no_more_files_can_be_opened_all_are_refused_for_now(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, config: tuple[str, str], count: int
+) -> None:
+    def refuse(*arguments: object) -> NoReturn:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    async with _served(dict([config])) as running:
+        client = await running.client()
+
+        async def codes() -> list[int]:
+            request = _request(running, batch(b"x"), acks=-1)
+            await client.send(b"".join(client.encode(ApiKey.PRODUCE, BY_ID, request) for _ in range(count)))
+            return [(await _answer(client)).error_code for _ in range(count)]
+
+        for _ in range(3):
+            assert await codes() == [ErrorCode.NONE] * count
+        with monkeypatch.context() as patch:
+            patch.setattr(Log, "append", refuse)
+            patch.setattr(Log, "append_together", refuse)
+            assert await codes() == [ErrorCode.KAFKA_STORAGE_ERROR] * count
+        assert await codes() == [ErrorCode.NONE] * count
