@@ -80,6 +80,7 @@ def test_an_index_whose_bits_flip_while_it_is_used_passes_over_nothing(reader: S
         node = files._names[path]
         files._synced_names[path] = node
         node.unsynced.clear()
+        node.synced = bytes(node.content)
         files.flip(path, 8 * number + bit // 8, bit % 8, is_covered=True)
         for position, base, end in batches:
             assert reader.position_of(base, size) == reader.position_of(end - 1, size) == position
