@@ -7,13 +7,14 @@ from tailrace.protocol.internal.read_store import ReadStoreResponse
 from tailrace.protocol.record_batch import iterate
 
 from .replica_log import entry_of, entry_of_control
-from .replication.entries import Entry
+from .replication.entries import Entry, end_of
 from .replication.policy import parse_policy
 from .replication.quorum_read import Membership, StoreAnswer
 
 
 def store_answer(spu: SpuId, response: ReadStoreResponse) -> StoreAnswer:
     """Raises KafkaError for batches that nobody can read, and ValueError for a policy that nobody knows."""
+    entries = tuple(entry for entry, _ in batches_of(response))
     return StoreAnswer(
         spu,
         _membership(response),
@@ -22,8 +23,8 @@ def store_answer(spu: SpuId, response: ReadStoreResponse) -> StoreAnswer:
         response.high_watermark,
         response.log_start,
         response.log_end,
-        response.read_end,
-        tuple(entry for entry, _ in batches_of(response)),
+        end_of(entries, response.log_end),
+        entries,
     )
 
 

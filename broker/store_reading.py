@@ -6,7 +6,6 @@ acknowledged.
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.internal.read_store import CopySet, ReadStoreRequest, ReadStoreResponse
-from tailrace.protocol.record_batch import iterate
 
 from .replica import Replica
 from .replicas import Replicas
@@ -18,7 +17,7 @@ READ_BYTES_MAX = 1 << 20
 def read_store(replicas: Replicas, request: ReadStoreRequest) -> ReadStoreResponse:
     try:
         replica = replicas.reading(request.topic_id, request.partition)
-        records, read_end = _read(replica, request.offset, request.bytes_max)
+        records = _read(replica, request.offset, request.bytes_max)
     except KafkaError as error:
         return ReadStoreResponse(error.code, error.message)
     except OSError as error:
@@ -30,7 +29,6 @@ def read_store(replicas: Replicas, request: ReadStoreRequest) -> ReadStoreRespon
         high_watermark=replica.high_watermark,
         log_start=replica.log.log_start,
         log_end=_stored_end(replica),
-        read_end=read_end,
         policy=replica.settings.replication_policy,
         replicas_min=replica.replicas_min,
         leader=spec.leader,
@@ -49,16 +47,9 @@ def _stored_end(replica: Replica) -> int:
     return max(log.synced_end, replica.high_watermark) if replica.syncs_before_acknowledging else log.log_end
 
 
-def _read(replica: Replica, offset: int, bytes_max: int) -> tuple[bytes, int]:
-    """Batches, and up to where they are all that there is."""
+def _read(replica: Replica, offset: int, bytes_max: int) -> bytes:
     start, end = max(offset, replica.log.log_start), _stored_end(replica)
     if start >= end:
-        return b"", end
+        return b""
     found = replica.read(start, min(max(0, bytes_max), READ_BYTES_MAX), end, at_least_one=True)
-    if found is None:
-        return b"", end
-    records = found.read()
-    read_end = start
-    for _, header in iterate(records):
-        read_end = header.next_offset
-    return records, read_end
+    return b"" if found is None else found.read()

@@ -1,7 +1,8 @@
-"""Replication policies: how many stores make an offset committed, and how many answers make an epoch sealed.
+"""Replication policies: how many stores make an offset committed, how many answers make an epoch sealed, and how many
+tell a reader what is committed.
 
-The two belong together: any set of stores that may commit must meet any set that may seal, and in it a store that keeps
-what it acknowledged.
+They belong together: any set of stores that may commit must meet any set that may seal, or be read from, and in it a
+store that keeps what it acknowledged.
 """
 
 from collections.abc import Collection, Mapping

@@ -48,7 +48,6 @@ class ReadStoreResponse(Struct):
     high_watermark: int = -1
     log_start: int = -1
     log_end: int = -1
-    read_end: int = -1
     policy: str = ""
     replicas_min: int = 0
     leader: int = -1
@@ -70,7 +69,6 @@ class ReadStoreResponse(Struct):
         Field("high_watermark", "int64", "0+"),
         Field("log_start", "int64", "0+"),
         Field("log_end", "int64", "0+"),
-        Field("read_end", "int64", "0+"),
         Field("policy", "string", "0+"),
         Field("replicas_min", "int32", "0+"),
         Field("leader", "int32", "0+"),

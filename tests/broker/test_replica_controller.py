@@ -13,6 +13,7 @@ from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
+from tailrace.storage.log import Log
 from tailrace.storage.promises import Promises
 
 
@@ -393,3 +394,39 @@ async def test_a_leader_and_its_followers_open_no_third_segment_before_the_first
         leader, *followers = ([segment.base for segment in store.log.segments()] for store in wire.stores.values())
         assert leader == followers[0] == [0, 1, 2, 4]
         assert followers[1][-1] == 4
+
+
+def _controller(store: Store) -> ReplicaController:
+    assert isinstance(store.replica.replication, ReplicaController)
+    return store.replica.replication
+
+
+async def test_a_store_that_lost_power_is_not_sure_before_it_has_caught_up(autojump_clock: object) -> None:
+    """Whether somebody leads or not."""
+    async with wire_of(3) as wire:
+        assert _controller(wire.stores[3]).is_sure and _controller(wire.stores[3]).promised == 0
+        killed = wire.kill(3)
+        led = wire.spec
+        await wire.tell(replace(led, leader=NO_LEADER))
+        store = await wire.restart(killed, "synced")
+        assert not _controller(store).is_sure
+        await wire.elect(1)
+        await wire.settle()
+        assert _controller(store).is_sure and _controller(store).promised == 1
+
+
+async def test_a_log_that_is_being_changed_may_lack_something(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with wire_of(3, flush_messages="1") as wire:
+        follower, was_sure = _controller(wire.stores[2]), []
+        sync = Log.sync
+
+        async def looking(self: Log) -> None:
+            was_sure.append(follower.is_sure)
+            await sync(self)
+
+        monkeypatch.setattr(Log, "sync", looking)
+        produce(wire.stores[1], b"a")
+        await wire.settle()
+        assert False in was_sure and follower.is_sure

@@ -23,7 +23,6 @@ def _response(records: bytes = b"", policy: str = "live", copy_sets: list[CopySe
         high_watermark=1,
         log_start=0,
         log_end=9,
-        read_end=4,
         policy=policy,
         replicas_min=2,
         leader=-1,
@@ -52,6 +51,10 @@ def test_batches_become_entries_with_their_kind() -> None:
     ]
     assert bytes(batches_of(response)[0][1]) == bytes(records)
     assert isinstance(answer.entries[0], Entry)
+
+
+def test_what_brings_no_batch_has_told_that_there_is_none() -> None:
+    assert store_answer(A, _response()).read_end == 9
 
 
 def test_the_spec_says_who_commits() -> None:

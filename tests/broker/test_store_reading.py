@@ -105,7 +105,6 @@ async def test_it_says_how_it_stands_and_who_commits() -> None:
         high_watermark=1,
         log_start=0,
         log_end=2,
-        read_end=2,
         policy="nrw:3,2,2",
         replicas_min=2,
         leader=-1,
@@ -121,14 +120,17 @@ async def test_it_says_how_it_stands_and_who_commits() -> None:
     assert _asked(replica).in_doubt, "nobody has said what it lacks"
 
 
-async def test_it_says_up_to_where_it_has_told_all(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_hands_over_what_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     replica = await _replica(A, *((batch(b"%d" % number), 1) for number in range(5)))
     size = len(batch(b"0"))
-    assert (_asked(replica, 1, 2 * size).read_end, _asked(replica, 1, 0).read_end) == (3, 2)
-    assert (_asked(replica, 5).records, _asked(replica, 5).read_end) == (b"", 5)
-    assert (_asked(replica, 9).records, _asked(replica, 9).read_end) == (b"", 5)
+
+    def bases(offset: int, bytes_max: int = 1 << 20) -> list[int]:
+        return [entry.base for entry, _ in batches_of(_asked(replica, offset, bytes_max))]
+
+    assert (bases(1, 2 * size), bases(1, 0), bases(1)) == ([1, 2], [1], [1, 2, 3, 4])
+    assert bases(5) == bases(9) == []
     monkeypatch.setattr(store_reading, "READ_BYTES_MAX", size)
-    assert _asked(replica, 1).read_end == 2
+    assert bases(1) == [1]
 
 
 async def test_what_has_to_be_synced_first_does_not_count_before(autojump_clock: object) -> None:
@@ -137,9 +139,9 @@ async def test_what_has_to_be_synced_first_does_not_count_before(autojump_clock:
     more = bytearray(batch(b"y"))
     stamp(more, 0, 1, 1)
     replica.log.append(more, header_of(more))
-    assert (_asked(replica).log_end, _asked(replica).read_end) == (1, 1)
+    assert (_asked(replica).log_end, len(batches_of(_asked(replica)))) == (1, 1)
     replica.high_watermark = 2  # it is on two other disks
-    assert (_asked(replica).log_end, _asked(replica).read_end) == (2, 2)
+    assert (_asked(replica).log_end, len(batches_of(_asked(replica)))) == (2, 2)
 
 
 async def test_it_begins_where_the_log_does() -> None:

@@ -53,7 +53,7 @@ LAYOUTS = {
     "ListObjectsResponse 0": "870e6475",
     "PingMessage 0": "00000000",
     "ReadStoreRequest 0": "f2c09937",
-    "ReadStoreResponse 0": "ede72f72",
+    "ReadStoreResponse 0": "02b6bef3",
     "RefuseMessage 0": "abb6d127",
     "RegisterSpuRequest 0": "a5b9c674",
     "RegisterSpuResponse 0": "60871a20",

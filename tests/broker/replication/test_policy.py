@@ -67,6 +67,19 @@ def test_then_enough_of_both_seal() -> None:
     assert not TAKING_OVER.is_sealed({A, B}, {C}) and TAKING_OVER.is_sealed({A, B}, {C, D})
 
 
+def test_a_reader_asks_r_stores_that_have_lost_nothing_or_all() -> None:
+    policy = parse_policy("nrw:3,3,1", replicas=3, replicas_min=1)
+    assert policy.is_readable({A, B, C}, set(), ()) and policy.is_readable({A}, {B, C}, ())
+    assert not policy.is_readable({A, B}, set(), ()) and not policy.is_readable({A}, {B}, ())
+    assert TAKING_OVER.is_readable({B, C}, set(), ())
+    assert not TAKING_OVER.is_readable({A, B}, set(), ())
+
+
+def test_with_live_he_asks_one_of_the_live_replicas() -> None:
+    assert Live().is_readable({A}, set(), {A, B}) and Live().is_readable(set(), {A, B}, {A, B})
+    assert not Live().is_readable({C}, {A}, {A, B}) and not Live().is_readable(set(), set(), ())
+
+
 def test_who_is_only_about_to_come_has_no_say() -> None:
     coming = parse_policy("majority", replicas=4, replicas_min=1, copy_sets=[(A, B, C)])
     assert not coming.takes_over
