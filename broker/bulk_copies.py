@@ -56,8 +56,8 @@ class FetchedPortions:
         self._turns = trio.Semaphore(AT_ONCE_MAX)
 
     def limits(self, replica: Replica) -> CopyLimits | None:
-        """After an unclean election logs may part below a high watermark, and which one has taken leave is found out
-        between each store and its leader."""
+        """After an unclean election logs may part below a high watermark, until each was compared with its leader; and
+        of two that are compacted, the beginning of one and the end of the other may make one that never was."""
         return None if replica.spec.was_unclean or replica.settings.log.compacts else LIMITS
 
     async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
