@@ -199,23 +199,30 @@ class _UsualRequest:
             batch, header = produce.admitted(replica, records, self._version, now_ms)
             if self._left_alone:
                 self._left_alone -= 1
-            elif produce.has_to_wait(replica, acks) and not replica.settings.produce.append_time:
+            elif (
+                replica.syncs_before_acknowledging or (acks == produce.ALL and not replica.is_alone)
+            ) and not replica.settings.produce.append_time:
                 together = self._append_with_alike(replica, batch, header, correlation_id, following, now_ms)
                 if together is not None:
-                    return self._await(replica, together, replica.log.log_end, expect)
+                    answers = b"".join([self._encoded(*each) for each in together])
+                    return self._await(replica, together, answers, replica.log.log_end, expect)
             base_offset, append_time_ms, awaited = produce.append_admitted(
                 spu, replica, self._topic, batch, header, acks, now_ms
             )
         except KafkaError:
             return None
-        asked = correlation_id, (base_offset, append_time_ms, replica.log.log_start)
-        return self._encoded(*asked) if awaited is None else self._await(replica, [asked], awaited, expect)
+        numbers = base_offset, append_time_ms, replica.log.log_start
+        answer = self._pack(self._size, correlation_id, self._before, *numbers[: self._numbers], self._after)
+        if awaited is None:
+            return answer
+        return self._await(replica, [(correlation_id, numbers)], answer, awaited, expect)
 
-    def _await(self, replica: Replica, asked: Sequence[_Asked], end: int, expect: Expect) -> RequestContext:
-        encoded = b"".join([self._encoded(*each) for each in asked])
+    def _await(
+        self, replica: Replica, asked: Sequence[_Asked], answers: bytes, end: int, expect: Expect
+    ) -> RequestContext:
         first, _ = asked[0]
         context = expect(_API.key, self._version, first, self._client_id, self._encode, len(asked))
-        waiting = _AwaitedAnswers(self, replica, context, encoded, asked)
+        waiting = _AwaitedAnswers(self, replica, context, answers, asked)
         context.abandon = waiting.abandon
         produce.wait_until_acknowledged(replica, end, self._acks, waiting)
         self._spu.deadlines.add(context.arrived + self._timeout_seconds, waiting)

@@ -334,7 +334,10 @@ class Replica:
             self.log.append(batch, header)
         except OSError as error:
             raise self._refused("append", error) from error
-        self._on_appended(batch, (header,))
+        if self._commits_at_append:
+            self.high_watermark = self.log.log_end
+        elif self.replication is not None:
+            self.replication.on_batches(batch, (header,))
 
     def append_together(self, batches: Buffer, headers: Sequence[BatchHeader]) -> bool:
         """As `append`, several with one write. False: their segment has no room for all, and nothing has happened."""
@@ -343,14 +346,11 @@ class Replica:
                 return False
         except OSError as error:
             raise self._refused("append", error) from error
-        self._on_appended(batches, headers)
-        return True
-
-    def _on_appended(self, batches: Buffer, headers: Sequence[BatchHeader]) -> None:
         if self._commits_at_append:
             self.high_watermark = self.log.log_end
         elif self.replication is not None:
             self.replication.on_batches(batches, headers)
+        return True
 
     async def delete_records(self, end: int) -> None:
         """All below the offset, here: `deleted_end` says when nobody who leads next can have them. Raises KafkaError

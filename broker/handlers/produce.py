@@ -241,7 +241,9 @@ def append_admitted(
         if rules.append_time:
             append_time_ms = replica.batch_time(base_offset) or now_ms
     else:
-        _check_room(spu, replica)
+        metrics = spu.metrics
+        if metrics.produced_bytes >= spu.storage_limit.produced_bytes_max or log.is_overgrown:
+            _check_room(spu, replica)
         sent = header
         if rules.append_time:
             stamp_append_time(batch, 0, header.size, now_ms)
@@ -256,7 +258,9 @@ def append_admitted(
             write_header(batch, sent)  # it may be looked at once more, and must be what was sent
             raise
         end = log.log_end
-        _on_appended(spu, replica, 1, header.batch_length + LOG_OVERHEAD)
+        metrics.produced_batches += 1
+        metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
+        spu.on_appended(replica)
     if acks == ALL:
         waits = replica.high_watermark < end
     else:
@@ -287,7 +291,9 @@ def append_together(
         position += header.batch_length + LOG_OVERHEAD
     if not replica.append_together(data, headers):
         return False
-    _on_appended(spu, replica, len(headers), position)
+    spu.metrics.produced_batches += len(headers)
+    spu.metrics.produced_bytes += position
+    spu.on_appended(replica)
     return True
 
 
@@ -295,21 +301,8 @@ def _check_room(spu: "Spu", replica: Replica) -> None:
     """For more in that log. Raises KafkaError."""
     if spu.metrics.produced_bytes >= spu.storage_limit.produced_bytes_max:
         spu.storage_limit.check_room()
-    log = replica.log
-    if log.is_overgrown and log.waits_to_roll:
+    if replica.log.waits_to_roll:
         raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "two segments are not committed, and there can be no third")
-
-
-def _on_appended(spu: "Spu", replica: Replica, batches: int, size: int) -> None:
-    metrics = spu.metrics
-    metrics.produced_batches += batches
-    metrics.produced_bytes += size
-    spu.on_appended(replica)
-
-
-def has_to_wait(replica: Replica, acks: int) -> bool:
-    """Whether what is appended now is acknowledged later."""
-    return replica.syncs_before_acknowledging or (acks == ALL and not replica.is_alone)
 
 
 def wait_until_acknowledged(replica: Replica, end: int, acks: int, waiter: AcknowledgementWaiter) -> None:
