@@ -61,6 +61,8 @@ class PlantedBug(Struct, frozen=True):
     """Of which kinds they are, whatever the seed says."""
     has_erasers: bool | None = None
     """Whether somebody deletes records; None for what the seed says."""
+    copies_early: bool = False
+    """Whether replicas that lack a few batches copy them from followers."""
     shows_in: Callable[[Scenario], bool] = lambda scenario: True
     """Where else nothing could be seen of it."""
     first_seed: int = 0
@@ -76,6 +78,7 @@ class PlantedBug(Struct, frozen=True):
             has_groups=self.has_groups,
             groups=self.groups,
             has_erasers=self.has_erasers,
+            copies_early=self.copies_early,
         )
 
     def scenarios(self) -> Iterator[Scenario]:
@@ -441,7 +444,7 @@ PLANTED_BUGS = (
     PlantedBug(leaves_the_leaders_of_a_topic_that_is_brought_back, shows_in=lambda scenario: scenario.has_meddlers),
     PlantedBug(shows_readers_whatever_may_be_acknowledged, MAJORITY, shows_in=_has_quorum_readers),
     PlantedBug(lets_readers_ask_one_store_too_few, MAJORITY, shows_in=_has_quorum_readers),
-    PlantedBug(says_that_it_has_what_it_is_about_to_copy, shows_in=lambda scenario: scenario.copies_early),
+    PlantedBug(says_that_it_has_what_it_is_about_to_copy, copies_early=True),
     PlantedBug(believes_whatever_copy_it_is_given, shows_in=lambda scenario: scenario.has_flips),
     PlantedBug(
         notes_of_a_segment_what_the_disk_has,

@@ -37,6 +37,8 @@ class Task(Struct, frozen=True):
     has_erasers: bool | None = None
     """Whether somebody deletes records; None for what the seed says."""
     has_small_turns: bool = False
+    copies_early: bool | None = None
+    """Whether a replica that lacks a few batches copies them from followers; None for what the seed says."""
 
     def scenario(self) -> Scenario:
         make = group_scenario_of if self.has_groups else scenario_of
@@ -49,6 +51,8 @@ class Task(Struct, frozen=True):
             scenario = replace(scenario, groups=self.groups)
         if self.has_erasers is not None:
             scenario = replace(scenario, has_erasers=self.has_erasers)
+        if self.copies_early is not None:
+            scenario = replace(scenario, copies_early=self.copies_early)
         if self.only_faults is not None:
             scenario = replace(scenario, faults=[scenario.faults[index] for index in self.only_faults])
         return scenario
