@@ -63,6 +63,8 @@ class PlantedBug(Struct, frozen=True):
     """Whether somebody deletes records; None for what the seed says."""
     copies_early: bool = False
     """Whether replicas that lack a few batches copy them from followers."""
+    has_quorum_readers: bool | None = False
+    """Whether somebody reads from several stores; None for what the seed says."""
     shows_in: Callable[[Scenario], bool] = lambda scenario: True
     """Where else nothing could be seen of it."""
     first_seed: int = 0
@@ -79,6 +81,7 @@ class PlantedBug(Struct, frozen=True):
             groups=self.groups,
             has_erasers=self.has_erasers,
             copies_early=self.copies_early,
+            has_quorum_readers=self.has_quorum_readers,
         )
 
     def scenarios(self) -> Iterator[Scenario]:
@@ -442,8 +445,10 @@ PLANTED_BUGS = (
     PlantedBug(opens_segments_as_they_are_due, topic=(("segment.ms", "100"),)),
     PlantedBug(answers_deletions_before_others_have_deleted, has_erasers=True),
     PlantedBug(leaves_the_leaders_of_a_topic_that_is_brought_back, shows_in=lambda scenario: scenario.has_meddlers),
-    PlantedBug(shows_readers_whatever_may_be_acknowledged, MAJORITY, shows_in=_has_quorum_readers),
-    PlantedBug(lets_readers_ask_one_store_too_few, MAJORITY, shows_in=_has_quorum_readers),
+    PlantedBug(
+        shows_readers_whatever_may_be_acknowledged, MAJORITY, has_quorum_readers=None, shows_in=_has_quorum_readers
+    ),
+    PlantedBug(lets_readers_ask_one_store_too_few, MAJORITY, has_quorum_readers=None, shows_in=_has_quorum_readers),
     PlantedBug(says_that_it_has_what_it_is_about_to_copy, copies_early=True),
     PlantedBug(believes_whatever_copy_it_is_given, shows_in=lambda scenario: scenario.has_flips),
     PlantedBug(

@@ -39,6 +39,8 @@ class Task(Struct, frozen=True):
     has_small_turns: bool = False
     copies_early: bool | None = None
     """Whether a replica that lacks a few batches copies them from followers; None for what the seed says."""
+    has_quorum_readers: bool | None = None
+    """Whether somebody reads from several stores; None for what the seed says."""
 
     def scenario(self) -> Scenario:
         make = group_scenario_of if self.has_groups else scenario_of
@@ -53,6 +55,8 @@ class Task(Struct, frozen=True):
             scenario = replace(scenario, has_erasers=self.has_erasers)
         if self.copies_early is not None:
             scenario = replace(scenario, copies_early=self.copies_early)
+        if self.has_quorum_readers is not None:
+            scenario = replace(scenario, has_quorum_readers=self.has_quorum_readers)
         if self.only_faults is not None:
             scenario = replace(scenario, faults=[scenario.faults[index] for index in self.only_faults])
         return scenario
