@@ -103,13 +103,10 @@ def _plain_segment(how: str, count: int) -> tuple[SimulatedFiles, OpenSegment | 
     return files, segment if how == "open" else segment.seal(0)
 
 
-@pytest.mark.parametrize("number", [1, 7, 12, 19])
+@pytest.mark.parametrize(("kept", "number"), [(1, 1), (1, 7), (1, 12), (1, 19), (7, 7), (7, 12), (7, 19)])
 @pytest.mark.parametrize("at", [0, 7, 8, 10, 11, 15, 16, 17, 20, 70], ids=lambda at: f"byte {at}")
-@pytest.mark.parametrize("kept", [1, 7])
 @pytest.mark.parametrize("how", ["open", "sealed"])
 def test_a_header_that_has_flipped_in_what_goes_does_not_matter(how: str, kept: int, at: int, number: int) -> None:
-    if number < kept:
-        return
     files, segment = _plain_segment(how, 20)
     scanned = recover(files.open(PATH), 100 * kept, 50, trusted_end=0, interval_bytes=200)
     for bit in (0, 3, 7):
