@@ -8,7 +8,7 @@ import trio
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import RemoteProtocolError
-from tailrace.protocol.ids import MENDING_REPLICA, SpuId
+from tailrace.protocol.ids import MENDING_REPLICA, NO_REPLICA, SpuId
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Address, Network
 
@@ -22,7 +22,6 @@ FETCH = API_TABLE[ApiKey.FETCH]
 FETCH_VERSION = 13
 """Followers serve it, and topics go by their ids."""
 CLIENT_ID = "tailrace-scrub"
-NO_REPLICA = -1
 ANSWER_SECONDS_MAX = 10.0
 NOTHING = b""
 

@@ -8,14 +8,14 @@ from tailrace.protocol.internal.describe_segments import DescribedSegment, Segme
 
 from .partition import UNKNOWN, details_of, lag_of, leader_of
 from .printing import plain
+from .segment import OPEN
 
 SEGMENTS_WIDTH = 68
 SEGMENT_WIDTH_MIN = 14
 GROUPS_MAX = 10
 
 _LEGEND = "= sealed  - open  ~ to be sealed  : compacted  ! other records  ? not compared"
-_FILLS = {"sealed": "=", "sealing": "~", "recovering": "~", "open": "-"}
-_OPEN = "open"
+_FILLS = {"sealed": "=", "sealing": "~", "recovering": "~", OPEN: "-"}
 _WHOLE = (Comparison.SAME, Comparison.SAME_RECORDS)
 _OTHER_FILLS = {Comparison.COMPACTED: ":", Comparison.DIFFERENT: "!", Comparison.UNKNOWN: "?"}
 
@@ -121,7 +121,7 @@ def _copy(segment: DescribedSegment, spu_id: int, log_end: int, width: int) -> s
     """What this SPU has of it: as much of the segment's width as it has of its offsets."""
     found = next((each.comparison for each in segment.copies if each.spu_id == spu_id), Comparison.MISSING)
     inside = width - 2
-    right = ">" if segment.state == _OPEN else "]"
+    right = ">" if segment.state == OPEN else "]"
     if found in _WHOLE:
         return f"[{_FILLS[segment.state] * inside}{right}"
     if found == Comparison.SHORTER:

@@ -10,6 +10,8 @@ ProducerId = NewType("ProducerId", int)
 TopicId = UUID
 NO_TOPIC_ID = UUID(int=0)
 NO_EPOCH = Epoch(-1)
+NO_REPLICA = -1
+"""Stands in the place of an SPU's id where a client fetches."""
 DEBUGGING_REPLICA = -2
 """What a client calls itself in the place of an SPU's id that looks into a log, beyond what consumers see."""
 MENDING_REPLICA = -3

@@ -31,6 +31,7 @@ from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tailrace.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import BatchHeader, assemble
 from tailrace.protocol.records import Record, build_batch, encode_records
 from tailrace.runtime.chance import RandomChance
@@ -159,6 +160,16 @@ def _spu_settings(broker: Mapping[str, str]) -> SpuSettings:
         broker=broker,
         controllers=(SC_PRIVATE,),
     )
+
+
+async def filled(running: RunningSpu) -> Replica:
+    """One that is led here, with batches that begin at 0, 2 and 3."""
+    await running.create("t")
+    client = await running.client()
+    for records in (batch(b"a", b"b"), batch(b"c"), batch(b"d")):
+        data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(0, records)])]
+        await client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
+    return running.spu.replicas.leading("t", 0)
 
 
 def led_elsewhere(replica: Replica, leader: int = 2) -> None:

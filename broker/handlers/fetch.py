@@ -35,7 +35,7 @@ from tailrace.broker.replica import CutOffError, Replica
 from tailrace.broker.waiting import Timer
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import DEBUGGING_REPLICA, MENDING_REPLICA, NO_EPOCH, SpuId
+from tailrace.protocol.ids import DEBUGGING_REPLICA, MENDING_REPLICA, NO_EPOCH, NO_REPLICA, SpuId
 from tailrace.protocol.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -59,7 +59,6 @@ LEADER_TOLD_WITH: Mapping[int, Callable[["Spu", str | UUID, int], PartitionSpec 
     ErrorCode.FENCED_LEADER_EPOCH: newest_leader,
 }
 READ_COMMITTED = 1
-NO_REPLICA = -1
 FEW_PARTITIONS = 16
 PAUSE_SECONDS = 50e-6
 """For each partition of a fetch that has looked through all of them in vain, before it looks again. A producer's

@@ -4,19 +4,16 @@ import pytest
 import trio
 from msgspec.structs import replace
 from simulation.network import MemoryNetwork
-from spus import ADDRESS, RunningSpu, batch, running_spu
+from spus import ADDRESS, filled, running_spu
 
 from tailrace.broker.bulk_copies import ANSWER_SECONDS_MAX, AT_ONCE_MAX, LIMITS, FetchedPortions
 from tailrace.broker.metrics import BrokerMetrics
-from tailrace.broker.replica import Replica
 from tailrace.broker.replication.copying import AskForCopies
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
-from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.ids import Epoch, SpuId
-from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.runtime.network import Network
 
 THERE, AWAY = map(SpuId, (1, 3))
@@ -30,22 +27,13 @@ def _portions(network: Network) -> FetchedPortions:
     return FetchedPortions(cluster, network, BrokerMetrics())
 
 
-async def _fill(running: RunningSpu) -> Replica:
-    await running.create("t")
-    client = await running.client()
-    for records in (batch(b"a", b"b"), batch(b"c"), batch(b"d")):
-        data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(0, records)])]
-        await client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
-    return running.spu.replicas.leading("t", 0)
-
-
 def _asked(offset: int, bytes_max: int = 1_000_000, holder: SpuId = THERE) -> AskForCopies:
     return AskForCopies(holder, Epoch(9), offset, bytes_max)
 
 
 async def test_a_portion_is_what_is_committed_from_the_offset_on(autojump_clock: object) -> None:
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         portions = _portions(running.world.network)
         copied, received = await portions.fetch(replica, _asked(2))
         assert [(entry.base, entry.end) for entry in copied.entries] == [(2, 3), (3, 4)]
@@ -61,14 +49,14 @@ async def test_a_portion_is_what_is_committed_from_the_offset_on(autojump_clock:
 @pytest.mark.parametrize("holder", [AWAY, SpuId(77)], ids=["away", "unknown"])
 async def test_who_is_not_there_hands_over_nothing(autojump_clock: object, holder: SpuId) -> None:
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         copied, received = await _portions(running.world.network).fetch(replica, _asked(0, holder=holder))
         assert (copied.entries, copied.failure, received) == ((), "it is not there", None)
 
 
 async def test_what_the_holder_does_not_have_or_is_of_a_later_epoch_is_not_copied(autojump_clock: object) -> None:
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         portions = _portions(running.world.network)
         for asked in (_asked(5), replace(_asked(0), epoch=Epoch(-1))):
             copied, received = await portions.fetch(replica, asked)
@@ -80,7 +68,7 @@ async def test_who_does_not_answer_is_not_waited_for_and_keeps_few_others_waitin
     network = MemoryNetwork()
     listener = await network.listen(ADDRESS)
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         portions = _portions(network)
         failures: list[str | None] = []
 
@@ -98,7 +86,7 @@ async def test_who_does_not_answer_is_not_waited_for_and_keeps_few_others_waitin
 
 async def test_it_says_how_many_bytes_it_has_copied(autojump_clock: object) -> None:
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         metrics = BrokerMetrics()
         portions = _portions(running.world.network)
         portions._metrics = metrics
@@ -109,7 +97,7 @@ async def test_it_says_how_many_bytes_it_has_copied(autojump_clock: object) -> N
 
 async def test_logs_that_may_part_or_are_compacted_are_not_copied(autojump_clock: object) -> None:
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         portions = _portions(running.world.network)
         assert portions.limits(replica) is LIMITS
         spec, settings = replica.spec, replica.settings

@@ -4,15 +4,12 @@ import pytest
 import trio
 from msgspec.structs import replace
 from simulation.network import MemoryNetwork
-from spus import ADDRESS, RunningSpu, batch, running_spu
+from spus import ADDRESS, filled, running_spu
 
 from tailrace.broker.copies import ANSWER_SECONDS_MAX, FetchedCopies
-from tailrace.broker.replica import Replica
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
-from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.ids import SpuId
-from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import read_header
 from tailrace.runtime.network import Address
 
@@ -28,18 +25,9 @@ def _cluster(address: Address = ADDRESS) -> Cluster:
     return cluster
 
 
-async def _fill(running: RunningSpu) -> Replica:
-    await running.create("t")
-    client = await running.client()
-    for records in (batch(b"a", b"b"), batch(b"c"), batch(b"d")):
-        data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(0, records)])]
-        await client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
-    return running.spu.replicas.leading("t", 0)
-
-
 async def test_a_batch_comes_from_another_spu(autojump_clock: object) -> None:
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         copies = FetchedCopies(HERE, _cluster(), running.world.network)
         for offset, base in ((0, 0), (1, 0), (2, 2), (3, 3)):
             copy = await copies.fetch(THERE, replica, offset, is_committed=True)
@@ -49,7 +37,7 @@ async def test_a_batch_comes_from_another_spu(autojump_clock: object) -> None:
 
 async def test_what_is_not_known_to_be_committed_there_comes_if_that_is_asked_for(autojump_clock: object) -> None:
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         replica.high_watermark = 2
         copies = FetchedCopies(HERE, _cluster(), running.world.network)
         assert await copies.fetch(THERE, replica, 2, is_committed=True) == b""
@@ -62,7 +50,7 @@ async def test_what_is_not_known_to_be_committed_there_comes_if_that_is_asked_fo
 )
 async def test_what_is_not_there_is_empty(autojump_clock: object, spu: SpuId, offset: int) -> None:
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         copies = FetchedCopies(HERE, _cluster(), running.world.network)
         assert await copies.fetch(spu, replica, offset, is_committed=True) == b""
 
@@ -71,7 +59,7 @@ async def test_who_does_not_answer_or_speak_the_protocol_has_nothing(autojump_cl
     network = MemoryNetwork()
     listener = await network.listen(ADDRESS)
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         copies = FetchedCopies(HERE, _cluster(), network)
         begun = trio.current_time()
         assert await copies.fetch(THERE, replica, 0, is_committed=True) == b""
@@ -93,7 +81,7 @@ async def test_who_does_not_answer_or_speak_the_protocol_has_nothing(autojump_cl
 
 async def test_the_leader_is_asked_first_and_who_is_not_live_last(autojump_clock: object) -> None:
     async with running_spu() as running:
-        replica = await _fill(running)
+        replica = await filled(running)
         copies = FetchedCopies(HERE, _cluster(), running.world.network)
         live = (THERE, AWAY, HERE, OTHER)
         for leader, holders in ((OTHER, [OTHER, THERE]), (THERE, [THERE, OTHER]), (SpuId(-1), [THERE, OTHER])):

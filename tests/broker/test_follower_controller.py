@@ -1,6 +1,9 @@
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 import trio
-from replicating import KEY, code_of, logs, produce, wire_of
+from replicating import KEY, Wire, code_of, logs, produce, wire_of
 from structlog.testing import capture_logs
 
 from tailrace.broker import leader_controller
@@ -67,12 +70,27 @@ async def test_a_follower_that_lost_power_is_live_again_only_when_what_it_has_is
         assert back.log.synced_end == back.log.log_end == 1
 
 
-async def test_who_lacks_a_lot_has_nearly_all_of_it_from_another_follower(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@asynccontextmanager
+async def _wire_of_small_portions(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Wire]:
+    """Three stores; who lacks a kilobyte copies it."""
     monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(append_bytes_max=300, appends_in_flight_max=2))
     async with wire_of(3) as wire:
         wire.copy_limits = CopyLimits(lacking_bytes_min=1000, portion_bytes_max=500)
+        yield wire
+
+
+async def _write_while_one_is_away(wire: Wire) -> None:
+    wire.kill(3)
+    for number in range(200):
+        produce(wire.stores[1], b"%d" % number)
+    wire.offline(3)
+    await trio.sleep(1)
+
+
+async def test_who_lacks_a_lot_has_nearly_all_of_it_from_another_follower(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _wire_of_small_portions(monkeypatch) as wire:
         wire.portion_seconds = 0.01
         wire.kill(3)
         wire.offline(3)
@@ -98,15 +116,9 @@ async def test_who_lacks_a_lot_has_nearly_all_of_it_from_another_follower(
 async def test_when_the_other_one_goes_its_leader_sends_the_rest(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(append_bytes_max=300, appends_in_flight_max=2))
-    async with wire_of(3) as wire:
-        wire.copy_limits = CopyLimits(lacking_bytes_min=1000, portion_bytes_max=500)
+    async with _wire_of_small_portions(monkeypatch) as wire:
         wire.portions_left = 2
-        wire.kill(3)
-        for number in range(200):
-            produce(wire.stores[1], b"%d" % number)
-        wire.offline(3)
-        await trio.sleep(1)
+        await _write_while_one_is_away(wire)
         with capture_logs() as logged:
             back = await wire.start(3)
             await trio.sleep(1)
@@ -118,15 +130,9 @@ async def test_when_the_other_one_goes_its_leader_sends_the_rest(
 
 
 async def test_a_new_leader_does_not_wait_for_a_copy(autojump_clock: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader_controller, "LIMITS", LeaderLimits(append_bytes_max=300, appends_in_flight_max=2))
-    async with wire_of(3) as wire:
-        wire.copy_limits = CopyLimits(lacking_bytes_min=1000, portion_bytes_max=500)
+    async with _wire_of_small_portions(monkeypatch) as wire:
         wire.portion_seconds = 2.0
-        wire.kill(3)
-        for number in range(200):
-            produce(wire.stores[1], b"%d" % number)
-        wire.offline(3)
-        await trio.sleep(1)
+        await _write_while_one_is_away(wire)
         with capture_logs() as logged:
             back = await wire.start(3)
             await trio.sleep(3)

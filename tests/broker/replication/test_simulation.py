@@ -15,9 +15,14 @@ from msgspec.structs import replace
 from replication_model import Bugs, Faults, World, run
 from replication_moves import Moves
 from replication_store import InvariantError
+from simulation.planted_bugs import (
+    lets_readers_ask_one_store_too_few,
+    says_that_it_has_what_it_is_about_to_copy,
+    shows_readers_whatever_may_be_acknowledged,
+)
 
 from tailrace.broker.replication import follower, leader, quorum_read, recovery, rewriting
-from tailrace.broker.replication.entries import Entry, ReplicaLog, end_of
+from tailrace.broker.replication.entries import Entry, ReplicaLog
 from tailrace.broker.replication.follower import Follower
 from tailrace.broker.replication.follower_link import FollowerLink
 from tailrace.broker.replication.leader import Leader
@@ -296,20 +301,6 @@ def _believes_what_is_stamped_elsewhere(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Follower, "_expect_stamped", expect)
 
 
-def _says_that_it_has_what_it_is_about_to_copy(patch: pytest.MonkeyPatch) -> None:
-    begin_copying = Follower._begin_copying
-
-    def begin(self: Follower, append: Append, log_end: int) -> None:
-        was_copying = self._copying is not None
-        begin_copying(self, append, log_end)
-        if self._copying is not None and not was_copying:
-            matched_end, self.matched_end = self.matched_end, self._copying.end
-            self._reply(log_end, missed=False)
-            self.matched_end = matched_end
-
-    patch.setattr(Follower, "_begin_copying", begin)
-
-
 def _seals_the_new_copy_set_alone(patch: pytest.MonkeyPatch) -> None:
     def is_sealed(self: CopySets, sure: Collection[SpuId], in_doubt: Collection[SpuId]) -> bool:
         members, quorum = self.sets[-1].members, self.sets[-1].quorum
@@ -358,15 +349,6 @@ def _readers_take_the_smaller_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(quorum_read, "resolved", upside_down)
 
 
-def _readers_take_all_that_may_be_acknowledged(patch: pytest.MonkeyPatch) -> None:
-    """As a leader may that recovers, for it makes it so."""
-
-    def all_there_is(newest: Any, sure: Any, tails: Mapping[SpuId, Sequence[Entry]]) -> int:
-        return max((end_of(entries, 0) for entries in tails.values()), default=0)
-
-    patch.setattr(quorum_read, "_counted_end", all_there_is)
-
-
 def _readers_count_copies_under_any_stamps(patch: pytest.MonkeyPatch) -> None:
     """W copies of one entry, whichever leaders left them there."""
 
@@ -378,13 +360,6 @@ def _readers_count_copies_under_any_stamps(patch: pytest.MonkeyPatch) -> None:
         return max(ends)
 
     patch.setattr(quorum_read, "_counted_end", counted_end)
-
-
-def _readers_ask_one_store_too_few(patch: pytest.MonkeyPatch) -> None:
-    def is_readable(self: Quorum, sure: Collection[SpuId], in_doubt: Collection[SpuId], live: Any) -> bool:
-        return len(sure) >= self.reads - 1 and bool(sure)
-
-    patch.setattr(Quorum, "is_readable", is_readable)
 
 
 def _readers_take_for_final_what_a_leader_may_change(patch: pytest.MonkeyPatch) -> None:
@@ -428,7 +403,7 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _takes_what_recovery_has_stamped_for_the_beginning_of_an_epoch: MAJORITY,
     _believes_what_earlier_recoveries_have_stamped: WORLDS["nrw:3,1,3, moving"],
     _believes_what_is_stamped_elsewhere: WORLDS["majority, moving, copying"],
-    _says_that_it_has_what_it_is_about_to_copy: WORLDS["live, copying"],
+    says_that_it_has_what_it_is_about_to_copy: WORLDS["live, copying"],
     _seals_the_new_copy_set_alone: WORLDS["majority, moving"],
     _drops_the_copy_set_before_at_once: WORLDS["majority, moving"],
     _believes_that_what_others_know_to_be_committed_is_there: WORLDS["majority, moving"],
@@ -436,9 +411,9 @@ IN_THE_CORE: Mapping[Patch, World] = {
     _compares_where_compaction_left_nothing: WORLDS["majority, restless, compacted"],
     _forgets_when_the_high_watermark_was_committed: WORLDS["majority, killed, compacted"],
     _readers_take_the_smaller_epoch: MAJORITY,
-    _readers_take_all_that_may_be_acknowledged: WORLDS["majority, restless"],
+    shows_readers_whatever_may_be_acknowledged: WORLDS["majority, restless"],
     _readers_count_copies_under_any_stamps: WORLDS["majority, restless, compacted"],
-    _readers_ask_one_store_too_few: MAJORITY,
+    lets_readers_ask_one_store_too_few: MAJORITY,
     _readers_take_for_final_what_a_leader_may_change: WORLDS["live, two at least"],
     _readers_ask_some_of_the_live_replicas: WORLDS["live, at times nobody leads"],
 }
@@ -456,7 +431,7 @@ FIRST_SEED: Mapping[Patch | str, int] = {
     _believes_what_earlier_recoveries_have_stamped: 630_300,
     _forgets_when_the_high_watermark_was_committed: 850,
     _believes_what_is_stamped_elsewhere: 130,
-    _says_that_it_has_what_it_is_about_to_copy: 100,
+    says_that_it_has_what_it_is_about_to_copy: 100,
     _seals_the_new_copy_set_alone: 170,
     _drops_the_copy_set_before_at_once: 70,
     _believes_that_what_others_know_to_be_committed_is_there: 200,
