@@ -101,8 +101,8 @@ class QuorumClient:
 
 def _sound_batch(held: HeldEntry, batches: dict[tuple[int, int], memoryview]) -> bytes:
     """Of the first store whose disk has not flipped anything in it; of any, if there is none."""
-    copies = [bytes(batches[spu, held.entry.base]) for spu in held.holders]
-    return next((each for each in copies if crc_of(each, 0, len(each)) == held.entry.content), copies[0])
+    copies = [batches[spu, held.entry.base] for spu in held.holders]
+    return bytes(next((each for each in copies if crc_of(each, 0, len(each)) == held.entry.content), copies[0]))
 
 
 def _too_few(partition: Partition, answers: dict[int, StoreAnswer], reasons: Sequence[str]) -> str:
