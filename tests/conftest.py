@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 import structlog
+from simulation.virtual_clock import VirtualClock
 
 
 def pytest_configure() -> None:
@@ -41,3 +42,9 @@ def hangups_count() -> Iterator[None]:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+
+
+@pytest.fixture
+def virtual_clock() -> VirtualClock:
+    """The one of a seed; pytest-trio runs a test with a clock that it is given."""
+    return VirtualClock()

@@ -49,7 +49,7 @@ async def _linked(leader: Spu, follower: Spu) -> None:
     await leader.until(lambda: leader.links.is_linked(follower.id, from_leader=False))
 
 
-async def test_a_follower_and_its_leader_tell_each_other(autojump_clock: object) -> None:
+async def test_a_follower_and_its_leader_tell_each_other(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         assert not leader.links.keeps_up(FOLLOWER)
         await _linked(leader, follower)
@@ -66,7 +66,7 @@ async def test_a_follower_and_its_leader_tell_each_other(autojump_clock: object)
         assert follower.linked == [("linked", LEADER, True)]
 
 
-async def test_two_spus_that_follow_each_other_have_two_links(autojump_clock: object) -> None:
+async def test_two_spus_that_follow_each_other_have_two_links(virtual_clock: object) -> None:
     async with _spus(1, 2) as (one, two):
         await _linked(one, two)
         await _linked(two, one)
@@ -81,7 +81,7 @@ async def test_two_spus_that_follow_each_other_have_two_links(autojump_clock: ob
         assert (gauges.seconds_as_leader, gauges.seconds_as_follower) == (0, 0)
 
 
-async def test_answers_to_a_turn_leave_without_being_flushed(autojump_clock: object) -> None:
+async def test_answers_to_a_turn_leave_without_being_flushed(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
 
@@ -97,7 +97,7 @@ async def test_answers_to_a_turn_leave_without_being_flushed(autojump_clock: obj
         assert trio.current_time() == asked
 
 
-async def test_what_followers_are_told_alike_is_read_once_and_anew_the_next_time(autojump_clock: object) -> None:
+async def test_what_followers_are_told_alike_is_read_once_and_anew_the_next_time(virtual_clock: object) -> None:
     async with _spus(1, 2, 3) as (leader, *followers):
         for follower in followers:
             await _linked(leader, follower)
@@ -124,7 +124,7 @@ async def test_what_followers_are_told_alike_is_read_once_and_anew_the_next_time
         assert sent == {2 * len(batch)}
 
 
-async def test_what_cannot_be_read_is_said_and_the_rest_is_sent(autojump_clock: object) -> None:
+async def test_what_cannot_be_read_is_said_and_the_rest_is_sent(virtual_clock: object) -> None:
     def read() -> list[FileRange]:
         raise OSError("the disk is gone")
 
@@ -138,7 +138,7 @@ async def test_what_cannot_be_read_is_said_and_the_rest_is_sent(autojump_clock: 
         assert leader.unreadable == [KEY]
 
 
-async def test_hellos_wait_for_their_leader(autojump_clock: object) -> None:
+async def test_hellos_wait_for_their_leader(virtual_clock: object) -> None:
     async with _spus(1, 2, 3) as (leader, *followers):
         for follower in followers:
             await _linked(leader, follower)
@@ -154,7 +154,7 @@ async def test_hellos_wait_for_their_leader(autojump_clock: object) -> None:
         assert [hello.spu for hello in leader.links.take_hellos(OTHER)] == [3]
 
 
-async def test_what_is_told_to_nobody_is_lost(autojump_clock: object) -> None:
+async def test_what_is_told_to_nobody_is_lost(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         leader.links.to_follower(FOLLOWER, KEY, append(0))
         leader.links.flush()
@@ -165,7 +165,7 @@ async def test_what_is_told_to_nobody_is_lost(autojump_clock: object) -> None:
         assert follower.messages == [append(1)]
 
 
-async def test_both_sides_notice_the_end_and_link_again(autojump_clock: object) -> None:
+async def test_both_sides_notice_the_end_and_link_again(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
         follower.links.unfollow(LEADER)
@@ -177,7 +177,7 @@ async def test_both_sides_notice_the_end_and_link_again(autojump_clock: object) 
         assert (follower.links.dialled_links(LEADER), leader.links.dialled_links(FOLLOWER)) == (2, 0)
 
 
-async def test_a_second_connection_of_an_spu_takes_the_place_of_the_first(autojump_clock: object) -> None:
+async def test_a_second_connection_of_an_spu_takes_the_place_of_the_first(virtual_clock: object) -> None:
     network = MemoryNetwork()
     async with _spus(1, 2, network=network) as (leader, follower):
         await _linked(leader, follower)
@@ -187,7 +187,7 @@ async def test_a_second_connection_of_an_spu_takes_the_place_of_the_first(autoju
         assert leader.linked == [("linked", 2, False), ("unlinked", 2, False), ("linked", 2, False)]
 
 
-async def test_an_spu_whose_host_died_without_a_word_is_missed(autojump_clock: object) -> None:
+async def test_an_spu_whose_host_died_without_a_word_is_missed(virtual_clock: object) -> None:
     network = MemoryNetwork()
     async with _spus(1, 3, network=network) as (leader, _):
         put_spu(leader.cluster, 2, None)
@@ -198,7 +198,7 @@ async def test_an_spu_whose_host_died_without_a_word_is_missed(autojump_clock: o
         assert 2 <= trio.current_time() - started <= 2.5
 
 
-async def test_what_was_forgotten_is_not_sent(autojump_clock: object) -> None:
+async def test_what_was_forgotten_is_not_sent(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
         leader.links.to_follower(FOLLOWER, KEY, append(0))
@@ -209,7 +209,7 @@ async def test_what_was_forgotten_is_not_sent(autojump_clock: object) -> None:
         assert follower.messages == [append(1)]
 
 
-async def test_traffic_and_ages_are_told(autojump_clock: object) -> None:
+async def test_traffic_and_ages_are_told(virtual_clock: object) -> None:
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
         batch = make_batch(0, size=300)
@@ -239,7 +239,7 @@ def test_telling_before_anything_runs_is_harmless() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-async def test_a_network_that_fails_at_random_is_survived(autojump_clock: object, seed: int) -> None:
+async def test_a_network_that_fails_at_random_is_survived(virtual_clock: object, seed: int) -> None:
     """What is heard on one link is heard in order and once; both sides are told of its end; there is always a next."""
     random = Random(seed)
     internet = Internet(random)

@@ -4,39 +4,17 @@ Trio shuffles the tasks that are ready, on purpose. Its own tests make that repe
 are used here and nowhere else; `test_determinism` would notice if they went away.
 """
 
-import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import TypeVar
 
 import trio
-import trio.abc
 from trio._core import _run as trio_internals
 
+from .virtual_clock import VirtualClock, cheap_sleep
+
 T = TypeVar("T")
-
-
-class VirtualClock(trio.abc.Clock):
-    """Time jumps to the next deadline when nobody can run: that is when Trio asks how long it should sleep.
-
-    MockClock would do, too. It looks at all there is before each jump, and the loop goes round twice.
-    """
-
-    def __init__(self) -> None:
-        self._now = 0.0
-
-    def start_clock(self) -> None:
-        pass
-
-    def current_time(self) -> float:
-        return self._now
-
-    def deadline_to_sleep_time(self, deadline: float) -> float:
-        if deadline == math.inf:
-            return math.inf  # Trio waits for itself, when it ends
-        self._now = max(self._now, deadline)
-        return 0.0
 
 
 @contextmanager
@@ -54,7 +32,7 @@ def _seeded_scheduler(seed: int) -> Iterator[None]:
 
 
 def run_seeded(seed: int, main: Callable[[], Awaitable[T]]) -> T:
-    with _seeded_scheduler(seed):
+    with _seeded_scheduler(seed), cheap_sleep():
         return trio.run(main, clock=VirtualClock())
 
 

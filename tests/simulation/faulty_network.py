@@ -20,6 +20,7 @@ from tailrace.runtime.files import Buffer, File
 from tailrace.runtime.network import Address, CannotListenError
 
 from .network import call_in_a_loop
+from .virtual_clock import Sleeper
 
 FIRST_FREE_PORT = 40_000
 BUFFER_BYTES = 64 * 1024
@@ -61,8 +62,8 @@ class _Stream:
         self._last_arrival = 0.0
         self._changed: trio.Event | None = None
         """Somebody waits for it."""
-        self._reading: trio.CancelScope | None = None
-        """Somebody waits for what arrives next; the deadline is when that will be."""
+        self._reader = Sleeper()
+        """Until what comes next arrives."""
 
     @property
     def room_bytes(self) -> int:
@@ -132,19 +133,15 @@ class _Stream:
         if self._changed is not None:
             self._changed.set()
             self._changed = None
-        if self._reading is not None:
-            self._reading.cancel()
+        self._reader.wake()
 
     def _expect_arrival(self) -> None:
         """A reader sleeps until then, and need not be woken to be told so."""
-        if self._reading is not None:
-            self._reading.deadline = self.next_arrival
+        self._reader.move(self.next_arrival)
 
     async def wait_for_arrival(self) -> None:
         """Or until something else has happened."""
-        with trio.CancelScope(deadline=self.next_arrival) as self._reading:
-            await trio.sleep_forever()
-        self._reading = None
+        await self._reader.sleep(self.next_arrival)
 
     async def wait_for_change(self, until: float) -> None:
         if self._changed is None:

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 import trio
 from simulation.faulty_network import Internet, ProcessNetwork, SimulatedConnection
-from trio.testing import MockClock
+from simulation.virtual_clock import VirtualClock
 
 from tailrace.runtime.network import Address, CannotListenError
 
@@ -44,7 +44,7 @@ async def _received_all(connection: SimulatedConnection) -> bytes:
     return data
 
 
-async def test_bytes_come_late_and_in_order(autojump_clock: MockClock) -> None:
+async def test_bytes_come_late_and_in_order(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     client, server = await pair.connect()
     pair.internet.link("a", "b").delay_seconds = 2.0
@@ -57,7 +57,7 @@ async def test_bytes_come_late_and_in_order(autojump_clock: MockClock) -> None:
     assert trio.current_time() - began >= 2.0
 
 
-async def test_a_blocked_link_delivers_when_it_works_again(autojump_clock: MockClock) -> None:
+async def test_a_blocked_link_delivers_when_it_works_again(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     client, server = await pair.connect()
     client.send([b"before"])
@@ -73,7 +73,7 @@ async def test_a_blocked_link_delivers_when_it_works_again(autojump_clock: MockC
     assert await _received_all(server) == b"before, meanwhile"
 
 
-async def test_a_full_connection_takes_nothing_until_it_is_read(autojump_clock: MockClock) -> None:
+async def test_a_full_connection_takes_nothing_until_it_is_read(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     client, server = await pair.connect()
     assert client.send([bytes(600), bytes(600)]) == 1000
@@ -84,7 +84,7 @@ async def test_a_full_connection_takes_nothing_until_it_is_read(autojump_clock: 
     assert client.send([bytes(600)]) == 100
 
 
-async def test_a_killed_process_ends_what_it_had_and_takes_no_more(autojump_clock: MockClock) -> None:
+async def test_a_killed_process_ends_what_it_had_and_takes_no_more(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     client, server = await pair.connect()
     server.send([b"last words"])
@@ -105,7 +105,7 @@ async def _until_refused(connection: SimulatedConnection) -> None:
         await trio.sleep(0.1)
 
 
-async def test_a_machine_without_power_says_nothing_until_it_is_back(autojump_clock: MockClock) -> None:
+async def test_a_machine_without_power_says_nothing_until_it_is_back(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     client, _ = await pair.connect()
     pair.internet.switch_off("b", pair.server_process)
@@ -121,7 +121,7 @@ async def test_a_machine_without_power_says_nothing_until_it_is_back(autojump_cl
         await _received(client)
 
 
-async def test_connecting_waits_for_a_blocked_link(autojump_clock: MockClock) -> None:
+async def test_connecting_waits_for_a_blocked_link(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     await pair.server_process.listen(SERVER)
     pair.internet.block("b", "a")
@@ -139,14 +139,14 @@ async def test_connecting_waits_for_a_blocked_link(autojump_clock: MockClock) ->
     assert 5 < connected[0] < 6
 
 
-async def test_an_address_is_taken_once(autojump_clock: MockClock) -> None:
+async def test_an_address_is_taken_once(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     await pair.server_process.listen(SERVER)
     with pytest.raises(CannotListenError):
         await pair.internet.process_on("b").listen(SERVER)
 
 
-async def test_a_reset_connection_is_broken_on_both_sides(autojump_clock: MockClock) -> None:
+async def test_a_reset_connection_is_broken_on_both_sides(virtual_clock: VirtualClock) -> None:
     pair = _Pair()
     client, server = await pair.connect()
     client.send([b"lost"])

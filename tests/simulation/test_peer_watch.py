@@ -16,7 +16,7 @@ from tailrace.storage.promises import Promises
 KEY = UUID(int=7), 0
 
 
-async def test_a_promise_that_is_not_synced_is_none(autojump_clock: object) -> None:
+async def test_a_promise_that_is_not_synced_is_none(virtual_clock: object) -> None:
     machine = Machine("spu-1", Random(0), 0.0)
     machine.files.make_directories(DATA_DIRECTORY)
     await machine.files.sync_directory("")
