@@ -103,11 +103,14 @@ class _Stream:
     @property
     def first(self) -> bytes | Mark | None:
         """What has arrived and is not read."""
-        now = trio.current_time()
         under_way = self._under_way
+        if not under_way:
+            return None
+        now = trio.current_time()
         if len(under_way) > 1 and under_way[0][1] == "end" and under_way[1][0] <= now:
             under_way.popleft()  # who was told of the end may still be told that it was one for both directions
-        return under_way[0][1] if under_way and under_way[0][0] <= now else None
+        arrival, what = under_way[0]
+        return what if arrival <= now else None
 
     def take(self, buffer: memoryview) -> int:
         count = 0

@@ -206,8 +206,8 @@ class Invariants:
             self._check_deleted(where, replica)
         # After an unclean election followers may have what its leader has not, until they have compared their logs.
         is_right = begins is None or (replica.is_leader and epoch >= begins)
-        is_right = is_right and not flipped_logs(self._world.spus[number])
-        if seen.checked_end < high_watermark and is_right and not replica.settings.log.compacts:
+        is_new = seen.checked_end < high_watermark
+        if is_new and is_right and not replica.settings.log.compacts and not flipped_logs(self._world.spus[number]):
             seen.checked_end = self._compare(where, committed, replica, seen.checked_end)
 
     def _check_copies(self, number: int, leader: Replica) -> None:

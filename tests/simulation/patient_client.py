@@ -67,17 +67,12 @@ class PatientClient:
         """`more_seconds` is how long a server is expected to think about it."""
         with trio.fail_after(self._world.patience_seconds + more_seconds):
             await client.send(client.encode(api, version, message))
-            return await self.answer(client, more_seconds=more_seconds)
+            return await _response(client)
 
     async def answer(self, client: WireClient, *, more_seconds: float = 0.0) -> Any:
         """The next response."""
         with trio.fail_after(self._world.patience_seconds + more_seconds):
-            try:
-                return await client.response()
-            except AssertionError as error:
-                if "closed the connection" in str(error):
-                    raise ConnectionResetError(str(error)) from None
-                raise
+            return await _response(client)
 
     @asynccontextmanager
     async def trying(self) -> AsyncIterator[None]:
@@ -87,3 +82,12 @@ class PatientClient:
         except (OSError, trio.TooSlowError, trio.ClosedResourceError, RetryError) as error:
             self.last_reason = f"{type(error).__name__}: {error}"
             await trio.sleep(self.chance.uniform(0.02, PAUSE_SECONDS_MAX))
+
+
+async def _response(client: WireClient) -> Any:
+    try:
+        return await client.response()
+    except AssertionError as error:
+        if "closed the connection" in str(error):
+            raise ConnectionResetError(str(error)) from None
+        raise
