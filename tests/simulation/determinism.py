@@ -1,14 +1,15 @@
 """Runs a coroutine so that one seed gives one history: virtual time, and Trio's scheduler drawn from the seed.
 
 Trio shuffles the tasks that are ready, on purpose. Its own tests make that repeatable through two private names, which
-are used here and nowhere else; `test_determinism` would notice if they went away.
+are used here and nowhere else; `test_determinism` would notice if they went away. (`virtual_clock` uses two more.)
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, MutableSequence
 from contextlib import contextmanager
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import pytest
 import trio
 from trio._core import _run as trio_internals
 
@@ -17,18 +18,21 @@ from .virtual_clock import VirtualClock, cheap_sleep
 T = TypeVar("T")
 
 
+class _Order(Random):
+    """Most often one task alone is ready: there is nothing to draw then."""
+
+    def shuffle(self, x: MutableSequence[Any]) -> None:
+        if len(x) > 1:
+            super().shuffle(x)
+
+
 @contextmanager
 def _seeded_scheduler(seed: int) -> Iterator[None]:
     """Puts everything back: other tests in this process keep Trio's own disorder."""
-    before = trio_internals._ALLOW_DETERMINISTIC_SCHEDULING
-    state = trio_internals._r.getstate()
-    trio_internals._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
-    trio_internals._r.seed(seed)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trio_internals, "_ALLOW_DETERMINISTIC_SCHEDULING", True)
+        patch.setattr(trio_internals, "_r", _Order(seed))
         yield
-    finally:
-        trio_internals._ALLOW_DETERMINISTIC_SCHEDULING = before  # type: ignore[misc]
-        trio_internals._r.setstate(state)
 
 
 def run_seeded(seed: int, main: Callable[[], Awaitable[T]]) -> T:

@@ -6,7 +6,6 @@ there.
 
 import struct
 from collections.abc import Callable
-from uuid import UUID
 
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.storage.layout import promises_path
@@ -23,7 +22,8 @@ _SPEAKING_IN_AN_EPOCH = frozenset(
     {InternalApiKey.SEAL, InternalApiKey.SEAL_REPLY, InternalApiKey.APPEND, InternalApiKey.APPEND_REPLY}
 )
 
-Key = tuple[UUID, int]
+Key = tuple[bytes, int]
+"""Of a replica: the id of its topic and its partition."""
 
 
 class PeerWatch:
@@ -57,7 +57,7 @@ class PeerWatch:
         if api not in _SPEAKING_IN_AN_EPOCH:
             return
         self.messages += 1
-        promised = self._promised(host).get((UUID(bytes=topic_id), partition), -1)
+        promised = self._promised(host).get((topic_id, partition), -1)
         if promised < epoch:
             name = InternalApiKey(api).name
             self._on_broken(f"{host} sent {name} of epoch {epoch}, and has promised {promised} on its disk")
@@ -68,7 +68,8 @@ class PeerWatch:
         known = self._promises.get(host)
         if known is None or known[0] is not content:
             promised: dict[Key, int] = {}
-            for _, said, key, epoch in read_promises(content):
+            for _, said, (topic_id, partition), epoch in read_promises(content):
+                key = topic_id.bytes, partition
                 if said == Said.PROMISED:
                     promised[key] = max(epoch, promised.get(key, -1))
             known = self._promises[host] = content, promised

@@ -55,7 +55,8 @@ class Sleeper:
     """A place where one task sleeps, until its time has come, which may be moved, or somebody wakes it.
 
     It runs again when it would have run with a scope of Trio's around `sleep_forever`, and if it was cancelled since,
-    it hears that at once, as it would there: a seed has the history that it would have with those.
+    it hears that at once, as it would there: a seed has the history that it would have with those. To
+    know and to say so, two private names of Trio's are used, here and nowhere else.
     """
 
     def __init__(self) -> None:
