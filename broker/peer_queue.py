@@ -28,15 +28,27 @@ class _Line(Struct, eq=False):
 
 class PeerQueue:
     def __init__(self) -> None:
+        self._lone: ToldMessage | None = None
+        """All that waits, if it came to an empty queue: nearly always, and it needs neither a line nor a turn."""
         self._lines: dict[ReplicaKey, _Line] = {}
-        """Of each replica that was ever told something: to make a line and drop it again costs more than to tell."""
+        """Of each replica for which anything else ever waited: to make a line and drop it again costs more than to
+        tell."""
         self._turns: deque[_Line] = deque()
         """Those in which something waits."""
 
     def __bool__(self) -> bool:
-        return bool(self._turns)
+        return self._lone is not None or bool(self._turns)
 
     def add(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> None:
+        lone, self._lone = self._lone, None
+        if lone is not None:
+            self._stand_in_line(*lone)
+        elif not self._turns:
+            self._lone = key, message, records
+            return
+        self._stand_in_line(key, message, records)
+
+    def _stand_in_line(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None) -> None:
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = _Line(key)
@@ -50,6 +62,9 @@ class PeerQueue:
 
     def take(self) -> ToldMessage:
         """The next one to be sent."""
+        if self._lone is not None:
+            lone, self._lone = self._lone, None
+            return lone
         line = self._turns.popleft()
         message, records = line.waiting.pop(0)
         if line.waiting:
@@ -59,9 +74,12 @@ class PeerQueue:
     def take_only(self) -> ToldMessage | None:
         """What is to be sent if it is one message; None: there are more, or none."""
         turns = self._turns
-        return self.take() if len(turns) == 1 and len(turns[0].waiting) == 1 else None
+        is_one = self._lone is not None or (len(turns) == 1 and len(turns[0].waiting) == 1)
+        return self.take() if is_one else None
 
     def forget(self, key: ReplicaKey) -> None:
+        if self._lone is not None and self._lone[0] == key:
+            self._lone = None
         line = self._lines.pop(key, None)
         if line is not None and line.waiting:
             self._turns.remove(line)

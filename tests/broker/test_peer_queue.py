@@ -101,6 +101,25 @@ def test_what_was_forgotten_is_not_told() -> None:
     assert _told(queue) == [append(2)]
 
 
+def test_what_was_forgotten_is_not_told_if_it_was_all_that_waited() -> None:
+    queue = PeerQueue()
+    queue.add(KEY, append(0, ENTRY), b"")
+    queue.forget(OTHER)
+    assert queue
+    queue.forget(KEY)
+    assert not queue
+    assert queue.take_only() is None
+
+
+def test_what_came_first_is_told_first() -> None:
+    queue = PeerQueue()
+    queue.add(KEY, append(0), None)
+    queue.add(OTHER, append(1), None)
+    queue.take()
+    queue.add(KEY, append(2), None)
+    assert _told(queue) == [append(1), append(2)]
+
+
 def test_it_knows_when_it_holds_one() -> None:
     queue = PeerQueue()
     assert queue.take_only() is None
@@ -114,3 +133,6 @@ def test_it_knows_when_it_holds_one() -> None:
     queue.add(OTHER, append(0, ENTRY), b"")
     assert queue.take_only() is None
     assert len(_told(queue)) == 2
+    queue.add(KEY, append_reply(2, 1), None)
+    queue.add(KEY, append_reply(2, 2), None)
+    assert queue.take_only() == (KEY, append_reply(2, 2), None)
