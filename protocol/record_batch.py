@@ -49,7 +49,7 @@ _MAX_TIMESTAMP = struct.Struct(">q")
 _MAX_TIMESTAMP_POSITION = 35
 
 
-class BatchHeader(Struct):
+class BatchHeader(Struct, gc=False):  # of numbers alone
     """The fields in the order they have in the batch."""
 
     base_offset: int

@@ -45,7 +45,7 @@ class EpochStart(NamedTuple):
     """The offset at which it begins: where its bridge is, or its first entry if it has none."""
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, gc=False):  # it refers to nothing that could refer to it
     base: int
     end: int
     """Exclusive."""
