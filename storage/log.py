@@ -199,7 +199,7 @@ class Log:
             raise OSError(self._disk.failure)
         assert headers[0].base_offset >= self.log_end
         segment = self._segments.open
-        count, _ = segment.room_for(headers, self.config)
+        count, _ = segment.room_for(headers, len(data), self.config)
         if count < len(headers):
             return False
         segment.append(data, headers)
@@ -216,7 +216,7 @@ class Log:
         assert headers[0].base_offset >= self.log_end
         while headers:
             segment = self._segments.open
-            count, size = segment.room_for(headers, self.config)
+            count, size = segment.room_for(headers, len(data), self.config)
             if count == 0:
                 if self._segment_for(headers[0]) is not segment:
                     continue

@@ -81,11 +81,13 @@ class OpenSegment:
             and header.base_offset + header.last_offset_delta - summary.base <= RELATIVE_OFFSET_MAX
         )
 
-    def room_for(self, headers: Sequence[BatchHeader], config: LogConfig) -> tuple[int, int]:
-        """How many of these batches, from the first one on, may go into this segment together, and their bytes: they
-        are of one epoch, and none but the last is a control batch."""
+    def room_for(self, headers: Sequence[BatchHeader], size: int, config: LogConfig) -> tuple[int, int]:
+        """How many of these batches, which take so many bytes, may go into this segment together, from the first one
+        on, and the bytes of those: they are of one epoch, and none but the last is a control batch."""
         if self.is_over:
             return 0, 0
+        if self._has_room_for_all(headers, size, config):
+            return len(headers), size
         summary, index = self.summary, self.reader.index
         position, first_timestamp, next_position = summary.size, summary.first_timestamp, index.new.next_position
         epoch = summary.epoch if position else headers[0].leader_epoch
@@ -115,6 +117,23 @@ class OpenSegment:
                 # It may be a bridge, which would be the last one.
                 break
         return count, position - summary.size
+
+    def _has_room_for_all(self, headers: Sequence[BatchHeader], size: int, config: LogConfig) -> bool:
+        """Whether that is plain without a look at where each of them would begin. If not, they may all have room yet:
+        the index is taken to need an entry for each, and a control batch to be one that ends the segment."""
+        summary, last = self.summary, headers[-1]
+        if (
+            summary.first_timestamp == NO_TIMESTAMP
+            or summary.size + size > config.segment_bytes_max
+            or last.base_offset + last.last_offset_delta - summary.base > RELATIVE_OFFSET_MAX
+            or (len(self.reader.index) + len(headers)) * ENTRY_BYTES > config.index_bytes_max
+        ):
+            return False
+        epoch, newest = summary.epoch, summary.first_timestamp + config.segment_age_ms_max
+        for header in headers:
+            if header.leader_epoch != epoch or header.max_timestamp > newest or header.attributes & CONTROL:
+                return False
+        return True
 
     def append(self, data: Buffer, headers: Sequence[BatchHeader]) -> None:
         """Writes the batches into the page cache, at once; when that fails the segment is as it was before.

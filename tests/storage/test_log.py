@@ -173,12 +173,28 @@ async def test_what_is_written_at_once_ends_segments_where_it_would_one_by_one(
     files: SimulatedFiles, config: LogConfig, offsets: Sequence[int], ends: list[int]
 ) -> None:
     batches = [make_batch(offset, size=100, timestamp=number) for number, offset in enumerate(offsets)]
-    one_by_one, at_once = _open(files, config), log_at(files, "/data/other", config, clean=False)
+    _append_in_portions(files, config, batches, ends)
+
+
+async def test_what_is_written_at_once_ends_segments_at_bridges_and_other_epochs(files: SimulatedFiles) -> None:
+    batches = [make_batch(offset, epoch=1) for offset in range(3)]
+    batches += [make_batch(3, epoch=2), hole(4, 9, 2), bridge(9, 2), make_batch(10, epoch=2), make_batch(11, epoch=3)]
+    _append_in_portions(files, LogConfig(), batches, [3, 10, 11, 12])
+
+
+def _append_in_portions(
+    files: SimulatedFiles, config: LogConfig, batches: Sequence[bytearray], ends: Sequence[int]
+) -> None:
+    one_by_one = _open(files, config)
     for batch in batches:
         one_by_one.append(batch, header_of(batch))
-    at_once.append_batches(b"".join(batches), [header_of(batch) for batch in batches])
-    assert at_once.segments() == one_by_one.segments()
-    assert [segment.end for segment in at_once.segments()] == ends
+    assert [segment.end for segment in one_by_one.segments()] == ends
+    for count in range(1, len(batches) + 1):
+        at_once = log_at(files, f"/data/by-{count}", config, clean=False)
+        for start in range(0, len(batches), count):
+            some = batches[start : start + count]
+            at_once.append_batches(b"".join(some), [header_of(batch) for batch in some])
+        assert at_once.segments() == one_by_one.segments(), f"in portions of {count}"
 
 
 async def test_together_all_are_appended_with_one_write_or_none(files: SimulatedFiles) -> None:
