@@ -12,7 +12,8 @@ together, too, and what is done for each of them is done once.
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import UUID
 
 from msgspec import Struct
@@ -20,14 +21,14 @@ from msgspec import Struct
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
-from tailrace.protocol.headers import read_request_header, read_request_kind, response_encoder
+from tailrace.protocol.headers import read_request_header, response_encoder
 from tailrace.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from tailrace.protocol.primitives import Buffer, read_uvarint, uvarint
+from tailrace.protocol.primitives import Buffer, uvarint
 from tailrace.protocol.record_batch import BatchHeader
 from tailrace.protocol.records import NO_TIMESTAMP
 from tailrace.server.client_connection import ArrivedRequests, Expect
@@ -43,15 +44,20 @@ LEARNED_MAX = 64
 """For one connection; a client that varies its requests more than this gains nothing and costs us nothing."""
 LEARNED_BYTES_MAX = 1024
 """Of one request up to its records. There may be anything in it: long names, tags of megabytes that mean nothing."""
+SIZES_MAX = 64
+"""Of requests that may be appended together, for each that was learned."""
 TOGETHER_MAX = 100
 TOGETHER_BYTES_MAX = 16 * 1024
 """Of batches that are appended together: they are copied for it."""
 
 _API = API_TABLE[ApiKey.PRODUCE]
+_KIND_BYTES = 4
+"""API key and version."""
 _AFTER_CORRELATION_ID = 8
 _SIZE = struct.Struct(">i")
 _TAGS = 3
 """How many there are of partition, topic and request: a byte each behind the records, and none is usual."""
+_UVARINT_BYTES_MAX = 5
 _NUMBER = struct.Struct(">q")
 _LOG_START_FROM = 5
 _NO_NUMBER = -0x7F01020304050607
@@ -66,14 +72,12 @@ _Asked: TypeAlias = tuple[int, _Numbers]
 class ProduceShortcut:
     """For the requests of one connection in one version."""
 
-    __slots__ = ("_decode", "_ends", "_learned", "_left_to_learn", "_records", "_size_bytes", "_spu", "_version")
+    __slots__ = ("_decode", "_ends", "_is_flexible", "_learned", "_left_to_learn", "_spu", "_version")
 
     def __init__(self, spu: "Spu", api_version: int) -> None:
         self._spu = spu
         self._version = api_version
-        is_flexible = _API.is_flexible(api_version)
-        self._records = _records_and_tags if is_flexible else _records
-        self._size_bytes = _size_and_tags_bytes if is_flexible else _size_bytes
+        self._is_flexible = _API.is_flexible(api_version)
         self._decode = decoder(ProduceRequest, api_version)
         self._learned: dict[bytes, _UsualRequest] = {}
         """By all that stands between the correlation id and the size of the records."""
@@ -89,7 +93,7 @@ class ProduceShortcut:
         for end in self._ends:
             usual = self._learned.get(frame[_AFTER_CORRELATION_ID:end].tobytes())
             if usual is not None:
-                records = self._records(frame, end)
+                records = _records(frame, end, self._is_flexible)
                 return None if records is None else usual.answer(records, correlation_id, expect, following)
         if self._left_to_learn:
             self._left_to_learn -= 1
@@ -107,12 +111,11 @@ class ProduceShortcut:
             return
         (data,) = topic.partition_data
         size = len(data.records)
-        end = len(frame) - size - self._size_bytes(size)
-        if end > LEARNED_BYTES_MAX or self._records(frame, end) != data.records:
+        end = len(frame) - size - len(_size_of(size, self._is_flexible)) - (_TAGS if self._is_flexible else 0)
+        if end > LEARNED_BYTES_MAX or _records(frame, end, self._is_flexible) != data.records:
             return  # there is more in it: tags that are not known here, or bytes behind it
         usual = _UsualRequest(
             frame[:end],
-            self._records,
             self._spu,
             self._version,
             request.acks,
@@ -133,18 +136,18 @@ class _UsualRequest:
     __slots__ = (
         "_acks",
         "_after",
+        "_alike",
         "_before",
         "_beginning",
         "_client_id",
         "_encode",
-        "_end",
+        "_is_flexible",
         "_kind",
         "_left_alone",
         "_named",
         "_numbers",
         "_pack",
         "_partition",
-        "_records",
         "_size",
         "_spu",
         "_timeout_seconds",
@@ -155,7 +158,6 @@ class _UsualRequest:
     def __init__(
         self,
         beginning: memoryview,
-        records: Callable[[memoryview, int], memoryview | None],
         spu: "Spu",
         api_version: int,
         acks: int,
@@ -165,11 +167,12 @@ class _UsualRequest:
         topic_id: UUID,
         partition: int,
     ) -> None:
-        """`beginning` is all up to the size of the records; `records` finds them behind it."""
-        self._kind = _API.key, api_version
+        """`beginning` is all up to the size of the records."""
+        self._kind = beginning[:_KIND_BYTES].tobytes()
         self._beginning = beginning[_AFTER_CORRELATION_ID:].tobytes()
-        self._end = len(beginning)
-        self._records = records
+        self._is_flexible = _API.is_flexible(api_version)
+        self._alike: dict[int, _Alike] = {}
+        """By their size: most requests of a client are of one size, or of a few."""
         self._left_alone = 0
         """So many that come next could not be appended together with the one before them: nobody tries again, for each
         of them, with all that are behind it."""
@@ -281,12 +284,13 @@ class _UsualRequest:
             return None
         if frame is None:
             return None
-        if frame[_AFTER_CORRELATION_ID : self._end].tobytes() == self._beginning:
-            api_key, api_version, correlation_id = read_request_kind(frame)
-            records = self._records(frame, self._end) if (api_key, api_version) == self._kind else None
-            if records is not None:
+        alike = self._alike.get(len(frame)) or self._alike_of(len(frame))
+        if alike is not None:
+            unpack, beginning, end, start, stop = alike
+            kind, correlation_id, its_beginning, its_end = unpack(frame)
+            if its_beginning == beginning and its_end == end and kind == self._kind:
                 try:
-                    batch, header = produce.admitted(replica, records, self._version, now_ms)
+                    batch, header = produce.admitted(replica, frame[start:stop], self._version, now_ms)
                 except KafkaError:
                     pass
                 else:
@@ -294,6 +298,21 @@ class _UsualRequest:
                         return frame, correlation_id, batch, header
         following.put_back(frame)
         return None
+
+    def _alike_of(self, size: int) -> "_Alike | None":
+        """None: there can be no such request of this size."""
+        end = _AFTER_CORRELATION_ID + len(self._beginning)
+        around = _around_records(size - end, self._is_flexible)
+        if around is None:
+            return None
+        size_of_records, tags = around
+        beginning = self._beginning + size_of_records
+        start, stop = end + len(size_of_records), size - len(tags)
+        layout = struct.Struct(f">{_KIND_BYTES}si{len(beginning)}s{stop - start}x{len(tags)}s")
+        if len(self._alike) >= SIZES_MAX:
+            self._alike.clear()
+        alike = self._alike[size] = _Alike(layout.unpack, beginning, tags, start, stop)
+        return alike
 
     # answers
 
@@ -312,6 +331,18 @@ class _UsualRequest:
 
     def _response(self, answer: PartitionProduceResponse) -> ProduceResponse:
         return ProduceResponse([TopicProduceResponse(*self._named, [answer])])
+
+
+class _Alike(NamedTuple):
+    """Requests of one size that differ in their numbers and their records alone."""
+
+    unpack: Callable[[Buffer], tuple[bytes, int, bytes, bytes]]
+    """Kind, correlation id, all from there to the records, all behind them."""
+    beginning: bytes
+    end: bytes
+    start: int
+    """Of the records."""
+    stop: int
 
 
 class _AwaitedAnswers(Struct, eq=False):
@@ -353,32 +384,28 @@ def _goes_on(before: BatchHeader, header: BatchHeader) -> bool:
 # where the records are
 
 
-def _records(frame: memoryview, position: int) -> memoryview | None:
-    """What is at the position, and of the size that stands there, if nothing follows."""
-    try:
-        (size,) = _SIZE.unpack_from(frame, position)
-    except struct.error:
+def _records(frame: memoryview, position: int, is_flexible: bool) -> memoryview | None:
+    """Those of which the size stands at the position, if nothing follows them that says anything."""
+    around = _around_records(len(frame) - position, is_flexible)
+    if around is None:
         return None
-    position += _SIZE.size
-    return frame[position:] if position + size == len(frame) else None
+    size, tags = around
+    start, stop = position + len(size), len(frame) - len(tags)
+    return frame[start:stop] if frame[position:start] == size and frame[stop:] == tags else None
 
 
-def _size_bytes(size: int) -> int:
-    """Of what stands with records of that size."""
-    return _SIZE.size
+@lru_cache(maxsize=1024)
+def _around_records(together: int, is_flexible: bool) -> tuple[bytes, bytes] | None:
+    """What stands before records and behind them, where all that has this size. None: nothing can."""
+    if not is_flexible:
+        return (_size_of(together - _SIZE.size, False), b"") if together >= _SIZE.size else None
+    for width in range(1, _UVARINT_BYTES_MAX + 1):
+        size = together - width - _TAGS
+        if size >= 0 and len(encoded := _size_of(size, True)) == width:
+            return encoded, bytes(_TAGS)
+    return None
 
 
-def _records_and_tags(frame: memoryview, position: int) -> memoryview | None:
-    """The same of a flexible version, if nothing that says anything follows."""
-    try:
-        size_and_one, position = read_uvarint(frame, position)
-    except (IndexError, RemoteProtocolError):
-        return None
-    stop = position + size_and_one - 1
-    if stop < position or stop + _TAGS != len(frame) or frame[stop] | frame[stop + 1] | frame[stop + 2]:
-        return None
-    return frame[position:stop]
-
-
-def _size_and_tags_bytes(size: int) -> int:
-    return len(uvarint(size + 1)) + _TAGS
+def _size_of(records_bytes: int, is_flexible: bool) -> bytes:
+    """As it stands before them."""
+    return uvarint(records_bytes + 1) if is_flexible else _SIZE.pack(records_bytes)

@@ -44,7 +44,7 @@ def check_records(body: Buffer, count: int) -> bool:
     """Whether every record has a key. Raises KafkaError (INVALID_RECORD) unless the body is `count` good records."""
     end = len(body)
     if count * _COPIED_RECORD_BYTES_MAX > end:
-        body = bytes(body)
+        body = body.tobytes() if type(body) is memoryview else bytes(body)
         if count == 1 and (plain := _start_of_plain(end)) and body.startswith(plain) and body[-1] == _NO_HEADERS:
             return False
     keyed = True

@@ -12,7 +12,13 @@ from simulation.client import WireClient
 from spus import RunningSpu, batch, led_elsewhere, running_spu
 
 from tailrace.broker.handlers import produce
-from tailrace.broker.produce_shortcut import LEARNED_BYTES_MAX, LEARNED_MAX, TOGETHER_BYTES_MAX, ProduceShortcut
+from tailrace.broker.produce_shortcut import (
+    LEARNED_BYTES_MAX,
+    LEARNED_MAX,
+    SIZES_MAX,
+    TOGETHER_BYTES_MAX,
+    ProduceShortcut,
+)
 from tailrace.broker.replica import Replica
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
@@ -166,6 +172,31 @@ async def test_unknown_tags_are_left_to_those_who_skip_them(autojump_clock: obje
         shortcut = _learned(running, BY_NAME)
         assert _alone(shortcut, tagged) is None
         assert _bounds(running) == EMPTY
+
+
+@pytest.mark.parametrize("at", [-1, -2, -3])
+async def test_tags_that_are_announced_and_missing_are_left_to_those_who_refuse_them(
+    autojump_clock: object, at: int
+) -> None:
+    async with _served() as running:
+        shortcut = _learned(running, BY_NAME)
+        frame = _frame(_request(running, batch(b"x")), BY_NAME)
+        frame[at] = 1
+        assert _alone(shortcut, frame) is None
+        assert _bounds(running) == EMPTY
+
+
+@pytest.mark.parametrize("at", [-1, -2, -3])
+async def test_tags_that_are_announced_and_missing_are_refused_behind_a_good_request(
+    autojump_clock: object, at: int
+) -> None:
+    async with _served({"flush.messages": "1"}) as running, _unsynced(running, BY_NAME) as (client, replica):
+        good = client.encode(ApiKey.PRODUCE, BY_NAME, _request(running, batch(b"x"), acks=-1))
+        malformed = bytearray(good)
+        malformed[at] = 1
+        await client.send(good + malformed + good)
+        await trio.testing.wait_all_tasks_blocked()
+        assert replica.log.log_end == 3
 
 
 async def _asked(client: WireClient, running: RunningSpu, version: int, acks: int, timeout_ms: int = 1000) -> None:
@@ -351,6 +382,25 @@ async def test_what_comes_together_is_written_at_once_and_each_has_its_answer(
         for (position, header), as_sent, base in zip(iterate(stored), sent, (2, 3, 5), strict=True):
             assert (header.base_offset, header.leader_epoch) == (base, replica.spec.epoch)
             assert stored[position : position + header.size][LOG_OVERHEAD + 4 :] == as_sent[LOG_OVERHEAD + 4 :]
+
+
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME])
+async def test_those_of_all_sizes_are_written_at_once(
+    autojump_clock: object, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more than it remembers, and with sizes that take one byte and two."""
+    async with _served({"flush.messages": "1"}) as running:
+        sent = [batch(b"x" * (1 + size)) for size in range(SIZES_MAX + 10)]
+        assert len(sent[0]) < 0x7F < len(sent[-1])
+        requests = [_request(running, records, acks=-1) for records in sent]
+        async with _unsynced(running, version) as (client, _):
+            writes = _writes(running, monkeypatch)
+            for _ in range(2):
+                await client.send(b"".join(client.encode(ApiKey.PRODUCE, version, request) for request in requests))
+                await trio.testing.wait_all_tasks_blocked()
+            assert writes == [sum(map(len, sent))] * 2
+        answers = [await _answer(client) for _ in range(2 + 2 * len(sent))]
+        assert [each.base_offset for each in answers] == list(range(len(answers)))
 
 
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
