@@ -32,6 +32,7 @@ from .replication.entries import Entry, EntryKind, EpochStart
 from .replication.messages import Append, AppendReply, Fenced, Hello, Seal, SealReply
 
 _NOTHING = -1
+_EVENT, _COMPACTED = EntryKind.EVENT, EntryKind.COMPACTED
 _KIND_NUMBERS: Mapping[int, EntryKind] = {kind.value: kind for kind in EntryKind}
 
 
@@ -305,10 +306,13 @@ def read_batches(
             raise DamagedBatchError(f"a batch from {base} to {end} is out of place: before it all is known to {start}")
         if not 0 <= header.leader_epoch <= epoch:
             raise DamagedBatchError(f"the batch at offset {base} is of epoch {header.leader_epoch}, told in {epoch}")
-        if header.attributes & CONTROL and (kind := control_kind(header, records, position)) is not None:
-            entries.append(entry_of_control(header, kind, records, position))
-        else:
-            entries.append(entry_of(header))
+        if header.attributes & CONTROL:
+            kind = control_kind(header, records, position)
+            entry = entry_of(header) if kind is None else entry_of_control(header, kind, records, position)
+        else:  # as `entry_of` has it, of what is known here already
+            is_whole = header.record_count == end - base
+            entry = Entry(base, end, header.leader_epoch, header.crc, _EVENT if is_whole else _COMPACTED, size)
+        entries.append(entry)
         headers.append(header)
         previous_end = end
         position = following

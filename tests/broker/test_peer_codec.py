@@ -16,7 +16,7 @@ from tailrace.protocol.control_batches import bridge, control_kind, hole
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.ping_message import PingMessage
-from tailrace.protocol.record_batch import read_header
+from tailrace.protocol.record_batch import read_header, stamp_crc, write_header
 
 FOLLOWER = identity(2)
 EPOCH = Epoch(4)
@@ -97,16 +97,26 @@ def test_that_a_peer_is_there_says_nothing_more() -> None:
 # records
 
 
+def _compacted(batch: bytearray) -> bytearray:
+    """As compaction leaves it that takes all records but the last."""
+    header = read_header(batch)
+    header.record_count = 1
+    write_header(batch, header)
+    stamp_crc(batch, 0, len(batch))
+    return batch
+
+
 def test_entries_are_what_the_batches_say() -> None:
     batches = [
         make_batch(0, 3, size=100, epoch=2),
         hole(5, 9, 4),  # compaction may have taken what was between
         bridge(9, 4),
         make_batch(10, 1, size=5000, epoch=4),
+        _compacted(make_batch(11, 3, epoch=4)),
     ]
     entries = tuple(map(_entry, batches))
-    assert [entry.kind for entry in entries[1:3]] == [EntryKind.HOLE, EntryKind.BRIDGE]
-    told = append(2, entries, epoch=4, log_end=11)
+    assert [entry.kind.name for entry in entries] == ["EVENT", "HOLE", "BRIDGE", "EVENT", "COMPACTED"]
+    told = append(2, entries, epoch=4, log_end=14)
     records = b"".join(batches)
     key, message, received = decode_told(_frame(told, records), identity(1), from_leader=True) or (None, None, None)
     assert (key, message) == (KEY, told)
