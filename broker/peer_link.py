@@ -109,6 +109,8 @@ class PeerLink:
         self.closed_because: str | None = None
         self.has_untold = False
         """Something waits for the next `flush`."""
+        self.keeps_up = True
+        """What is told leaves at once: the connection takes more, and has not had its share of this turn."""
         self._connection = connection
         self._receiver = receiver
         self._inbox = Inbox(buffers, FRAME_BYTES_MAX)
@@ -121,7 +123,7 @@ class PeerLink:
         self._logger = logger.bind(spu=peer.spu, peer=str(connection.remote))
         self._running = trio.CancelScope()
         self._unsent = trio.Event()
-        """The connection takes no more, or has taken its share of this turn."""
+        """It does not keep up, for whoever sends the rest."""
         self._was_heard = True
         self._has_spoken = True
         self._damage_told = ("", -math.inf)
@@ -149,11 +151,6 @@ class PeerLink:
         if self.closed_because is None:
             self.closed_because = reason
         self._running.cancel()
-
-    @property
-    def keeps_up(self) -> bool:
-        """What is told leaves at once."""
-        return not self._unsent.is_set()
 
     def tell(self, key: ReplicaKey, message: PeerMessage, records: RecordsToSend | None = None) -> None:
         self._queue.add(key, message, records)
@@ -238,7 +235,7 @@ class PeerLink:
         `framed` is what other links were sent just now: for as long as no log can have changed.
         """
         self.has_untold = False
-        if self._unsent.is_set() or self.closed_because is not None:
+        if not self.keeps_up or self.closed_because is not None:
             return
         try:
             if self._framed_bytes == self._outbox.sent_bytes and self._send_one(framed):
@@ -250,6 +247,7 @@ class PeerLink:
                     not self._outbox.send(self._connection)
                     or self._outbox.sent_bytes - sent_before >= SENT_PER_TURN_BYTES_MAX
                 ):
+                    self.keeps_up = False
                     self._unsent.set()
                     break
                 if not self._queue:
@@ -342,6 +340,7 @@ class PeerLink:
                 self.close(str(error))
                 return
             self._unsent = trio.Event()
+            self.keeps_up = True
             self.flush()
 
     # life
@@ -355,7 +354,7 @@ class PeerLink:
                 self.close(f"nothing was heard for {silent_ticks * TICK_SECONDS:g} s")
                 return
             self._was_heard = False
-            if not self._has_spoken and not self._unsent.is_set():
+            if not self._has_spoken and self.keeps_up:
                 self._put(frame(PingMessage()))
             self._has_spoken = False
             self.flush()

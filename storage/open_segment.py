@@ -141,29 +141,28 @@ class OpenSegment:
         More than one are of one epoch. They are noted as `SegmentSummary.add` does it, and without a call for each.
         """
         summary, index, recent = self.summary, self.reader.index, self._recent
-        base, position, entries = summary.base, summary.size, index.new
-        if position >= entries.next_position and index.wants_write:
+        base, start, entries = summary.base, summary.size, index.new
+        if start >= entries.next_position and index.wants_write:
             index.write()
             entries = index.new
         file = self.reader.log.get()
         try:
             file.append(data)
         except OSError:
-            file.truncate(position)
+            file.truncate(start)
             raise
-        at, max_timestamp = 0, summary.max_timestamp
+        position, next_position, max_timestamp = start, entries.next_position, summary.max_timestamp
         beginnings = []
         for header in headers:
-            relative_offset = header.base_offset - base
-            if position >= entries.next_position:
-                entries.on_batch(relative_offset, position, max_timestamp)
-            recent.append(relative_offset << 32 | position)
+            if position >= next_position:
+                entries.on_batch(header.base_offset - base, position, max_timestamp)
+                next_position = entries.next_position
+            recent.append(header.base_offset - base << 32 | position)
+            at = position - start
             beginnings.append(data[at : at + CRC_START])
             if header.max_timestamp > max_timestamp and header.record_count:
                 max_timestamp = header.max_timestamp
-            size = header.batch_length + LOG_OVERHEAD
-            at += size
-            position += size
+            position += header.batch_length + LOG_OVERHEAD
         if summary.first_timestamp == NO_TIMESTAMP:
             timestamps = (each.max_timestamp for each in headers)
             summary.first_timestamp = next((each for each in timestamps if each != NO_TIMESTAMP), NO_TIMESTAMP)
