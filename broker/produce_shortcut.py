@@ -12,7 +12,7 @@ together, too, and what is done for each of them is done once.
 
 import struct
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import UUID
 
@@ -63,10 +63,10 @@ _LOG_START_FROM = 5
 _NO_NUMBER = -0x7F01020304050607
 """Stands for numbers in an answer that is made to see where they belong; no name has such bytes."""
 
-_Numbers: TypeAlias = tuple[int, int, int]
-"""Base offset, append time and log start: what is new in an answer."""
-_Asked: TypeAlias = tuple[int, _Numbers]
-"""The correlation id of a request that was carried out, and what is new in its answer."""
+_Asked: TypeAlias = tuple[int, int]
+"""The correlation id of a request that was carried out, and its base offset."""
+_Numbers: TypeAlias = tuple[int, int]
+"""Append time and log start: they are the same in answers to what was appended together, and in most others."""
 
 
 class ProduceShortcut:
@@ -135,7 +135,6 @@ class _UsualRequest:
 
     __slots__ = (
         "_acks",
-        "_after",
         "_alike",
         "_before",
         "_beginning",
@@ -147,7 +146,9 @@ class _UsualRequest:
         "_named",
         "_numbers",
         "_pack",
+        "_pack_rest",
         "_partition",
+        "_rest",
         "_size",
         "_spu",
         "_timeout_seconds",
@@ -185,12 +186,16 @@ class _UsualRequest:
         self._topic: str | UUID = topic_id if api_version >= produce.TOPIC_IDS_FROM else topic
         self._partition = partition
         self._encode = response_encoder(_API, api_version)
-        self._numbers = 3 if api_version >= _LOG_START_FROM else 2
         response = self._response(PartitionProduceResponse(partition, 0, *(_NO_NUMBER,) * 3))
         encoded = b"".join(part for part in self._encode(0, response) if isinstance(part, bytes))
-        before, _, self._after = encoded.partition(_NUMBER.pack(_NO_NUMBER) * self._numbers)
+        count = 3 if api_version >= _LOG_START_FROM else 2
+        before, _, after = encoded.partition(_NUMBER.pack(_NO_NUMBER) * count)
         self._size, self._before = before[: _SIZE.size], before[_SIZE.size + _SIZE.size :]
-        self._pack = struct.Struct(f">{_SIZE.size}si{len(self._before)}s{self._numbers}q{len(self._after)}s").pack
+        self._pack_rest = partial(_packed_rest, count - 1, after)
+        self._numbers: _Numbers = NO_TIMESTAMP, 0
+        self._rest = self._pack_rest(self._numbers)
+        """Of an answer: all behind the base offset, with these numbers."""
+        self._pack = struct.Struct(f">{_SIZE.size}si{len(self._before)}sq{len(self._rest)}s").pack
 
     def answer(
         self, records: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
@@ -207,25 +212,34 @@ class _UsualRequest:
             ) and not replica.settings.produce.append_time:
                 together = self._append_with_alike(replica, batch, header, correlation_id, following, now_ms)
                 if together is not None:
-                    answers = b"".join([self._encoded(*each) for each in together])
-                    return self._await(replica, together, answers, replica.log.log_end, expect)
+                    numbers = NO_TIMESTAMP, replica.log.log_start
+                    rest = self._rest_with(numbers)
+                    pack, size, before = self._pack, self._size, self._before
+                    answers = b"".join([pack(size, number, before, base, rest) for number, base in together])
+                    return self._await(replica, together, numbers, answers, replica.log.log_end, expect)
             base_offset, append_time_ms, awaited = produce.append_admitted(
                 spu, replica, self._topic, batch, header, acks, now_ms
             )
         except KafkaError:
             return None
-        numbers = base_offset, append_time_ms, replica.log.log_start
-        answer = self._pack(self._size, correlation_id, self._before, *numbers[: self._numbers], self._after)
+        numbers = append_time_ms, replica.log.log_start
+        answer = self._pack(self._size, correlation_id, self._before, base_offset, self._rest_with(numbers))
         if awaited is None:
             return answer
-        return self._await(replica, [(correlation_id, numbers)], answer, awaited, expect)
+        return self._await(replica, ((correlation_id, base_offset),), numbers, answer, awaited, expect)
 
     def _await(
-        self, replica: Replica, asked: Sequence[_Asked], answers: bytes, end: int, expect: Expect
+        self,
+        replica: Replica,
+        asked: Sequence[_Asked],
+        numbers: _Numbers,
+        answers: bytes,
+        end: int,
+        expect: Expect,
     ) -> RequestContext:
         first, _ = asked[0]
         context = expect(_API.key, self._version, first, self._client_id, self._encode, len(asked))
-        waiting = _AwaitedAnswers(self, replica, context, answers, asked)
+        waiting = _AwaitedAnswers(self, replica, context, answers, asked, numbers)
         context.abandon = waiting.abandon
         produce.wait_until_acknowledged(replica, end, self._acks, waiting)
         self._spu.deadlines.add(context.arrived + self._timeout_seconds, waiting)
@@ -269,9 +283,7 @@ class _UsualRequest:
                     following.put_back(frame)
         if not is_appended:
             return None
-        log_start = replica.log.log_start
-        numbers = [(each.base_offset, NO_TIMESTAMP, log_start) for each in headers]
-        return list(zip(ids, numbers, strict=True))
+        return [(number, each.base_offset) for number, each in zip(ids, headers, strict=True)]
 
     def _next_alike(
         self, following: ArrivedRequests, replica: Replica, before: BatchHeader, bytes_max: int, now_ms: int
@@ -316,14 +328,24 @@ class _UsualRequest:
 
     # answers
 
-    def _encoded(self, correlation_id: int, numbers: _Numbers) -> bytes:
-        return self._pack(self._size, correlation_id, self._before, *numbers[: self._numbers], self._after)
+    def _rest_with(self, numbers: _Numbers) -> bytes:
+        if numbers != self._numbers:
+            self._numbers = numbers
+            self._rest = self._pack_rest(numbers)
+        return self._rest
 
-    def refuse(self, context: RequestContext, replica: Replica, asked: Sequence[_Asked], error: KafkaError) -> None:
+    def refuse(
+        self,
+        context: RequestContext,
+        replica: Replica,
+        asked: Sequence[_Asked],
+        numbers: _Numbers,
+        error: KafkaError,
+    ) -> None:
         """As on the ordinary way."""
         responses: list[tuple[int, ProduceResponse]] = []
-        for correlation_id, numbers in asked:
-            answer = PartitionProduceResponse(self._partition, 0, *numbers)
+        for correlation_id, base_offset in asked:
+            answer = PartitionProduceResponse(self._partition, 0, base_offset, *numbers)
             response = self._response(answer)
             produce.refuse(self._spu, context, response, replica, answer, error)
             responses.append((correlation_id, response))
@@ -353,6 +375,7 @@ class _AwaitedAnswers(Struct, eq=False):
     _context: RequestContext
     _encoded: bytes
     _asked: Sequence[_Asked]
+    _numbers: _Numbers
     done: bool = False
 
     def on_acknowledged(self) -> Callable[[], None] | None:
@@ -364,7 +387,7 @@ class _AwaitedAnswers(Struct, eq=False):
     def on_refused(self, error: KafkaError) -> None:
         if not self.done:
             self.done = True
-            self._usual.refuse(self._context, self._replica, self._asked, error)
+            self._usual.refuse(self._context, self._replica, self._asked, self._numbers, error)
 
     def on_deadline(self) -> None:
         self.on_refused(produce.not_in_time())
@@ -379,6 +402,10 @@ def _goes_on(before: BatchHeader, header: BatchHeader) -> bool:
         header.producer_id < 0
         or (header.producer_epoch == before.producer_epoch and header.base_sequence == before.next_sequence)
     )
+
+
+def _packed_rest(count: int, after: bytes, numbers: _Numbers) -> bytes:
+    return b"".join(map(_NUMBER.pack, numbers[:count])) + after
 
 
 # where the records are

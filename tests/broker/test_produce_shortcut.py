@@ -104,6 +104,27 @@ async def test_a_usual_request_is_answered_as_on_the_ordinary_way(
         running.spu.end_turn()
 
 
+async def test_answers_name_append_times_and_log_starts_as_they_are_by_then(autojump_clock: object) -> None:
+    async with _served({"message.timestamp.type": "LogAppendTime"}) as running:
+        shortcut, replica, clock = _learned(running, BY_NAME), running.replica("t"), running.world.clock
+        expected = []
+        answered = []
+        for number in range(6):
+            if number % 2:
+                clock.time_ms += 5
+            elif number:
+                await replica.delete_records(number - 1)
+            expected.append((number, clock.time_ms, replica.log.log_start))
+            answer = _alone(shortcut, _frame(_request(running, batch(b"x")), BY_NAME))
+            assert isinstance(answer, bytes)
+            response: ProduceResponse = decode_response(ApiKey.PRODUCE, BY_NAME, answer[4:])[1]
+            (told,) = response.responses[0].partition_responses
+            answered.append((told.base_offset, told.log_append_time_ms, told.log_start_offset))
+        assert answered == expected
+        assert [log_start for _, _, log_start in expected] == [0, 0, 1, 1, 3, 3]
+        running.spu.end_turn()
+
+
 @pytest.mark.parametrize("version", [CLASSIC, BY_ID])
 async def test_through_a_connection_too(autojump_clock: object, version: int) -> None:
     """Two partitions by turns, each answer in its place, behind others that come the ordinary way."""
