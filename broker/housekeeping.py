@@ -13,6 +13,7 @@ from tailrace.runtime.files import Files
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark, save_high_watermarks
 from tailrace.storage.log_compaction import CannotCompactError
+from tailrace.storage.shared_writes import SharedWrites
 
 from .closed_replicas import ClosedReplicas
 from .parking import Parking
@@ -51,12 +52,7 @@ class Housekeeping:
         self._wall_clock = wall_clock
         self._logger = logger
         self._saved_high_watermarks: Mapping[ReplicaKey, SavedHighWatermark] = {}
-        self._wanted = 0
-        """How often somebody wanted what is known then to be written down; numbers those who wait."""
-        self._written = 0
-        """The last of them for whom that was done."""
-        self._writing: trio.Event | None = None
-        """While somebody writes."""
+        self._writes = SharedWrites(self._write_what_is_known)
         self._uncompacted_until: dict[ReplicaKey, float] = {}
         """Until when logs are left alone that could not be compacted."""
 
@@ -122,21 +118,9 @@ class Housekeeping:
             self._logger.error("high_watermarks_not_saved", reason=str(error))
 
     async def write_high_watermarks(self) -> None:
-        """What is known now, or later. Whoever comes while others write waits for the next time, for all who wait are
-        served by one: hundreds of replicas may want it at once. Raises OSError."""
-        self._wanted = number = self._wanted + 1
-        while self._written < number:
-            if self._writing is not None:
-                await self._writing.wait()
-                continue
-            self._writing = writing = trio.Event()
-            last = self._wanted
-            try:
-                await self._write_what_is_known()
-                self._written = last
-            finally:
-                self._writing = None
-                writing.set()
+        """What is known now, or later; all who wait are served together: hundreds of replicas may want it at once.
+        Raises OSError."""
+        await self._writes.take_part()
 
     async def _write_what_is_known(self) -> None:
         now = {**self._closed.high_watermarks, **{each.key: each.saved_high_watermark for each in self._replicas}}

@@ -19,6 +19,7 @@ from tailrace.runtime.files import File, Files
 
 from .checkpoints import ReplicaKey
 from .layout import promises_path
+from .shared_writes import SharedWrites
 from .shortening import shorten
 
 PROMISES_MAGIC = b"TRPR\x00\x01"
@@ -60,12 +61,7 @@ class Promises:
         """A promise, or a doubt, may be missing from what was found; nobody knows whose."""
         self._records = 0
         self._unwritten: list[bytes] = []
-        self._told = 0
-        self._durable = 0
-        self._lock = trio.Lock()
-        self._written: trio.Event | None = None
-        """While somebody writes what is unwritten."""
-        self._failure: str | None = None
+        self._writes = SharedWrites(self._write_unwritten)
         self._file = self._load()
 
     # what is
@@ -84,7 +80,7 @@ class Promises:
         """Brings what was found to the disk: the process that wrote it may have ended before it was there, and has told
         nobody, but whoever finds it would. It is written anew, as a sync that failed once would not be tried again."""
         if self._records:
-            async with self._lock:
+            async with self._writes.lock:
                 await self._write_anew()
 
     async def promise(self, key: ReplicaKey, epoch: Epoch, *, in_doubt: bool = False) -> None:
@@ -131,7 +127,7 @@ class Promises:
         """What was noted of a failure has had its consequences."""
         if self.has_disk_failed:
             self.has_disk_failed = False
-            async with self._lock:
+            async with self._writes.lock:
                 await self._write_anew()
 
     def forget(self, topic_id: UUID, partition: int | None = None) -> None:
@@ -175,32 +171,18 @@ class Promises:
 
     async def _keep(self, *records: bytes) -> None:
         self._unwritten += records
-        self._told = number = self._told + 1
-        while self._durable < number:
-            if self._failure is not None:
-                raise OSError(self._failure)
-            if self._written is not None:
-                # All go on together: a lock would let one go on in each turn, and turns are long when a leader is lost.
-                await self._written.wait()
-                continue
-            self._written = written = trio.Event()
-            try:
-                async with self._lock:
-                    await self._write_all()
-            finally:
-                self._written = None
-                written.set()
+        await self._writes.take_part()
 
-    async def _write_all(self) -> None:
+    async def _write_unwritten(self) -> None:
         size = self._file.size()
-        unwritten, self._unwritten, number = self._unwritten, [], self._told
+        unwritten, self._unwritten = self._unwritten, []
         try:
             self._file.append(b"".join(unwritten if size else (PROMISES_MAGIC, *unwritten)))
         except OSError as error:
             # A full disk, say. Each of those who wait for the others tries again, unless what was torn stays there.
-            self._failure = f"{self._path}: {error}"
+            self._writes.failure = f"{self._path}: {error}"
             self._file.truncate(size)
-            self._failure = None
+            self._writes.failure = None
             self._unwritten = unwritten + self._unwritten
             raise
         try:
@@ -215,9 +197,8 @@ class Promises:
                     if await shorten(self._files, self._path, PROMISES_MAGIC + b"".join(records)):
                         await self._use_anew(len(records))
         except OSError as error:
-            self._failure = f"{self._path}: {error}"
+            self._writes.failure = f"{self._path}: {error}"
             raise
-        self._durable = number
 
     async def _write_anew(self) -> None:
         records = self._all_records()
