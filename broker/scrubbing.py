@@ -5,7 +5,7 @@ days, and nobody waits for it. Only where a follower does not get what it is sen
 once.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
 import trio
@@ -16,7 +16,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.protocol.ids import SpuId
 from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.sealed_segment import SealedSegment
-from tailrace.storage.segment_scrub import DamagedBatch, OpenSegmentCheck, SegmentScrub
+from tailrace.storage.segment_scrub import DamagedBatch, OpenBeginning, OpenSegmentCheck, SegmentScrub
 
 from .copies import Copies
 from .metrics import BrokerMetrics
@@ -27,6 +27,8 @@ from .resting import LOOK_AGAIN_SECONDS, rest
 DOUBTED_AGAIN_SECONDS = 60.0
 """So long a doubt about the same replica waits: what could not be mended takes as long to read the next time."""
 
+
+Scrubbed = SealedSegment | OpenBeginning
 
 Source = tuple[SpuId, bool]
 """Who is asked for copies, and whether only for what is known there to be committed."""
@@ -88,8 +90,8 @@ class Scrubbing:
         """What is damaged soon after the offset, as far as that is possible."""
         await self._mend(replica, partial(replica.log.damaged_segment, offset))
 
-    async def _mend(self, replica: Replica, find: Callable[[], Awaitable[SealedSegment | None]]) -> None:
-        segment: SealedSegment | None = None
+    async def _mend(self, replica: Replica, find: Callable[[], Awaitable[Scrubbed | None]]) -> None:
+        segment: Scrubbed | None = None
         if not self._can_scrub(replica):
             return
         try:
@@ -149,12 +151,12 @@ class Scrubbing:
     def _can_scrub(self, replica: Replica) -> bool:
         return not self._is_off and replica.is_open and replica.offline_reason is None
 
-    def _on_failed(self, replica: Replica, segment: SealedSegment | None, error: OSError) -> None:
+    def _on_failed(self, replica: Replica, segment: Scrubbed | None, error: OSError) -> None:
         is_over = segment is not None and segment.is_closed
         if replica.is_open and not is_over and not replica.is_put_off_by(error):
             replica.go_offline(str(error))
 
-    async def _scrub(self, replica: Replica, segment: SealedSegment, *, hurries: bool = False) -> None:
+    async def _scrub(self, replica: Replica, segment: Scrubbed, *, hurries: bool = False) -> None:
         if segment.is_closed:
             return
         scrub = SegmentScrub(segment)
@@ -183,14 +185,8 @@ class Scrubbing:
             return
         if not scrub.is_proven:
             self._tell_damage(replica, scrub, found.lost)
-        elif scrub.mended and await replica.log.mend(scrub):
-            self._metrics.mended_batches += len(scrub.mended)
-            self._log(replica).warning(
-                "segment_mended",
-                segment=segment.base,
-                positions=sorted(scrub.mended),
-                copied_from=sorted(found.sources),
-            )
+        elif (scrub.mended or scrub.has_other_times) and await replica.log.mend(scrub):
+            self._tell_mended(replica, scrub, found.sources)
 
     async def _read(
         self, replica: Replica, scrub: SegmentScrub, sources: Sequence[Source], *, hurries: bool
@@ -221,6 +217,14 @@ class Scrubbing:
                 return spu
         scrub.pass_over(damaged)
         return None
+
+    def _tell_mended(self, replica: Replica, scrub: SegmentScrub, sources: Collection[SpuId]) -> None:
+        log = self._log(replica).bind(segment=scrub.facts.base)
+        if scrub.mended:
+            self._metrics.mended_batches += len(scrub.mended)
+            log.warning("segment_mended", positions=sorted(scrub.mended), copied_from=sorted(sources))
+        else:
+            log.warning("segment_times_corrected", largest=scrub.times[1])
 
     def _tell_damage(self, replica: Replica, scrub: SegmentScrub, fault: DamagedBatch | None) -> None:
         log = self._log(replica).bind(segment=scrub.facts.base)

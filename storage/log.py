@@ -41,7 +41,7 @@ from .sealed_segment import SealedSegment
 from .segment_cutting import prepare_cut
 from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
-from .segment_scrub import OpenSegmentCheck, SegmentScrub, first_unsound
+from .segment_scrub import OpenBeginning, OpenSegmentCheck, SegmentScrub, first_unsound
 from .segments import Segment, Segments, by_end
 
 OVERGROWTH_BYTES_MIN = 64 * 2**20
@@ -699,17 +699,17 @@ class Log:
         segment = self._segments.open
         return OpenSegmentCheck(segment, self._rewrites) if segment.size else None
 
-    def still_has(self, check: OpenSegmentCheck) -> bool:
+    def still_has(self, check: OpenSegmentCheck | OpenBeginning) -> bool:
         """Whether what it reads is still there, and nobody else has changed it."""
         return check.segment is self._segments.open and check.rewrites == self._rewrites
 
-    async def damaged_open_segment(self, check: OpenSegmentCheck) -> SealedSegment | None:
-        """The one that is damaged as the check says; None if it is not there any more, or cannot be sealed yet."""
+    async def damaged_open_segment(self, check: OpenSegmentCheck) -> SealedSegment | OpenBeginning | None:
+        """The one that is damaged as the check says; None if it is not there any more."""
         async with self._lock:
             self._disk.check()
             return await self._to_be_mended(check.segment) if self.still_has(check) else None
 
-    async def damaged_segment(self, offset: int) -> SealedSegment | None:
+    async def damaged_segment(self, offset: int) -> SealedSegment | OpenBeginning | None:
         """The one with batches that are not what they were, soon after the offset; None if they seem to be."""
         async with self._lock:
             self._disk.check()
@@ -717,17 +717,21 @@ class Log:
             segment = first_unsound(following, offset, self.epochs.latest)
             return None if segment is None else await self._to_be_mended(segment)
 
-    async def _to_be_mended(self, segment: Segment) -> SealedSegment | None:
-        """An open one is sealed first, if it may be: only then is it known for good what it should be."""
-        if segment is self._segments.open:
+    async def _to_be_mended(self, segment: Segment) -> SealedSegment | OpenBeginning:
+        """An open one is sealed first, if it may be: nothing can happen to it any more then. Else it is mended while it
+        grows: as long as it is damaged, perhaps nothing can be committed that would let it be sealed."""
+        open_segment = self._segments.open
+        if segment is open_segment:
             if not self.may_roll(segment.base):
-                return None
+                facts = self._epochs.noted_in(self._segments.open_facts())
+                return OpenBeginning(open_segment, facts, self._rewrites, self.still_has)
             self._roll()
         await self._disk.sync(self._epochs.noted_in)
         return self._segments.sealed[self._segments.place_of(segment.base)]
 
     async def mend(self, scrub: SegmentScrub) -> bool:
-        """Writes what was proven to be lost where it was; False when the segment has changed meanwhile."""
+        """Writes what was proven to be lost where it was, and corrects what was noted of times; False when the segment
+        has changed meanwhile."""
         async with self._lock:
             self._disk.check()
             if scrub.is_over:
@@ -737,11 +741,31 @@ class Log:
             try:
                 for position, batch in scrub.mended.items():
                     file.write_at(position, batch)
-                await file.sync()
+                if scrub.mended:
+                    await file.sync()
             except OSError as error:
                 self._disk.fail(f"{file.path}: a damaged batch could not be written again: {error}")
                 raise
+            if scrub.has_other_times:
+                await self._correct_times(scrub)
+            if scrub.mended and self.on_compacted is not None:
+                self.on_compacted()
             return True
+
+    async def _correct_times(self, scrub: SegmentScrub) -> None:
+        """What was read of the segment while it was damaged is not what its records say."""
+        segment, entries = scrub.segment, scrub.entries
+        if isinstance(segment, OpenBeginning):
+            segment.segment.correct_times(scrub.facts.size, *scrub.times, entries)
+            return
+        segment.correct_times(*scrub.times, entries)
+        self._disk.is_changed = True
+        if segment.is_synced:
+            # Where there is no room for the line, whoever opens the log next has to find out again.
+            with suppress(OSError):
+                note = self._disk.note([manifest.sealed_line(segment.facts)])
+                await self._disk.sync_note(note)
+            self._disk.check()
 
 
 def _always(base: int) -> bool:

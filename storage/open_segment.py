@@ -3,6 +3,7 @@
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from crc32c import crc32c
 
@@ -13,6 +14,8 @@ from tailrace.runtime.file_range import FileRange
 from tailrace.runtime.files import Buffer
 
 from . import offset_index
+from .batch_walk import walk
+from .index_entries import IndexEntries
 from .log_config import LogConfig
 from .manifest import SegmentFacts
 from .offset_index import ENTRY_BYTES, RELATIVE_OFFSET_MAX
@@ -182,6 +185,19 @@ class OpenSegment:
         summary.checksum, summary.epoch = stamped.checksum, stamped.epoch
         self._last = None
         return stamped.count
+
+    def correct_times(self, size: int, first: int, largest: int, entries: IndexEntries) -> None:
+        """Of so much of it, with its index. What was noted of them came from headers that were damaged then."""
+        summary, reader = self.summary, self.reader
+        for position, header, _ in walk(reader.log.get(), size, summary.size):
+            entries.on_batch(header.base_offset - summary.base, position, largest)
+            if first == NO_TIMESTAMP:
+                first = header.max_timestamp
+            if header.record_count:
+                largest = max(largest, header.max_timestamp)
+        summary.first_timestamp, summary.max_timestamp = first, largest
+        with suppress(OSError):  # what does not fit on the disk now is there the next time
+            reader.index.replace(entries)
 
     async def sync(self) -> None:
         await self.reader.log.get().sync()

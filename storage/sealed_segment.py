@@ -1,6 +1,7 @@
 """A segment that is over: it can be read and removed, and stamped by recovery; nothing can be appended to it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -8,6 +9,7 @@ from tailrace.protocol.control_batches import ControlKind
 from tailrace.protocol.record_batch import BatchHeader
 from tailrace.runtime.file_range import FileRange
 
+from .index_entries import IndexEntries
 from .manifest import SegmentFacts
 from .restamping import Behind, restamp
 from .segment_reader import SegmentReader
@@ -68,6 +70,22 @@ class SealedSegment:
         self._behind_stamped = stamped.behind
         self.facts = replace(self.facts, checksum=stamped.checksum, epoch=stamped.epoch)
         return stamped.count
+
+    def correct_times(self, first: int, largest: int, entries: IndexEntries) -> None:
+        """What was noted of them came from headers that were damaged then."""
+        index = self.reader.index
+        # What does not fit on the disk now is built again when it is needed.
+        with suppress(OSError):
+            index.replace(entries)
+        self.facts = replace(
+            self.facts,
+            first_timestamp=first,
+            max_timestamp=largest,
+            index_entries=len(index),
+            index_checksum=index.checksum,
+            time_index_checksum=index.time_checksum,
+            last_indexed_position=index.last_position,
+        )
 
     def find_timestamp(self, timestamp_ms: int, from_offset: int, up_to: int) -> tuple[int, int, int] | None:
         if self.facts.max_timestamp < timestamp_ms:

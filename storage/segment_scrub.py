@@ -1,12 +1,14 @@
-"""Reads a sealed segment again, every byte, while the log is in use: have all bits stayed what they were?
+"""Reads a segment again, every byte, while the log is in use: have all bits stayed what they were?
 
 Whoever drives it rests between the steps, and brings a copy of a batch that is damaged here. What a copy may say is not
 believed: only when the whole segment with it has the checksum that was noted when it was sealed are its bytes the ones
 that were lost, and can be written where they were. So nothing that was right can be made wrong. Where each batch is
 what it was and the segment is not, an offset or an epoch is wrong, which the neighbours tell: it is read again so.
+
+What was taken from a header while it was damaged, times that is, is found to be wrong on that occasion as well.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -17,7 +19,9 @@ from tailrace.runtime.files import Buffer
 
 from .batch_scan import BatchScan
 from .header_corrections import HeaderCorrections
+from .index_entries import IndexEntries
 from .leader_epochs import LeaderEpochs
+from .manifest import SegmentFacts
 from .open_segment import OpenSegment
 from .sealed_segment import SealedSegment
 from .segment_summary import SegmentSummary
@@ -72,15 +76,42 @@ class DamagedBatch(Struct, frozen=True):
     """As it is here, if it can be read at all."""
 
 
+class OpenBeginning:
+    """What an open segment held when this was made. What was noted of that proves it as that of a sealed one does, as
+    long as nothing but appends has happened to the log."""
+
+    def __init__(
+        self, segment: OpenSegment, facts: SegmentFacts, rewrites: int, is_there: Callable[["OpenBeginning"], bool]
+    ) -> None:
+        self.segment = segment
+        self.reader = segment.reader
+        self.facts = facts
+        self.rewrites = rewrites
+        self._is_there = is_there
+
+    @property
+    def base(self) -> int:
+        return self.facts.base
+
+    @property
+    def is_closed(self) -> bool:
+        return not self._is_there(self)
+
+
 class SegmentScrub:
-    def __init__(self, segment: SealedSegment, headers: Mapping[int, tuple[int, int]] = AS_THEY_ARE) -> None:
+    def __init__(
+        self, segment: SealedSegment | OpenBeginning, headers: Mapping[int, tuple[int, int]] = AS_THEY_ARE
+    ) -> None:
         """With other offsets and epochs at some positions."""
         self.segment = segment
         self.facts = segment.facts
         self.mended: dict[int, bytes] = {}
         """What is to be written at which positions, once `is_proven`."""
+        self.entries = IndexEntries(segment.reader.interval_bytes)
+        """Of the index, with the times that there were."""
         self._scan = BatchScan(segment.reader.log.get(), self.facts.size)
         self._summary = SegmentSummary(self.facts.base)
+        self._showed_other_times = False
         self._headers = headers
         self._corrections = HeaderCorrections(self.facts)
 
@@ -102,6 +133,16 @@ class SegmentScrub:
         """Of all that was read, with what was mended: these are the bytes that were sealed."""
         found, facts = self._summary, self.facts
         return (found.size, found.checksum) == (facts.size, facts.checksum)
+
+    @property
+    def times(self) -> tuple[int, int]:
+        """The first and the largest one, of all that was read, with what was mended."""
+        return self._summary.first_timestamp, self._summary.max_timestamp
+
+    @property
+    def has_other_times(self) -> bool:
+        """Than were noted, or perhaps are in the index: whoever came by the damaged header has believed it."""
+        return self._showed_other_times or self.times != (self.facts.first_timestamp, self.facts.max_timestamp)
 
     def step(self) -> DamagedBatch | None:
         """Reads on for a while, or up to the next batch that is damaged; then `mend` or `pass_over` it."""
@@ -135,6 +176,8 @@ class SegmentScrub:
         epoch = self._epoch_at(header.base_offset) if damaged.header is None else damaged.header.leader_epoch
         place = self._headers.get(damaged.position, (header.base_offset, epoch))
         batch = self.mended[damaged.position] = _stamped(copy[:size], *place)
+        if damaged.header is not None and _time_of(damaged.header) != _time_of(header):
+            self._showed_other_times = True
         self._take(damaged.position, batch[:HEADER_SIZE], read_header(batch))
         self._scan.go_to(damaged.position + size)
         return True
@@ -156,7 +199,10 @@ class SegmentScrub:
         return epoch if epoch != NO_EPOCH else self.facts.epoch
 
     def _take(self, position: int, start: bytes, header: BatchHeader) -> None:
-        self._summary.add(start, header)
+        summary = self._summary
+        if summary.refuses(header) is None:  # else its offset is damaged, and this proves nothing
+            self.entries.on_batch(header.base_offset - summary.base, position, summary.max_timestamp)
+        summary.add(start, header)
         self._corrections.add(position, header)
 
 
@@ -189,6 +235,11 @@ class OpenSegmentCheck:
             if self._scan.position >= until:
                 break
         return self._scan.failure is None and (not self.is_at_end or self._found.checksum == self._checksum)
+
+
+def _time_of(header: BatchHeader) -> tuple[int, bool]:
+    """And whether there is a record that has it."""
+    return header.max_timestamp, header.record_count > 0
 
 
 def _stamped(batch: Buffer, base: int, epoch: int) -> bytes:

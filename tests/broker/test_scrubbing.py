@@ -10,6 +10,7 @@ import trio.testing
 from batch_samples import header_of, make_batch
 from logs import log_at
 from msgspec import Struct
+from msgspec.structs import replace
 from simulation.files import SimulatedFile, SimulatedFiles
 from structlog.testing import capture_logs
 
@@ -148,16 +149,33 @@ async def test_an_open_segment_is_sealed_to_be_mended(position: int, autojump_cl
     assert bench.replica.log.log_end == BATCHES + 2
 
 
-async def test_an_open_segment_waits_until_all_before_it_is_committed(autojump_clock: object) -> None:
+async def test_an_open_segment_is_mended_as_it_is_while_not_all_before_it_is_committed(
+    autojump_clock: object,
+) -> None:
     bench = await _bench()
     sound = bench.open_file.read_at(0, BATCH_BYTES)
     bench.open_file.write_at(70, bytes([sound[70] ^ 2]))
     bench.replica.high_watermark = BATCHES - 1
-    await bench.scrubbing.scrub_all()
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
     assert len(bench.replica.log.segments()) == 3
-    bench.replica.high_watermark = BATCHES
-    await bench.scrubbing.scrub_all()
-    assert bench.content()[2] == sound
+    assert bench.open_file.read_at(0, BATCH_BYTES) == sound
+    assert [(each["event"], each["segment"], each["copied_from"]) for each in logs] == [
+        ("segment_mended", BATCHES, [OTHER])
+    ]
+    assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (1, 1)
+
+
+async def test_times_that_are_noted_wrong_are_corrected(autojump_clock: object) -> None:
+    bench = await _bench()
+    segment = bench.replica.log.segments_at_rest()[1]
+    segment.facts = replace(segment.facts, max_timestamp=5)
+    with capture_logs() as logs:
+        await bench.scrubbing.scrub_all()
+        await bench.scrubbing.scrub_all()
+    assert [(each["event"], each["segment"], each["largest"]) for each in logs] == [("segment_times_corrected", 10, 0)]
+    assert segment.facts.max_timestamp == 0
+    assert (bench.metrics.damaged_batches, bench.metrics.mended_batches) == (0, 0)
 
 
 async def test_what_is_appended_while_an_open_segment_is_read_is_not_missed(

@@ -5,7 +5,8 @@ from random import Random
 import pytest
 from batch_samples import header_of, make_batch
 from logs import log_at
-from simulation.files import SimulatedFiles
+from msgspec.structs import replace
+from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.protocol.record_batch import stamp
 from tailrace.protocol.records import Record, build_batch
@@ -13,8 +14,9 @@ from tailrace.storage import segment_scrub
 from tailrace.storage.layout import Kind, file_name
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.replica_verification import ReplicaVerification
 from tailrace.storage.sealed_segment import SealedSegment
-from tailrace.storage.segment_scrub import DamagedBatch, SegmentScrub
+from tailrace.storage.segment_scrub import DamagedBatch, OpenBeginning, SegmentScrub
 
 pytestmark = pytest.mark.trio
 
@@ -262,19 +264,146 @@ async def test_damage_is_found_segments_later(files: SimulatedFiles) -> None:
     assert await log.damaged_segment(0) is segment
 
 
-@pytest.mark.parametrize("may_roll", [True, False])
-async def test_what_an_open_segment_should_be_is_known_when_it_is_sealed(
-    log: Log, files: SimulatedFiles, may_roll: bool
-) -> None:
-    log.may_roll = lambda base: may_roll
+def open_file(log: Log, files: SimulatedFiles) -> SimulatedFile:
+    return files.open(f"{DIRECTORY}/{file_name(log.segments()[-1].base, Kind.LOG)}")
+
+
+async def test_what_an_open_segment_should_be_is_known_when_it_is_sealed(log: Log, files: SimulatedFiles) -> None:
     last = log.segments()[-1]
-    file = files.open(f"{DIRECTORY}/{file_name(last.base, Kind.LOG)}")
+    file = open_file(log, files)
     (byte,) = file.read_at(70, 1)
     file.write_at(70, bytes([byte ^ 1]))
     damaged = await log.damaged_segment(0)
-    assert len(log.segments_at_rest()) == 1 + may_roll
-    if may_roll:
-        assert damaged is log.segments_at_rest()[1]
-        assert damaged.facts.checksum == last.checksum
-    else:
-        assert damaged is None
+    assert damaged is log.segments_at_rest()[1]
+    assert damaged.facts.checksum == last.checksum
+
+
+@pytest.fixture
+async def growing(files: SimulatedFiles) -> Log:
+    """All in one segment, that may not be sealed."""
+    log = log_at(files, DIRECTORY, LogConfig(index_interval_bytes=100), clean=False)
+    log.may_roll = lambda base: False
+    for batch in COPIES.values():
+        log.append(batch, header_of(batch))
+    return log
+
+
+async def beginning_of(log: Log) -> OpenBeginning:
+    check = log.check_of_open()
+    assert check is not None
+    assert not check.step()
+    damaged = await log.damaged_open_segment(check)
+    assert isinstance(damaged, OpenBeginning)
+    return damaged
+
+
+@pytest.mark.parametrize("within", [6, 15, 70, 8, 16, 42])
+async def test_one_that_may_not_be_sealed_is_mended_while_it_grows(
+    growing: Log, files: SimulatedFiles, within: int
+) -> None:
+    """In an offset, an epoch, a record, a length, a magic number and a time."""
+    heard: list[int] = []
+    growing.on_compacted = lambda: heard.append(growing.log_end)
+    file = open_file(growing, files)
+    position = 3 * SIZE + within
+    sound = file.read_at(0, COUNT * SIZE)
+    file.write_at(position, bytes([sound[position] ^ 1]))
+    mending, _ = scrub_to_end(SegmentScrub(await beginning_of(growing)), COPIES)
+    if not mending.is_proven:
+        mending = mending.with_other_headers()[0]
+        scrub_to_end(mending, COPIES)
+    batch = make_batch(growing.log_end, size=SIZE, epoch=3)
+    growing.append(batch, header_of(batch))
+    assert await growing.mend(mending)
+    assert file.read_at(0, 10_000) == sound + batch
+    assert heard == [growing.log_end], "who remembers what was read of it is to read again"
+    check = growing.check_of_open()
+    assert check is not None
+    assert check.step()
+
+
+async def test_one_that_may_not_be_sealed_is_let_be_when_it_changes(growing: Log, files: SimulatedFiles) -> None:
+    file = open_file(growing, files)
+    file.write_at(3 * SIZE + 70, bytes([COPIES[15][70] ^ 1]))
+    mending, _ = scrub_to_end(SegmentScrub(await beginning_of(growing)), COPIES)
+    await growing.restamp(40, 50, 4)
+    assert mending.is_proven
+    assert mending.is_over
+    assert not await growing.mend(mending)
+    cut = await beginning_of(growing)
+    await growing.truncate(45)
+    assert cut.is_closed
+
+
+async def reopened_with_a_time_that_has_flipped(log: Log, files: SimulatedFiles) -> Log:
+    """A scan at the start computes no checksums of what was on the disk, and believes the headers."""
+    flip(log, 3 * SIZE + 42, bit=5)
+    await log.restamp(0, COUNT * 5, 4)
+    await log.close(clean=False)
+    reopened = log_at(files, DIRECTORY, log.config, clean=False)
+    await reopened.sync()
+    assert segment_of(reopened).facts.max_timestamp == 32, "as the header says"
+    return reopened
+
+
+def damage_found(files: SimulatedFiles) -> list[str]:
+    return [each.sentence for each in ReplicaVerification(files, DIRECTORY).findings() if each.is_damage]
+
+
+async def test_a_time_that_has_flipped_is_noted_no_more_once_it_is_mended(log: Log, files: SimulatedFiles) -> None:
+    facts = segment_of(log).facts
+    reopened = await reopened_with_a_time_that_has_flipped(log, files)
+    mending, _ = scrub(reopened, COPIES)
+    assert mending.has_other_times
+    assert await reopened.mend(mending)
+    assert damage_found(files) == []
+    await reopened.close()
+    again = log_at(files, DIRECTORY, log.config, clean=True)
+    noted = segment_of(again).facts
+    assert replace(noted, checksum=facts.checksum, epoch=facts.epoch, epoch_starts=facts.epoch_starts) == facts
+    assert segment_of(again).max_timestamp(0, 45) == 0, "as the index says"
+    assert not scrub(again)[0].has_other_times
+
+
+async def test_a_time_is_corrected_that_was_not_when_the_batch_was_mended(log: Log, files: SimulatedFiles) -> None:
+    """The process ended in between, say."""
+    reopened = await reopened_with_a_time_that_has_flipped(log, files)
+    flip(reopened, 3 * SIZE + 42, bit=5)
+    whole, found = scrub(reopened)
+    assert (found, whole.mended, whole.is_proven, whole.has_other_times) == ([], {}, True, True)
+    assert await reopened.mend(whole)
+    assert segment_of(reopened).facts.max_timestamp == 0
+    assert damage_found(files) == []
+
+
+async def test_a_manifest_without_room_is_corrected_the_next_time(log: Log, files: SimulatedFiles) -> None:
+    reopened = await reopened_with_a_time_that_has_flipped(log, files)
+    mending, _ = scrub(reopened, COPIES)
+    files.room_bytes = 0
+    assert await reopened.mend(mending)
+    files.room_bytes = None
+    assert segment_of(reopened).facts.max_timestamp == 0
+    assert segment_of(reopened).max_timestamp(0, 45) == 0, "as the index says"
+    await reopened.close()
+    again = log_at(files, DIRECTORY, log.config, clean=True)
+    whole, _ = scrub(again)
+    assert whole.has_other_times
+    assert await again.mend(whole)
+    assert damage_found(files) == []
+
+
+async def test_times_of_an_open_segment_are_corrected_with_those_that_came_meanwhile(
+    log: Log, files: SimulatedFiles
+) -> None:
+    await log.close(clean=False)
+    open_file(log, files).write_at(41, b"\1")
+    again = log_at(files, DIRECTORY, log.config, clean=False)
+    again.may_roll = lambda base: False
+    assert again.segments()[-1].max_timestamp == 256, "as the header says"
+    mending, _ = scrub_to_end(SegmentScrub(await beginning_of(again)), {50: make_batch(50, epoch=3)})
+    batch = make_batch(again.log_end, size=SIZE, epoch=3, timestamp=7)
+    again.append(batch, header_of(batch))
+    assert await again.mend(mending)
+    assert again.segments()[-1].max_timestamp == 7
+    await again.close()
+    assert damage_found(files) == []
