@@ -7,18 +7,23 @@ import trio
 
 from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.apis import API_TABLE, ApiKey
-from tailrace.protocol.error_codes import RemoteProtocolError
+from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import MENDING_REPLICA, NO_REPLICA, SpuId
+from tailrace.protocol.internal.read_store import ReadStoreRequest
+from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
 from tailrace.runtime.files import Buffer
 from tailrace.runtime.network import Address, Network
 
 from .replica import Replica
+from .replication.quorum_read import StoreAnswer
 from .spu_question import ask, public_address
+from .store_answers import store_answer
 
 if TYPE_CHECKING:
     from tailrace.protocol.messages.fetch import PartitionData
 
 FETCH = API_TABLE[ApiKey.FETCH]
+READ_STORE = SPU_OBJECT_APIS[InternalApiKey.READ_STORE]
 FETCH_VERSION = 13
 """Followers serve it, and topics go by their ids."""
 CLIENT_ID = "tailrace-scrub"
@@ -27,6 +32,8 @@ NOTHING = b""
 
 
 class Copies(Protocol):
+    here: SpuId
+
     def holders(self, replica: Replica) -> Sequence[SpuId]:
         """The replicas elsewhere, the leader first and then the others that are live."""
 
@@ -35,17 +42,21 @@ class Copies(Protocol):
 
         `is_committed`: if it is known there to be so; else whatever that log has."""
 
+    async def look(self, spu: SpuId, replica: Replica, offset: int) -> tuple[StoreAnswer, Buffer] | None:
+        """How that store stands, and the batch there that holds the offset, committed or not; empty when it has none.
+        None: it does not say."""
+
 
 class FetchedCopies:
     def __init__(self, here: SpuId, cluster: Cluster, network: Network) -> None:
-        self._here = here
+        self.here = here
         self._cluster = cluster
         self._network = network
 
     def holders(self, replica: Replica) -> Sequence[SpuId]:
         spec = replica.spec
         by_rank = dict.fromkeys((spec.leader, *spec.live_replicas, *spec.replicas))
-        return [spu for spu in by_rank if spu != self._here and public_address(self._cluster, spu) is not None]
+        return [spu for spu in by_rank if spu != self.here and public_address(self._cluster, spu) is not None]
 
     async def fetch(self, spu: SpuId, replica: Replica, offset: int, *, is_committed: bool) -> Buffer:
         address = public_address(self._cluster, spu)
@@ -60,6 +71,22 @@ class FetchedCopies:
             if found.error_code == 0:
                 return records_of(found)
         return NOTHING
+
+    async def look(self, spu: SpuId, replica: Replica, offset: int) -> tuple[StoreAnswer, Buffer] | None:
+        address = public_address(self._cluster, spu)
+        if address is None:
+            return None
+        request = ReadStoreRequest(replica.spec.topic_id, replica.partition, offset, 1)
+        with trio.move_on_after(ANSWER_SECONDS_MAX):
+            try:
+                # Also what is not synced yet, which a store does not count for what it has when it says how it stands.
+                found = await fetch_records(self._network, address, CLIENT_ID, replica, offset, 1, MENDING_REPLICA)
+                response = await ask(self._network, address, CLIENT_ID, READ_STORE, request)
+                if found.error_code in (0, ErrorCode.OFFSET_OUT_OF_RANGE) and response.error_code == 0:
+                    return store_answer(spu, response), records_of(found)
+            except (OSError, RemoteProtocolError, KafkaError, ValueError):
+                pass  # what nobody can read, or who knows another policy
+        return None
 
 
 async def fetch_records(

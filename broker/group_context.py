@@ -31,7 +31,7 @@ class GroupContext(Struct, frozen=True):
     nursery: trio.Nursery
     on_appended: Callable[[Replica], None]
     end_turn: Callable[[], None]
-    mend: Callable[[Replica, int], Awaitable[None]]
+    mend: Callable[[Replica, int], Awaitable[object]]
     """What is damaged soon after the offset, if copies elsewhere allow it."""
     logger: FilteringBoundLogger
 

@@ -19,6 +19,7 @@ from tailrace.storage.sealed_segment import SealedSegment
 from tailrace.storage.segment_scrub import DamagedBatch, OpenBeginning, OpenSegmentCheck, SegmentScrub
 
 from .copies import Copies
+from .lone_ends import LoneEnds, LostEnd
 from .metrics import BrokerMetrics
 from .replica import Replica
 from .replicas import Replicas
@@ -29,6 +30,7 @@ DOUBTED_AGAIN_SECONDS = 60.0
 
 
 Scrubbed = SealedSegment | OpenBeginning
+LONE_END = "it is damaged at its end, which no other store has"
 
 Source = tuple[SpuId, bool]
 """Who is asked for copies, and whether only for what is known there to be committed."""
@@ -53,6 +55,7 @@ class Scrubbing:
     ) -> None:
         self._replicas = replicas
         self._copies = copies
+        self._lone_ends = LoneEnds(copies)
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
@@ -84,22 +87,45 @@ class Scrubbing:
             self._has_doubts = trio.Event()
             while self._doubts:
                 replica, offset = self._doubts.popitem()
-                await self.mend(replica, offset)
+                await self._give_up_lone(replica, await self.mend(replica, offset))
 
-    async def mend(self, replica: Replica, offset: int) -> None:
-        """What is damaged soon after the offset, as far as that is possible."""
-        await self._mend(replica, partial(replica.log.damaged_segment, offset))
+    async def mend(self, replica: Replica, offset: int) -> LostEnd | None:
+        """What is damaged soon after the offset, as far as that is possible: the rest is returned."""
+        return await self._mend(replica, partial(replica.log.damaged_segment, offset))
 
-    async def _mend(self, replica: Replica, find: Callable[[], Awaitable[Scrubbed | None]]) -> None:
+    async def mend_or_cut(self, replica: Replica, offset: int) -> bool:
+        """The same, for one that takes part in nothing. Where it ends with what could not be mended, and no other store
+        has that, it is cut off; whether it was."""
+        lost = await self.mend(replica, offset)
+        if lost is None or not await self._lone_ends.is_lone(replica, lost):
+            return False
+        log_end = replica.log.log_end
+        try:
+            was_cut = await replica.log.cut_damaged(lost.segment, lost.position, lost.offset)
+        except OSError as error:
+            self._on_failed(replica, lost.segment, error)
+            return False
+        if was_cut:
+            self._log(replica).warning("lone_end_cut", to=lost.offset, log_end=log_end)
+        return was_cut
+
+    async def _give_up_lone(self, replica: Replica, lost: LostEnd | None) -> None:
+        """Nobody can be sent what a leader has lost so: it is cut off once nobody waits for it any more."""
+        if lost is None or not replica.is_leader or not await self._lone_ends.is_lone(replica, lost):
+            return
+        if self._can_scrub(replica):
+            replica.go_offline(LONE_END, damaged_from=lost.offset)
+
+    async def _mend(self, replica: Replica, find: Callable[[], Awaitable[Scrubbed | None]]) -> LostEnd | None:
         segment: Scrubbed | None = None
         if not self._can_scrub(replica):
-            return
+            return None
         try:
             segment = await find()
-            if segment is not None:
-                await self._scrub(replica, segment, hurries=True)
+            return None if segment is None else await self._scrub(replica, segment, hurries=True)
         except OSError as error:
             self._on_failed(replica, segment, error)
+            return None
 
     # passes
 
@@ -135,7 +161,7 @@ class Scrubbing:
             if check is None or replica.log.still_has(check):
                 self._on_failed(replica, None, error)
             return
-        await self._mend(replica, partial(replica.log.damaged_open_segment, check))
+        await self._give_up_lone(replica, await self._mend(replica, partial(replica.log.damaged_open_segment, check)))
 
     async def _finds_damage(self, replica: Replica, check: OpenSegmentCheck) -> bool:
         while not (check.is_at_end or self._is_off) and replica.log.still_has(check):
@@ -156,9 +182,10 @@ class Scrubbing:
         if replica.is_open and not is_over and not replica.is_put_off_by(error):
             replica.go_offline(str(error))
 
-    async def _scrub(self, replica: Replica, segment: Scrubbed, *, hurries: bool = False) -> None:
+    async def _scrub(self, replica: Replica, segment: Scrubbed, *, hurries: bool = False) -> LostEnd | None:
+        """What could not be mended."""
         if segment.is_closed:
-            return
+            return None
         scrub = SegmentScrub(segment)
         holders = self._copies.holders(replica)
         sources: Sequence[Source] = [(spu, True) for spu in holders]
@@ -182,11 +209,13 @@ class Scrubbing:
                 scrub, found = other, found_again
                 break
         if scrub.is_over or self._is_off:
-            return
+            return None
         if not scrub.is_proven:
             self._tell_damage(replica, scrub, found.lost)
-        elif (scrub.mended or scrub.has_other_times) and await replica.log.mend(scrub):
+            return None if scrub.sound_end is None else LostEnd(segment, *scrub.sound_end, found.damaged == 1)
+        if (scrub.mended or scrub.has_other_times) and await replica.log.mend(scrub):
             self._tell_mended(replica, scrub, found.sources)
+        return None
 
     async def _read(
         self, replica: Replica, scrub: SegmentScrub, sources: Sequence[Source], *, hurries: bool

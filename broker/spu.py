@@ -391,7 +391,7 @@ class Spu:
             self.metrics,
             replication,
             self._closed,
-            UnreadableLogs(nursery, self._scrubbing.mend, self._closed),
+            UnreadableLogs(nursery, self._scrubbing.mend_or_cut, self._closed),
             self._logger,
         )
         return ScReceiver(

@@ -6,6 +6,7 @@ from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.read_store import ReadStoreResponse
 from tailrace.protocol.record_batch import iterate
 
+from .replica import Replica
 from .replica_log import entry_of, entry_of_control
 from .replication.entries import Entry, end_of
 from .replication.policy import parse_policy
@@ -25,6 +26,20 @@ def store_answer(spu: SpuId, response: ReadStoreResponse) -> StoreAnswer:
         response.log_end,
         end_of(entries, response.log_end),
         entries,
+    )
+
+
+def membership_of(replica: Replica) -> Membership:
+    """By the spec that this store knows itself."""
+    spec = replica.spec
+    return Membership(
+        spec.epoch,
+        spec.version,
+        spec.leader != NO_LEADER,
+        frozenset(spec.replicas),
+        frozenset(spec.live_replicas),
+        replica.replicas_min,
+        replica.replication_policy,
     )
 
 

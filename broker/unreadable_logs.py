@@ -32,9 +32,10 @@ class _Unreadable(Struct):
 
 class UnreadableLogs:
     def __init__(
-        self, nursery: trio.Nursery, mend: Callable[[Replica, int], Awaitable[None]], closed: ClosedReplicas
+        self, nursery: trio.Nursery, mend: Callable[[Replica, int], Awaitable[bool]], closed: ClosedReplicas
     ) -> None:
-        """`mend`: what is damaged soon after the offset, as far as others have it."""
+        """`mend`: what is damaged soon after the offset, as far as others have it. It says whether it has cut off the
+        rest, because nobody else can have it."""
         self._nursery = nursery
         self._mend = mend
         self._closed = closed
@@ -69,7 +70,7 @@ class UnreadableLogs:
         try:
             with unreadable.scope:
                 await trio.sleep(pause)
-                is_readable = await self._make_readable(replica, damaged_from)
+                is_readable = await self._make_readable(unreadable, damaged_from)
         finally:
             with trio.CancelScope(shield=True), suppress(OSError):
                 await replica.log.close(clean=False)
@@ -89,11 +90,12 @@ class UnreadableLogs:
         opened = self._readable.get(key)
         return 0 if opened is None else min(max(2 * opened[1], PAUSE_SECONDS_MIN), PAUSE_SECONDS_MAX)
 
-    async def _make_readable(self, replica: Replica, damaged_from: int) -> bool:
+    async def _make_readable(self, unreadable: _Unreadable, damaged_from: int) -> bool:
         """False: its disk has failed."""
-        pause = PAUSE_SECONDS_MIN
+        replica, pause = unreadable.replica, PAUSE_SECONDS_MIN
         while True:
-            await self._mend(replica, damaged_from)
+            if await self._mend(replica, damaged_from):
+                unreadable.was_whole = False
             entries = LogOfEntries(replica.log)
             try:
                 entries.check_behind(damaged_from)

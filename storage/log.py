@@ -38,7 +38,7 @@ from .producer_snapshots import NOT_WRITTEN, ProducerSnapshots, ProducersUnknown
 from .producer_state import ProducerStates
 from .retention import segments_to_remove
 from .sealed_segment import SealedSegment
-from .segment_cutting import prepare_cut
+from .segment_cutting import PreparedCut, prepare_cut, prepare_cut_of_damaged
 from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
 from .segment_scrub import OpenBeginning, OpenSegmentCheck, SegmentScrub, first_unsound
@@ -505,23 +505,46 @@ class Log:
                 return
             end = first.reader.header_at(cut_size).base_offset if cut_size < first.size else to_offset
             prepared = prepare_cut(first, cut_size) if cut_size else None
-            self._epochs.cut_end(end)
-            await self._cut(kept, synced_end=min(self._disk.synced_end, first.base))
-            with self._cutting():
-                for segment in reversed(gone):
-                    self._snapshots.remove(segment.end)
-                    if segment is not first or cut_size == 0:
-                        segment.close()
-                        self._maker.remove(segment.base)
-                self._segments.open = prepared.carry_out() if prepared else self._maker.new_segment(first.base)
-            self._end_cut()
-            if not self.producers.cut(self.log_end):
-                load = partial(self._snapshots.load, self._segments.sealed, self._segments.open, None)
-                try:
-                    self.producers = await done_once_files_can_be_opened(load)
-                except ProducersUnknownError as error:
-                    self._producers_unknown = error
-                    raise
+            await self._cut_end(kept, end, prepared)
+
+    async def cut_damaged(self, segment: SealedSegment | OpenBeginning, position: int, offset: int) -> bool:
+        """So that it ends before the damaged batch at that position of the segment, which is at that offset. False, and
+        nothing has happened, if what is left does not show by itself that it is what it was."""
+        async with self._lock:
+            self._disk.check()
+            if segment.is_closed or offset <= self.log_start:
+                return False
+            kept = len(self._segments.sealed)
+            first: Segment = self._segments.open
+            if isinstance(segment, SealedSegment):
+                kept, first = self._segments.place_of(segment.base), segment
+            prepared = prepare_cut_of_damaged(first, offset, position) if position else None
+            if prepared is None and position:
+                return False
+            await self._cut_end(kept, offset, prepared)
+            return True
+
+    async def _cut_end(self, kept: int, end: int, prepared: PreparedCut | None) -> None:
+        """Of the segments so many stay as they are; of the next one what is prepared, or nothing."""
+        gone: list[Segment] = [*self._segments.sealed[kept:], self._segments.open]
+        first = gone[0]
+        self._epochs.cut_end(end)
+        await self._cut(kept, synced_end=min(self._disk.synced_end, first.base))
+        with self._cutting():
+            for segment in reversed(gone):
+                self._snapshots.remove(segment.end)
+                if segment is not first or prepared is None:
+                    segment.close()
+                    self._maker.remove(segment.base)
+            self._segments.open = prepared.carry_out() if prepared else self._maker.new_segment(first.base)
+        self._end_cut()
+        if not self.producers.cut(self.log_end):
+            load = partial(self._snapshots.load, self._segments.sealed, self._segments.open, None)
+            try:
+                self.producers = await done_once_files_can_be_opened(load)
+            except ProducersUnknownError as error:
+                self._producers_unknown = error
+                raise
 
     async def truncate_fully(self, new_start: int) -> None:
         """Removes everything; the log goes on at the offset, wherever that is."""

@@ -144,6 +144,18 @@ class PreparedCut(NamedTuple):
         return OpenSegment(self.beginning, reader)
 
 
+def prepare_cut_of_damaged(segment: SealedSegment | OpenSegment, offset: int, size: int) -> PreparedCut | None:
+    """So that it ends at the offset, before a batch that is damaged. None: what is left does not show by itself that it
+    is what it was, and goes that far."""
+    reader = segment.reader
+    whole = segment.facts if isinstance(segment, SealedSegment) else segment.summary
+    beginning = _as_it_shows_itself(reader, whole, size)
+    if beginning is None or beginning.end != offset:
+        return None
+    reader.before_offset(offset - 1, size)  # the index is sound then
+    return PreparedCut(segment, beginning, reader.log.get())
+
+
 def prepare_cut(segment: SealedSegment | OpenSegment, size: int) -> PreparedCut:
     """So that the segment ends there. Nothing is changed yet."""
     whole = segment.facts if isinstance(segment, SealedSegment) else segment.summary

@@ -109,6 +109,8 @@ class SegmentScrub:
         """What is to be written at which positions, once `is_proven`."""
         self.entries = IndexEntries(segment.reader.interval_bytes)
         """Of the index, with the times that there were."""
+        self.sound_end: tuple[int, int] | None = None
+        """Position and offset at which the first damaged batch begins, by those before it."""
         self._scan = BatchScan(segment.reader.log.get(), self.facts.size)
         self._summary = SegmentSummary(self.facts.base)
         self._showed_other_times = False
@@ -146,6 +148,12 @@ class SegmentScrub:
 
     def step(self) -> DamagedBatch | None:
         """Reads on for a while, or up to the next batch that is damaged; then `mend` or `pass_over` it."""
+        damaged = self._read_on()
+        if damaged is not None and self.sound_end is None:
+            self.sound_end = damaged.position, self._summary.end
+        return damaged
+
+    def _read_on(self) -> DamagedBatch | None:
         scan, until = self._scan, self._scan.position + STEP_BYTES
         for batch in scan:
             if not batch.checksum_matches:

@@ -265,9 +265,10 @@ class Fetch:
 
     def _check_verdict(self, replica: Replica) -> None:
         """A consumer that is ahead may have read from another leader. And one that names no rack was sent to no
-        follower: it takes this one for the leader, and would begin anew at its word."""
+        follower: it takes this one for the leader, and would begin anew at its word. Who looks for copies wants to know
+        what there is here."""
         is_sure = self._spu.is_sure_to_lead(replica) if replica.is_leader else self._request.rack_id
-        if not is_sure:
+        if not (is_sure or self._mends):
             raise replica.not_leader()
 
     def response(self, reading: Reading) -> FetchResponse:

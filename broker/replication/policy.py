@@ -30,6 +30,11 @@ class ReplicationPolicy(Protocol):
         """Whether earlier epochs may have been committed by other stores than those that commit now."""
         ...
 
+    @property
+    def copies_min(self) -> int:
+        """So many stores had whatever was acknowledged, at least; 0 if that is for the live replicas to say."""
+        ...
+
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         """Up to where all is committed; `matched` names the leader and each store that speaks to it."""
         ...
@@ -55,6 +60,7 @@ class Live(Struct, frozen=True):
     reads_others: bool = False
     takes_over: bool = False
     """Who is live has all, whichever replicas there were."""
+    copies_min: int = 0
 
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         if len(live) < self.replicas_min:
@@ -97,6 +103,10 @@ class Quorum(Struct, frozen=True):
         if self.reads + self.writes <= self.stores:
             raise ValueError(f"R + W must be more than N: N={self.stores}, R={self.reads}, W={self.writes}")
 
+    @property
+    def copies_min(self) -> int:
+        return self.writes
+
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         ends = sorted(matched.values(), reverse=True)
         return ends[self.writes - 1] if len(ends) >= self.writes else 0
@@ -135,6 +145,10 @@ class CopySets(Struct, frozen=True):
     @property
     def takes_over(self) -> bool:
         return len(self.sets) > 1
+
+    @property
+    def copies_min(self) -> int:
+        return min(each.quorum.writes for each in self.sets)
 
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         members, quorum = self.sets[-1].members, self.sets[-1].quorum

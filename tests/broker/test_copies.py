@@ -7,6 +7,7 @@ from simulation.network import MemoryNetwork
 from spus import ADDRESS, filled, running_spu
 
 from tailrace.broker.copies import ANSWER_SECONDS_MAX, FetchedCopies
+from tailrace.broker.store_answers import membership_of
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.ids import SpuId
@@ -77,6 +78,35 @@ async def test_who_does_not_answer_or_speak_the_protocol_has_nothing(autojump_cl
                 assert await copies.fetch(THERE, replica, 0, is_committed=True) == b""
     listener.close()
     assert await copies.fetch(THERE, replica, 0, is_committed=True) == b""
+
+
+async def test_a_store_says_how_it_stands_and_what_it_has_there(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        replica = await filled(running)
+        replica.high_watermark = 2
+        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        for offset, base in ((0, 0), (3, 3)):
+            found = await copies.look(THERE, replica, offset)
+            assert found is not None
+            answer, copy = found
+            assert read_header(copy).base_offset == base
+            assert (answer.spu, answer.in_doubt, answer.high_watermark, answer.log_end) == (THERE, False, 2, 4)
+            assert answer.membership == membership_of(replica)
+        for offset in (4, 5):
+            found = await copies.look(THERE, replica, offset)
+            assert found is not None, "it says that it has nothing there"
+            assert found[1] == b""
+
+
+async def test_a_store_that_says_nothing_is_not_one_that_has_nothing(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        replica = await filled(running)
+        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        assert await copies.look(AWAY, replica, 0) is None
+        unreachable = FetchedCopies(HERE, _cluster(Address("elsewhere", 1)), running.world.network)
+        assert await unreachable.look(THERE, replica, 0) is None
+        replica.go_offline("its disk has failed")
+        assert await copies.look(THERE, replica, 0) is None
 
 
 async def test_the_leader_is_asked_first_and_who_is_not_live_last(autojump_clock: object) -> None:

@@ -18,7 +18,9 @@ from tailrace.broker import scrubbing
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.replica import Replica
 from tailrace.broker.replicas import Replicas
+from tailrace.broker.replication.quorum_read import StoreAnswer
 from tailrace.broker.scrubbing import Scrubbing
+from tailrace.broker.store_answers import membership_of
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
@@ -50,7 +52,10 @@ async def _replica(spu: SpuId, files: SimulatedFiles) -> Replica:
 class CopiesOf:
     """What two other SPUs have; the first one lacks everything, or has something else that is not committed."""
 
+    here = HERE
+
     def __init__(self, other: Replica | None) -> None:
+        self.answers = True
         self._other = other
         self.other_end = 0 if other is None else other.high_watermark
         """What is known there to be committed."""
@@ -68,6 +73,11 @@ class CopiesOf:
         end = self.other_end if is_committed else self._other.log.log_end
         found = self._other.log.read(offset, 1, end, at_least_one=True)
         return b"" if found is None else found.read()
+
+    async def look(self, spu: SpuId, replica: Replica, offset: int) -> tuple[StoreAnswer, bytes] | None:
+        await trio.lowlevel.checkpoint()
+        answer = StoreAnswer(spu, membership_of(replica), Epoch(5), False, 0, 0, 0, 0, ())
+        return (answer, b"") if self.answers else None
 
 
 class Bench(Struct):
@@ -366,6 +376,66 @@ async def test_what_is_doubted_is_mended_at_once(nursery: trio.Nursery, autojump
     assert bench.content() == sound
     assert trio.current_time() == before
     assert bench.metrics.scrubbed_bytes == SEGMENT_BYTES - BATCH_BYTES
+
+
+def _lose_end(bench: Bench) -> None:
+    """A batch that is not known to be committed, in the open segment, and has two behind it."""
+    bench.replica.high_watermark = BATCHES - 1
+    bench.append(2)
+    sound = bench.open_file.read_at(0, BATCH_BYTES)
+    bench.open_file.write_at(70, bytes([sound[70] ^ 2]))
+
+
+async def test_an_end_that_nobody_else_has_is_cut_off_where_nobody_waits_for_it(autojump_clock: object) -> None:
+    bench = await _bench(has_copies=False)
+    _lose_end(bench)
+    bench.copies.answers = False
+    assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+    assert bench.replica.log.log_end == BATCHES + 3
+    bench.copies.answers = True
+    with capture_logs() as logs:
+        assert await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+    assert bench.replica.log.log_end == BATCHES
+    assert [(each["event"], each.get("to")) for each in logs] == [("segment_damaged", None), ("lone_end_cut", BATCHES)]
+    assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+
+
+async def test_nothing_is_cut_off_that_others_have_or_that_is_committed(autojump_clock: object) -> None:
+    bench = await _bench()
+    _lose_end(bench)
+    assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5), "it was mended"
+    assert bench.replica.log.log_end == BATCHES + 3
+    committed = await _bench(has_copies=False)
+    _lose_end(committed)
+    committed.replica.high_watermark = BATCHES + 1
+    assert not await committed.scrubbing.mend_or_cut(committed.replica, BATCHES - 5)
+    assert committed.replica.log.log_end == BATCHES + 3
+
+
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_leader_whose_end_nobody_else_will_ever_have_goes_offline(
+    autojump_clock: object, leads: bool, answers: bool
+) -> None:
+    """Then it is cut off, and somebody else leads. A follower's is cut off by its leader."""
+    bench = await _bench(has_copies=False)
+    _lose_end(bench)
+    bench.copies.answers = answers
+    bench.replica.is_leader = leads
+    await bench.scrubbing.scrub_all()
+    assert (bench.replica.offline_reason is not None) == (leads and answers)
+    assert bench.replica.damaged_from == (BATCHES if leads and answers else None)
+
+
+async def test_so_does_one_whose_end_is_doubted(nursery: trio.Nursery, autojump_clock: object) -> None:
+    bench = await _bench(has_copies=False)
+    _lose_end(bench)
+    bench.replica.is_leader = True
+    nursery.start_soon(bench.scrubbing.run)
+    await trio.testing.wait_all_tasks_blocked()
+    bench.scrubbing.on_doubt(bench.replica, BATCHES)
+    await trio.testing.wait_all_tasks_blocked()
+    assert bench.replica.damaged_from == BATCHES
 
 
 async def test_what_is_sound_is_not_read_to_the_end_for_a_doubt(nursery: trio.Nursery, autojump_clock: object) -> None:

@@ -96,9 +96,10 @@ class _Spu:
             logger,
         )
 
-    async def mend(self, replica: Replica, offset: int) -> None:
+    async def mend(self, replica: Replica, offset: int) -> bool:
         """Nobody has a copy, unless a test says how."""
         await trio.lowlevel.checkpoint()
+        return False
 
     def again(self, files: SimulatedFiles | None = None, *, clean: bool = True) -> "_Spu":
         return _Spu(self.nursery, files or self.files, clean)
@@ -595,10 +596,11 @@ async def test_a_log_that_does_not_tell_of_its_producers_is_opened_when_others_h
     again = spu.again()
     asked: list[int] = []
 
-    async def mend(replica: Replica, offset: int) -> None:
+    async def mend(replica: Replica, offset: int) -> bool:
         asked.append(offset)
         if len(asked) == 3:
             file.write_at(16, b"\x02")
+        return False
 
     again.mend = mend  # type: ignore[method-assign]
     assert await again.apply(topic) == []
@@ -628,12 +630,13 @@ async def test_a_log_that_cannot_be_read_any_more_is_mended_and_opened_again(
         told.extend((each.partition, each.has_failed) for each in request.partitions)
         return ReportLiveReplicasResponse()
 
-    async def mend(replica: Replica, offset: int) -> None:
+    async def mend(replica: Replica, offset: int) -> bool:
         assert offset == 0
         assert replica.is_open
         assert replica.offline_reason is None, "it could not be mended else"
         if trio.current_time() > mended_at:
             second.file.write_at(second.position + 16, b"\x02")
+        return False
 
     spu.mend = mend  # type: ignore[method-assign]
     spu.nursery.start_soon(spu.live_replicas.run, report)
@@ -741,8 +744,9 @@ async def test_a_log_that_others_have_mended_is_opened_after_all(
     assert list(again.replicas) == []
     assert told == [(0, True)]
 
-    async def mend(replica: Replica, offset: int) -> None:
+    async def mend(replica: Replica, offset: int) -> bool:
         file.write_at(16, b"\x02")
+        return False
 
     again.mend = mend  # type: ignore[method-assign]
     await trio.sleep(60)

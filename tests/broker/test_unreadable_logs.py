@@ -37,6 +37,8 @@ class _Bench(Struct):
     readable: list[ReplicaKey] = field(default_factory=list)
     mends: Callable[[int], bool] = lambda offset: True
     """Whether others have what is damaged there."""
+    cuts: bool = False
+    """Whether nobody can have it, so that it is cut off."""
 
     def damage(self, *offsets: int) -> None:
         for offset in offsets:
@@ -47,13 +49,16 @@ class _Bench(Struct):
         path = f"{self.replica.log.directory}/{file}"
         self.files.open(path).write_at(offset * BATCH_BYTES + MAGIC_AT, magic)
 
-    async def mend(self, replica: Replica, offset: int) -> None:
+    async def mend(self, replica: Replica, offset: int) -> bool:
         """The next one."""
         assert replica is self.replica
         self.asked.append((trio.current_time(), offset))
         await trio.lowlevel.checkpoint()
-        if self.mends(offset + 1):
+        if self.cuts:
+            await replica.log.truncate_fully(0)
+        elif self.mends(offset + 1):
             self._set_magic(offset + 1, b"\x02")
+        return self.cuts
 
     async def on_readable(self, key: ReplicaKey) -> None:
         assert self.replica.log.has_failed, "it is closed"
@@ -73,8 +78,8 @@ async def bench(nursery: trio.Nursery) -> _Bench:
     replica = Replica(HERE, spec, log, settings, 1)
     made: list[_Bench] = []
 
-    async def mend(replica: Replica, offset: int) -> None:
-        await made[0].mend(replica, offset)
+    async def mend(replica: Replica, offset: int) -> bool:
+        return await made[0].mend(replica, offset)
 
     unreadable = UnreadableLogs(nursery, mend, closed)
     made.append(_Bench(nursery, files, closed, replica, unreadable))
@@ -107,6 +112,17 @@ async def test_what_others_have_later_is_asked_for_again_and_ever_more_seldom(
     await trio.sleep(PAUSE_SECONDS_MAX)
     assert bench.readable == [KEY]
     assert bench.closed.whole == {KEY}
+
+
+async def test_a_log_whose_end_was_cut_off_is_not_as_it_was_closed(
+    bench: _Bench, autojump_clock: trio.testing.MockClock
+) -> None:
+    bench.damage(3)
+    bench.cuts = True
+    bench.unreadable.add(bench.replica, 2, was_whole=True)
+    await trio.testing.wait_all_tasks_blocked()
+    assert bench.readable == [KEY]
+    assert bench.closed.whole == set()
 
 
 async def test_a_log_that_is_given_back_is_closed_and_left_alone(

@@ -407,3 +407,64 @@ async def test_times_of_an_open_segment_are_corrected_with_those_that_came_meanw
     assert again.segments()[-1].max_timestamp == 7
     await again.close()
     assert damage_found(files) == []
+
+
+async def test_a_damaged_end_can_be_cut_off(growing: Log, files: SimulatedFiles) -> None:
+    """Also where no header says any more how the log went on."""
+    file = open_file(growing, files)
+    sound = file.read_at(0, 3 * SIZE)
+    file.write_at(3 * SIZE + 8, bytes(30))
+    scrubbed, found = scrub_to_end(SegmentScrub(await beginning_of(growing)), None)
+    assert scrubbed.sound_end == (3 * SIZE, 15)
+    assert len(found) == 1
+    assert await growing.cut_damaged(scrubbed.segment, *scrubbed.sound_end)
+    assert growing.log_end == 15
+    assert file.read_at(0, 10_000) == sound
+    check = growing.check_of_open()
+    assert check is not None
+    assert check.step()
+    batch = make_batch(15, 5, size=SIZE, epoch=4)
+    growing.append(batch, header_of(batch))
+    await growing.close()
+    assert damage_found(files) == []
+    assert log_at(files, DIRECTORY, growing.config, clean=True).log_end == 20
+
+
+async def test_a_whole_segment_can_be_cut_off_and_those_behind_it(files: SimulatedFiles) -> None:
+    log = log_at(files, DIRECTORY, LogConfig(segment_bytes_max=2 * SIZE), clean=False)
+    for batch in COPIES.values():
+        log.append(batch, header_of(batch))
+    await log.sync()
+    segment = log.segments_at_rest()[2]
+    segment.reader.log.get().write_at(0, bytes(SIZE))
+    damaged = await log.damaged_segment(0)
+    assert damaged is segment
+    assert await log.cut_damaged(segment, 0, 20)
+    assert (log.log_end, [each.base for each in log.segments()]) == (20, [0, 10, 20])
+    await log.close()
+    assert damage_found(files) == []
+
+
+@pytest.mark.parametrize(
+    ("position", "offset", "at"),
+    [(3 * SIZE, 15, 70), (3 * SIZE, 15, 7), (3 * SIZE, 16, 400), (0, 0, 400)],
+    ids=["a record before it", "an offset before it", "another offset", "all of the log"],
+)
+async def test_nothing_is_cut_off_where_the_rest_does_not_show_what_it_is(
+    growing: Log, files: SimulatedFiles, position: int, offset: int, at: int
+) -> None:
+    file = open_file(growing, files)
+    for place in (at, 3 * SIZE + 70):
+        file.write_at(place, bytes([file.read_at(place, 1)[0] ^ 1]))
+    before = file.read_at(0, 10_000)
+    assert not await growing.cut_damaged(await beginning_of(growing), position, offset)
+    assert (growing.log_end, file.read_at(0, 10_000)) == (50, before)
+
+
+async def test_nothing_is_cut_off_that_has_changed_meanwhile(growing: Log, files: SimulatedFiles) -> None:
+    file = open_file(growing, files)
+    file.write_at(3 * SIZE + 70, bytes([COPIES[15][70] ^ 1]))
+    damaged = await beginning_of(growing)
+    await growing.restamp(40, 50, 4)
+    assert not await growing.cut_damaged(damaged, 3 * SIZE, 15)
+    assert growing.log_end == 50

@@ -396,6 +396,8 @@ async def test_who_mends_its_log_reads_all_that_another_has_whoever_leads(autoju
         assert offsets(await ask(client, mending)) == [2]
         led_elsewhere(replica)
         assert offsets(await ask(client, mending)) == [2]
+        beyond = fetch(wanted(4), replica_id=MENDING_REPLICA)
+        assert only(await ask(client, beyond)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "it has nothing there"
         replica.use_spec(replace(replica.spec, leader=NO_LEADER))
         assert offsets(await ask(client, mending)) == [2]
 

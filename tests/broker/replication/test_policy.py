@@ -34,6 +34,11 @@ def test_the_end_that_enough_stores_have_is_committed() -> None:
     assert Quorum(3, 2, 2).committed_end({A: 5}, ()) == 0
 
 
+def test_what_was_acknowledged_has_so_many_copies() -> None:
+    sets = (CopySet(frozenset((A, B, C)), Quorum(3, 2, 2)), CopySet(frozenset((D,)), Quorum(1, 1, 1)))
+    assert [Live().copies_min, Quorum(3, 1, 3).copies_min, CopySets(sets).copies_min] == [0, 3, 1]
+
+
 @pytest.mark.parametrize("stores", range(1, 7))
 def test_any_set_that_seals_meets_any_set_that_commits(stores: int) -> None:
     everyone = [SpuId(number) for number in range(stores)]
