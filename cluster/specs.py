@@ -34,6 +34,18 @@ class SpuSpec(Struct, frozen=True):
         return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
 
 
+class Shelf(Struct, frozen=True):
+    """A stretch of a partition's log, all of it committed, that others keep than its replicas: old segments of it."""
+
+    base: int
+    end: int
+    """Exclusive. Only the last shelf of a partition still grows."""
+    stores: tuple[SpuId, ...]
+    """Each of them has all of it on its disk."""
+    filling: tuple[SpuId, ...] = ()
+    """They get it, and take their place among the stores when they have it."""
+
+
 class PartitionSpec(Struct, frozen=True):
     topic_id: TopicId
     topic: str
@@ -55,6 +67,11 @@ class PartitionSpec(Struct, frozen=True):
     copy_sets: tuple[tuple[SpuId, ...], ...] = ()
     """While it gets other replicas: those whose copies count, last, and before them the sets that these take over from.
     Empty: all replicas are one set."""
+    shelved_from: int = 0
+    """Records before are deleted for good, where there are shelves."""
+    shelves: tuple[Shelf, ...] = ()
+    """In order, each from the end of the one before. The log of a replica begins at or before the end of the last one,
+    unless more was deleted for good since."""
 
 
 class TopicSpec(Struct, frozen=True):

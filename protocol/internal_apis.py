@@ -23,6 +23,7 @@ class InternalApiKey(IntEnum):
     REPORT_LIVE_REPLICAS = 10003
     ALLOCATE_PRODUCER_IDS = 10004
     FORWARD = 10005
+    REPORT_SHELVES = 10006
 
     APPLY_SPECS = 10050
     APPLY_METADATA = 10051
@@ -53,6 +54,8 @@ class InternalApiKey(IntEnum):
     DESCRIBE_POSITIONS = 12001
     DESCRIBE_SPU = 12002
     READ_STORE = 12003
+    FILL_SHELF = 12004
+    READ_SHELF = 12005
 
 
 class PeerApi(Struct, frozen=True):
@@ -84,6 +87,7 @@ SC_PRIVATE_APIS = table_of(
     _api(InternalApiKey.REPORT_LIVE_REPLICAS),
     _api(InternalApiKey.ALLOCATE_PRODUCER_IDS),
     _api(InternalApiKey.FORWARD),
+    _api(InternalApiKey.REPORT_SHELVES),
 )
 """What an SPU asks of the SC, on the SC's private port."""
 
@@ -111,6 +115,8 @@ SPU_OBJECT_APIS = table_of(
     _api(InternalApiKey.DESCRIBE_POSITIONS),
     _api(InternalApiKey.DESCRIBE_SPU),
     _api(InternalApiKey.READ_STORE),
+    _api(InternalApiKey.FILL_SHELF),
+    _api(InternalApiKey.READ_SHELF),
 )
 """What the command line and other SPUs ask of an SPU, on the SPU's public port, beside Kafka's APIs."""
 

@@ -43,6 +43,22 @@ class CopySet(Struct):
     )
 
 
+class Shelf(Struct):
+    """Inside ApplySpecsRequest."""
+
+    base: int = 0
+    end: int = 0
+    stores: list[int] = field(default_factory=list)
+    filling: list[int] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("base", "int64", "0+"),
+        Field("end", "int64", "0+"),
+        Field("stores", "int32", "0+", array=True),
+        Field("filling", "int32", "0+", array=True),
+    )
+
+
 class PartitionState(Struct):
     """Inside ApplySpecsRequest."""
 
@@ -55,6 +71,8 @@ class PartitionState(Struct):
     version: int = 0
     was_unclean: bool = False
     copy_sets: list[CopySet] = field(default_factory=list)
+    shelved_from: int = 0
+    shelves: list[Shelf] = field(default_factory=list)
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("partition", "int32", "0+"),
@@ -66,6 +84,8 @@ class PartitionState(Struct):
         Field("version", "int32", "0+"),
         Field("was_unclean", "bool", "0+"),
         Field("copy_sets", CopySet, "0+", array=True),
+        Field("shelved_from", "int64", "0+"),
+        Field("shelves", Shelf, "0+", array=True),
     )
 
 
