@@ -84,8 +84,8 @@ class PartitionState(Struct):
         Field("version", "int32", "0+"),
         Field("was_unclean", "bool", "0+"),
         Field("copy_sets", CopySet, "0+", array=True),
-        Field("shelved_from", "int64", "0+"),
-        Field("shelves", Shelf, "0+", array=True),
+        Field("shelved_from", "int64", "0+", tag=0, tagged="0+"),
+        Field("shelves", Shelf, "0+", array=True, tag=1, tagged="0+"),
     )
 
 
