@@ -148,7 +148,7 @@ _COUNT_GAUGES = (
     ),
 )
 _PARTITION_GAUGES = (
-    ("log_start", "tailrace_log_start_offset", "First offset of the log."),
+    ("log_start", "tailrace_log_start_offset", "First offset of the partition."),
     ("log_end", "tailrace_log_end_offset", "Next offset of the log."),
     ("high_watermark", "tailrace_high_watermark", "Next offset that consumers cannot read yet."),
     ("size_bytes", "tailrace_log_size_bytes", "Size of the log's segments."),

@@ -12,6 +12,7 @@ from typing import Protocol, TypeAlias
 
 import trio
 
+from tailrace.cluster.shelves import earliest_offset
 from tailrace.cluster.specs import NO_LEADER, PartitionSpec
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
@@ -231,6 +232,11 @@ class Replica:
     def saved_high_watermark(self) -> SavedHighWatermark:
         """What is to be known of it after a restart."""
         return SavedHighWatermark(self.high_watermark, self.high_watermark_epoch)
+
+    @property
+    def earliest(self) -> int:
+        """Where the partition begins: with the log, or on a shelf."""
+        return earliest_offset(self.spec, self.log.log_start)
 
     @property
     def readable_end(self) -> int:

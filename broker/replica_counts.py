@@ -43,7 +43,7 @@ def gauge_partitions(replicas: Replicas) -> list[PartitionGauges]:
         PartitionGauges(
             replica.topic,
             replica.partition,
-            replica.log.log_start,
+            replica.earliest,
             replica.log.log_end,
             replica.high_watermark,
             replica.log.size_bytes,

@@ -10,6 +10,7 @@ from spus import batch
 from tailrace.broker.replica import Replica, Replication
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.specs import Shelf
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import BatchHeader, iterate, read_header, stamp
@@ -58,6 +59,17 @@ async def test_with_a_flush_for_each_message_it_counts_once_it_is_on_the_disk() 
     await replica.log.sync()
     replica.on_advanced()
     assert replica.high_watermark == 2
+
+
+async def test_a_partition_of_which_old_segments_are_on_shelves_begins_there() -> None:
+    (replica,) = World().add(topic_of())
+    _append(replica, b"a", b"b", b"c", b"d")
+    await replica.delete_records(2)
+    assert replica.earliest == 2
+    replica.use_spec(replace(replica.spec, shelved_from=1, shelves=(Shelf(0, 3, (ELSEWHERE,)),)))
+    assert replica.earliest == 1
+    await replica.delete_records(4)
+    assert replica.earliest == 4
 
 
 def test_uncommitted_reads_are_an_opt_in() -> None:

@@ -19,7 +19,7 @@ from tailrace.broker.replicas import Replicas
 from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import PartitionSpec
+from tailrace.cluster.specs import PartitionSpec, Shelf
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 
 HERE, SECOND, THIRD = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
@@ -70,6 +70,13 @@ def test_the_follower_that_is_farthest_behind_is_told() -> None:
     assert lags_of_followers(replica) == {SECOND: 10}, "the other one has not said what it has"
     replica.is_leader = False
     assert lags_of_followers(replica) == {}
+
+
+def test_a_partition_is_said_to_begin_where_its_shelves_do() -> None:
+    replicas = Replicas(HERE, Cluster())
+    replicas.add(_replica(SimulatedFiles(), replace(LED_HERE, shelved_from=3, shelves=(Shelf(0, 9, (SpuId(4),)),))))
+    (gauges,) = gauge_partitions(replicas)
+    assert gauges.log_start == 3
 
 
 def test_the_append_that_waits_longest_for_the_disk_is_told() -> None:
