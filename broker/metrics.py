@@ -51,6 +51,7 @@ class BrokerMetrics:
         self.damaged_batches = 0
         self.mended_batches = 0
         self.copied_bytes = 0
+        self.read_through_bytes = 0
         self.caught_up_bytes = 0
         self.lookups = LookupReads()
 
@@ -121,6 +122,7 @@ _COUNTERS = (
     ("damaged_batches", "Batches found damaged while scrubbing; those that stay so are found in each pass."),
     ("mended_batches", "Damaged batches restored from another replica."),
     ("copied_bytes", "Bytes of record batches copied from followers, for replicas here that lacked a lot."),
+    ("read_through_bytes", "Bytes of record batches read from shelves elsewhere, for clients of leaders here."),
     ("caught_up_bytes", "Bytes of record batches that were committed when followers that lacked them were sent them."),
 )
 _LOOKUPS = (

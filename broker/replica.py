@@ -239,6 +239,11 @@ class Replica:
         return earliest_offset(self.spec, self.log.log_start)
 
     @property
+    def keeps_shelves(self) -> bool:
+        """What is before the log here may be on them, whether this SPU knows it yet or not."""
+        return bool(self.spec.shelves)
+
+    @property
     def readable_end(self) -> int:
         """Where consumers stop: the high watermark, or the leader's log end where the topic opted in to uncommitted
         reads."""

@@ -73,6 +73,7 @@ from .replication_context import ReplicationContext
 from .sc_connection import RefusedForGoodError, Registration, ScConnection
 from .sc_receiver import ScReceiver
 from .scrubbing import Scrubbing
+from .shelf_reading import ShelfReader
 from .spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
 from .storage_limit import StorageLimit
 from .unreadable_logs import UnreadableLogs
@@ -121,6 +122,7 @@ class Spu:
             self._closed,
             self._logger,
         )
+        self.shelf_reader = ShelfReader(self.cluster, self._network, self.metrics, self._logger)
         copies = FetchedCopies(self.id, self.cluster, self._network)
         self._scrubbing = Scrubbing(self.replicas, copies, self.broker_configs, self.metrics, self._logger)
         self.apis = API_TABLE

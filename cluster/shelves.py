@@ -19,6 +19,13 @@ def shelf_of(spec: PartitionSpec, offset: int, log_start: int) -> Shelf | None:
     return next((shelf for shelf in spec.shelves if shelf.base <= offset < shelf.end), None)
 
 
+def shelves_before(spec: PartitionSpec, log_start: int) -> tuple[Shelf, ...]:
+    """Those with records that are before the log of the replica, in order."""
+    if not _are_read(spec, log_start):
+        return ()
+    return tuple(each for each in spec.shelves if each.base < log_start and spec.shelved_from < each.end > each.base)
+
+
 def shelved_end(spec: PartitionSpec) -> int:
     """All before it is on shelves, or deleted; 0 where there are none."""
     return spec.shelves[-1].end if spec.shelves else 0

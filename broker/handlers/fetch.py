@@ -11,15 +11,19 @@
   what is committed. Such a fetch is not woken by what is appended, but by what is committed, or at its deadline.
 - Who names itself replica -3, an SPU that mends its log, reads all that is here, whoever leads or nobody: it can tell
   what it has lost from anything else. Ours.
+- What the log here does not have any more, because it was put on shelves, the leader reads through from a store of the
+  shelf: as much as fits, and the answer waits for it.
 - The first batch is returned even when it is larger than the limits, so that a consumer can always go on (KIP-74).
   Unlike Apache Kafka we never return a part of a batch after it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 import trio
+from msgspec import Struct
 
 from tailrace.broker.fetch_session import (
     FINAL_EPOCH,
@@ -65,12 +69,16 @@ PAUSE_SECONDS = 50e-6
 request may bring something to each of a thousand, and each says so by itself."""
 
 
-def handle(spu: "Spu", context: RequestContext, request: FetchRequest) -> FetchResponse | None:
+def handle(
+    spu: "Spu", context: RequestContext, request: FetchRequest
+) -> FetchResponse | Coroutine[object, object, FetchResponse] | None:
     try:
         fetch = _begin(spu, context, request)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     reading = fetch.read()
+    if reading.shelved:
+        return fetch.read_through(reading)
     if fetch.is_enough(reading) or request.max_wait_ms <= 0:
         return fetch.response(reading)
     fetch.park(trio.current_time() + request.max_wait_ms / 1000)
@@ -121,16 +129,26 @@ def _names_itself(replica: int, request: FetchRequest) -> bool:
     return replica in (request.replica_id, NO_REPLICA if state is None else state.replica_id)
 
 
+class ShelvedPart(Struct, eq=False):
+    """What a partition is asked for lies before its log here."""
+
+    replica: Replica
+    wanted: FetchedPartition
+    data: PartitionData
+    bytes_max: int
+
+
 class Reading:
     """What one pass over the partitions found."""
 
-    __slots__ = ("answers_at_once", "bytes", "found")
+    __slots__ = ("answers_at_once", "bytes", "found", "shelved")
 
     def __init__(self) -> None:
         self.found: list[tuple[FetchedPartition, PartitionData]] = []
         self.bytes = 0
         self.answers_at_once = False
         """An error, a divergence or a better replica, of which the consumer should hear without waiting."""
+        self.shelved: list[ShelvedPart] = []
 
 
 class Fetch:
@@ -197,7 +215,7 @@ class Fetch:
             name, number = wanted.key
             try:
                 replica = self._find(name, number, wanted.current_leader_epoch)
-                data = self._read_partition(replica, wanted, bytes_left, at_least_one=reading.bytes == 0)
+                data = self._read_partition(replica, wanted, reading, bytes_left)
             except KafkaError as error:
                 if isinstance(error, CutOffError):
                     self._context.close_after = error.message
@@ -212,13 +230,15 @@ class Fetch:
             size = len(data.records)
             reading.bytes += size
             bytes_left -= size
+            if reading.shelved and reading.shelved[-1].data is data:
+                bytes_left -= max(0, reading.shelved[-1].bytes_max)
             if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_PREFERENCE:
                 reading.answers_at_once = True
             reading.found.append((wanted, data))
         return reading
 
     def _read_partition(
-        self, replica: Replica, wanted: FetchedPartition, bytes_left: int, *, at_least_one: bool
+        self, replica: Replica, wanted: FetchedPartition, reading: Reading, bytes_left: int
     ) -> PartitionData:
         if not (replica.is_leader or self._mends) and replica.spec.leader in (NO_LEADER, self._spu.id):
             # It may have led until it was started again, and told of more than what it now knows to be committed.
@@ -228,7 +248,7 @@ class Fetch:
             partition_index=replica.partition,
             high_watermark=replica.high_watermark,
             last_stable_offset=replica.high_watermark,
-            log_start_offset=replica.log.log_start,
+            log_start_offset=replica.earliest,
             aborted_transactions=[] if self._request.isolation_level == READ_COMMITTED else None,
             records=b"",
         )
@@ -250,10 +270,17 @@ class Fetch:
                 self._check_verdict(replica)
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data
+        bytes_max = min(wanted.bytes_max, bytes_left)
+        if offset < replica.log.log_start and replica.keeps_shelves and not self._mends:
+            if not replica.is_leader:
+                raise replica.not_leader()  # it may not know yet how far all is on shelves
+            if offset >= replica.earliest:
+                reading.shelved.append(ShelvedPart(replica, wanted, data, bytes_max))
+                return data
         if not replica.log.log_start <= offset <= replica.log.log_end:
             self._check_verdict(replica)
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is outside the log")
-        bytes_max = min(wanted.bytes_max, bytes_left)
+        at_least_one = reading.bytes == 0
         end = replica.log.log_end if self._reads_uncommitted else replica.readable_end
         if offset < end and (bytes_max > 0 or at_least_one):
             found = replica.read(offset, bytes_max, end, at_least_one=at_least_one)
@@ -262,6 +289,33 @@ class Fetch:
         elif offset >= end and self._spu.isolation.is_cut_off(replica):
             raise replica.cut_off()
         return data
+
+    async def read_through(self, reading: Reading) -> FetchResponse:
+        """What is on shelves, each part as far as it fits in the room that was kept for it."""
+        async with trio.open_nursery() as nursery:
+            for part in reading.shelved:
+                at_least_one = reading.bytes == 0 and part is reading.shelved[0]
+                if part.bytes_max > 0 or at_least_one:
+                    nursery.start_soon(partial(self._read_through, part, at_least_one=at_least_one))
+        for part in reading.shelved:
+            assert part.data.records is not None
+            reading.bytes += len(part.data.records)
+            reading.answers_at_once = reading.answers_at_once or part.data.error_code != ErrorCode.NONE
+        return self.response(reading)
+
+    async def _read_through(self, part: ShelvedPart, *, at_least_one: bool) -> None:
+        replica, offset, epoch = part.replica, part.wanted.fetch_offset, part.replica.spec.epoch
+        try:
+            records = await self._spu.shelf_reader.read(replica, offset, part.bytes_max)
+            if not replica.is_leader or replica.spec.epoch != epoch:
+                raise replica.not_leader()
+            if len(records) <= part.bytes_max or at_least_one:
+                part.data.records = records
+            if not records and offset < (log_start := replica.log.log_start):
+                end = replica.readable_end
+                part.data.records = replica.read(log_start, part.bytes_max, end, at_least_one=at_least_one) or b""
+        except KafkaError as error:
+            part.data.error_code = error.code
 
     def _check_verdict(self, replica: Replica) -> None:
         """A consumer that is ahead may have read from another leader. And one that names no rack was sent to no
