@@ -53,6 +53,8 @@ class Scenario(Struct, frozen=True):
     """Whether somebody reads from several stores, without a leader."""
     has_small_turns: bool = False
     """Whether what takes turns, and goes in portions, does so with a few records."""
+    has_shelves: bool = False
+    """Whether old segments are put on shelves, and soon go from the replicas."""
     copies_early: bool = False
     """Whether a replica that lacks a few batches copies them from followers."""
     groups: Sequence[str] = ()
@@ -95,6 +97,7 @@ class Scenario(Struct, frozen=True):
         flips = "bits flip at rest; " * self.has_flips
         turns = "turns are small; " * self.has_small_turns
         copies = "a few batches are copied from followers; " * self.copies_early
+        shelves = "old segments are put on shelves; " * self.has_shelves
         quorums = "somebody reads from quorums; " * self.has_quorum_readers
         configs = ", ".join(f"{name}={value}" for name, value in (self.topic | self.broker).items())
         added = f"{self.partitions_added} of them added later; " * (self.partitions_added > 0)
@@ -102,7 +105,7 @@ class Scenario(Struct, frozen=True):
         return (
             f"seed {self.seed}: {self.spus} SPUs, {self.scs} SC{'s' * (self.scs > 1)}, {self.partitions} "
             f"partition{'s' * (self.partitions > 1)} of {self.replicas} replica{'s' * (self.replicas > 1)}; "
-            f"{groups}{configs}; {added}{self._moves}{meddling}{flips}{quorums}{turns}{copies}"
+            f"{groups}{configs}; {added}{self._moves}{meddling}{flips}{shelves}{quorums}{turns}{copies}"
             f"links take {self.link_seconds * 1000:g} ms, disks {self.sync_seconds * 1000:g} ms, "
             f"the store {self.store_seconds * 1000:g} ms, clients wait {self.patience_seconds:g} s"
         )
@@ -161,6 +164,13 @@ def scenario_of(
     flips = random_of(seed, "flips")
     changes = moves_replicas or has_erasers or has_meddlers or is_retained or may_lose or "cleanup.policy" in topic
     has_flips = replicas > 1 and not changes and flips.random() < 0.3
+    shelves = random_of(seed, "shelves")
+    goes = is_retained or may_lose or has_flips or "cleanup.policy" in topic
+    has_shelves = not goes and shelves.random() < 0.25
+    if has_shelves:
+        spus = max(spus, replicas + shelves.choice((1, 2)))
+        topic |= _shelving(shelves)
+        broker["log.retention.check.interval.ms"] = str(shelves.choice((50, 300)))
     if has_flips:
         topic["internal.segment.bytes"] = str(flips.choice((200, 1000, 4000)))
         topic["index.interval.bytes"] = str(flips.choice((0, 200)))
@@ -181,6 +191,7 @@ def scenario_of(
         has_erasers=has_erasers,
         has_meddlers=has_meddlers,
         has_flips=has_flips,
+        has_shelves=has_shelves,
         copies_early=replicas > 2 and random_of(seed, "copying").random() < 0.4,
         is_hasty=random_of(seed, "haste").random() < 0.25 and not may_lose,
         has_quorum_readers=random_of(seed, "quorum").random() < 0.4 and not (may_lose or has_flips),
@@ -261,6 +272,14 @@ def _compacting(chance: Random) -> dict[str, str]:
         "log.cleaner.max.compaction.lag.ms": str(chance.choice((200, 1000))),
         "log.cleaner.min.cleanable.ratio": str(chance.choice((0.01, 0.3))),
     }
+
+
+def _shelving(chance: Random) -> dict[str, str]:
+    """Segments that soon end, of which replicas keep few."""
+    kept = chance.choice(
+        ({"local.retention.ms": "300"}, {"local.retention.bytes": "400"}, {"local.retention.bytes": "0"})
+    )
+    return {"remote.storage.enable": "true", "internal.segment.bytes": str(chance.choice((200, 1000))), **kept}
 
 
 def kinds_of(chance: Random) -> tuple[str, ...]:

@@ -1,0 +1,121 @@
+"""A partition that is larger than what its replicas keep: old segments are on other SPUs, and are read from there."""
+
+import os
+import shutil
+
+import pytest
+from clients.librdkafka import read
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from spu_cluster import SeparateCluster, cli, objects, wait_until_online
+from waiting import wait_until
+
+MEBIBYTE = 1 << 20
+RECORDS = 1000
+PADDING = os.urandom(24 * 1024)
+CONFIGS = {
+    "remote.storage.enable": "true",
+    "segment.bytes": str(MEBIBYTE),
+    "local.retention.bytes": str(2 * MEBIBYTE),
+}
+LOCAL_BYTES_MAX = 5 * MEBIBYTE
+"""Two that are kept, one that is open, and what has come since the last look."""
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = SeparateCluster(
+        tmp_path,
+        spus=5,
+        settings={"log.retention.check.interval.ms": "300"},
+        sc_options=("--replace-after", "3", "--reconciliation", "1"),
+    )
+    try:
+        made.start()
+        yield made
+    finally:
+        made.kill()
+
+
+def create(cluster, topic):
+    configs = [word for name, value in CONFIGS.items() for word in ("--config", f"{name}={value}")]
+    words = ("--partitions", "1", "--replication-factor", "2", "--wait", "20", *configs)
+    status, said = cli(cluster.sc, "topic", "create", topic, *words)
+    assert status == 0, said
+
+
+def value_of(number):
+    return b"%d " % number + PADDING
+
+
+def fill(cluster, topic, numbers):
+    failures = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True, "linger.ms": 5})
+    for number in numbers:
+        producer.produce(topic, value_of(number), on_delivery=lambda error, _: error and failures.append(error))
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    assert failures == []
+
+
+def partition_of(cluster):
+    (found,) = objects(cluster.sc, "partition")
+    return found
+
+
+def local_bytes(cluster, topic, spu):
+    return sum(path.stat().st_size for path in cluster.replica_directory(spu, topic, 0).glob("*.log"))
+
+
+def wait_until_shelved(cluster, topic, replicas):
+    wait_until(
+        lambda: all(local_bytes(cluster, topic, spu) <= LOCAL_BYTES_MAX for spu in replicas),
+        60,
+        "the replicas keep little",
+    )
+
+
+def assert_all_there(cluster, topic, count):
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    consumer = Consumer(settings | {"reconnect.backoff.max.ms": 200})
+    low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)
+    assert (low, high) == (0, count)
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    values = [message.value() for message in read(consumer, count, seconds=90)]
+    consumer.close()
+    assert values == list(map(value_of, range(count)))
+
+
+@pytest.mark.timeout(300)
+def test_old_segments_are_kept_by_others_and_read_from_the_beginning_whoever_dies(cluster, name, tmp_path):
+    create(cluster, name)
+    fill(cluster, name, range(RECORDS))
+    replicas = set(partition_of(cluster)["replicas"])
+    wait_until_shelved(cluster, name, replicas)
+    assert_all_there(cluster, name, RECORDS)
+
+    def shelves():
+        return partition_of(cluster)["shelves"]
+
+    copy_sets = {tuple(each["stores"]) for each in shelves()}
+    assert len(copy_sets) > 1, "of segments of one partition"
+    assert not any(replicas & set(each) for each in copy_sets)
+
+    # A store that is killed, and one that is lost for good with its disk.
+    stores = sorted(set(cluster.ids) - replicas)
+    killed, lost = stores[:2]
+    cluster.kill_spu(killed)
+    assert_all_there(cluster, name, RECORDS)
+    cluster.kill_node(lost)
+    shutil.rmtree(tmp_path / f"spu-{lost}")
+    wait_until(lambda: not any(lost in (*each["stores"], *each["filling"]) for each in shelves()), 60, "it is replaced")
+    wait_until(lambda: not any(each["filling"] for each in shelves()), 60, "the others are filled")
+    assert_all_there(cluster, name, RECORDS)
+
+    # The leader, while more comes.
+    leader = partition_of(cluster)["leader"]
+    cluster.kill_node(leader)
+    fill(cluster, name, range(RECORDS, RECORDS + 200))
+    cluster.start_node(leader)
+    wait_until_online(cluster.sc, set(cluster.ids) - {lost})
+    wait_until_shelved(cluster, name, replicas)
+    assert_all_there(cluster, name, RECORDS + 200)
