@@ -1,4 +1,5 @@
-"""What the Streaming Controller says this SPU is to be: its configs, and the partitions it holds. No more than that.
+"""What the Streaming Controller says this SPU is to be: its configs, the partitions it has replicas of, and those of
+which it keeps shelves. No more than that.
 
 What clients are told about the whole cluster is another matter, and comes another way: see the cluster mirror.
 """
@@ -28,7 +29,13 @@ class HeldSpecs(Struct, frozen=True):
     is_full: bool
     """What is not named is not to be here."""
     topics: tuple[HeldTopic, ...] = ()
+    """With the partitions of which there is to be a replica here."""
     removed: tuple[tuple[TopicId, int], ...] = ()
+    """Of these there is to be none any more."""
+    shelved: tuple[PartitionSpec, ...] = ()
+    """Those of which this SPU keeps a shelf, or is to get one. It may have a replica as well, or not."""
+    unshelved: tuple[tuple[TopicId, int], ...] = ()
+    """Of these it is to keep none, whether it ever did or not."""
     default_configs: Mapping[str, str] = field(default_factory=dict)
     """Set at run time for all SPUs; always the whole of them."""
     own_configs: Mapping[str, str] = field(default_factory=dict)
@@ -37,5 +44,5 @@ class HeldSpecs(Struct, frozen=True):
     """How much the SPU may store; None: as much as its disk takes."""
 
     def named(self) -> Iterator[tuple[TopicId, int]]:
-        """What is to be here."""
+        """Of what there is to be a replica here."""
         return ((spec.topic_id, spec.partition) for topic in self.topics for spec in topic.partitions)

@@ -21,6 +21,7 @@ from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.leave import LeaveRequest
 from tailrace.protocol.internal.register_spu import RegisteredListener, RegisterSpuRequest, RegisterSpuResponse
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
+from tailrace.protocol.internal.report_shelves import ReportShelvesRequest, ReportShelvesResponse
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.runtime.chance import Chance
 from tailrace.runtime.network import Address, Connection, Network
@@ -125,6 +126,12 @@ class ScConnection:
             return await self._link.ask(message)
         except LinkClosed as error:
             raise ScUnreachableError(f"the connection to the Streaming Controller broke: {error}") from error
+
+    async def report_shelves(self, report: ReportShelvesRequest) -> ReportShelvesResponse:
+        """What this SPU knows of the shelves of partitions that it leads; what comes of it, its specs will say. Waits
+        and raises as `request`."""
+        answer: ReportShelvesResponse = await self.request(report)
+        return answer
 
     async def leave(self) -> None:
         """Gives the lease back, so that others lead at once; this SPU does not register again."""

@@ -31,6 +31,7 @@ UNLIMITED = -1
 class ScReceiver:
     def __init__(
         self,
+        spu: SpuId,
         dispatcher: SpecDispatcher,
         mirror: MirrorUpdater,
         live_replicas: LiveReplicasUpdater,
@@ -39,6 +40,7 @@ class ScReceiver:
         cluster: Cluster,
         storage_limit: StorageLimit,
     ) -> None:
+        self._spu = spu
         self._dispatcher = dispatcher
         self._mirror = mirror
         self._live_replicas = live_replicas
@@ -110,7 +112,7 @@ class ScReceiver:
 
     async def _apply_specs(self, message: ApplySpecsRequest) -> ApplySpecsResponse:
         answer = ApplySpecsResponse()
-        specs = held_specs(message)
+        specs = held_specs(message, self._spu)
         try:
             await self._dispatcher.apply(specs)
         except KafkaError as error:

@@ -5,9 +5,10 @@ can come back, and a new topic of the same name, which has another id, starts em
 leaves its files where they are: they go with the topic, and are attached again if it returns.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Protocol
 
 import trio
 from msgspec.structs import replace
@@ -48,6 +49,19 @@ CLOSES_AT_ONCE = 16
 REMOVED = "what it had was removed as that of a deleted topic, and it is brought back as one that has it all"
 LACKING = "bits have flipped in what was not known to be on the disk yet, and it is named as one that has it all"
 _SHARED_SETTINGS_MAX = 1000
+
+
+class OnShelved(Protocol):
+    """Whoever keeps the shelves on this SPU."""
+
+    def __call__(self, specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], /, *, is_full: bool) -> None:
+        """`specs`: partitions of which this SPU keeps a shelf, or is to get one; `removed`: those of which it keeps
+        none, whether it ever did or not; `is_full`: of no other partition than `specs` is there to be a shelf here.
+        Returns at once, and raises nothing: whatever it takes is done later."""
+
+
+def _keep_none(specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], /, *, is_full: bool) -> None:
+    pass
 
 
 class SpecDispatcher:
@@ -91,6 +105,8 @@ class SpecDispatcher:
         self._settings_in_use: dict[TopicId, TopicSettings] = {}
         self._applying = trio.Lock()
         self._in_a_row = 0
+        self.on_shelved: OnShelved = _keep_none
+        """Called with each message, before the replicas that it names have their specs."""
         self.has_applied_all = False
         """Before, what lies here may belong to topics that were not heard of yet."""
 
@@ -101,6 +117,7 @@ class SpecDispatcher:
             with trio.CancelScope(shield=True):
                 # What goes, goes first: a topic that was made again has the name of one that was deleted.
                 await self._remove(self._gone(specs))
+                self.on_shelved(specs.shelved, specs.unshelved, is_full=specs.is_full)
                 topics = {topic.id: topic for topic in specs.topics}
                 if self._use_broker_configs(specs, refused):
                     topics = self._topics | topics

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from sys import intern
 from typing import Protocol
 
-from tailrace.cluster.specs import Endpoint, PartitionSpec, SpuSpec, TopicSpec
+from tailrace.cluster.shelves import has_shelf
+from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec, TopicSpec
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.internal import apply_metadata, apply_specs, report_live_replicas
@@ -21,19 +22,27 @@ class _Config(Protocol):
     value: str
 
 
-def held_specs(message: apply_specs.ApplySpecsRequest) -> HeldSpecs:
+def held_specs(message: apply_specs.ApplySpecsRequest, spu: SpuId) -> HeldSpecs:
+    """As they are for this SPU. It is told of a partition because it has a replica, or a shelf, or both: what it is not
+    named for any more goes, as if the partition had been removed."""
+    topics: list[HeldTopic] = []
+    shelved: list[PartitionSpec] = []
+    removed = [(each.topic_id, each.partition) for each in message.removed]
+    unshelved = removed.copy()
+    for topic in message.topics:
+        told = [_held_partition(topic, each) for each in topic.partitions]
+        held = tuple(spec for spec in told if spu in spec.replicas)
+        if held or not told:
+            topics.append(HeldTopic(topic.topic_id, topic.name, configs_of(topic.configs), held))
+        removed += [_key(spec) for spec in told if spu not in spec.replicas]
+        shelved += [spec for spec in told if has_shelf(spec, spu)]
+        unshelved += [_key(spec) for spec in told if not has_shelf(spec, spu)]
     return HeldSpecs(
         is_full=message.is_full,
-        topics=tuple(
-            HeldTopic(
-                topic.topic_id,
-                topic.name,
-                configs_of(topic.configs),
-                tuple(_held_partition(topic, each) for each in topic.partitions),
-            )
-            for topic in message.topics
-        ),
-        removed=tuple((removed.topic_id, removed.partition) for removed in message.removed),
+        topics=tuple(topics),
+        removed=tuple(removed),
+        shelved=tuple(shelved),
+        unshelved=tuple(unshelved),
         default_configs=configs_of(message.default_configs),
         own_configs=configs_of(message.own_configs),
         size_bytes=None if message.size_bytes < 0 else message.size_bytes,
@@ -88,7 +97,16 @@ def _held_partition(topic: apply_specs.TopicState, partition: apply_specs.Partit
         partition.version,
         partition.was_unclean,
         tuple(tuple(map(SpuId, each.spu_ids)) for each in partition.copy_sets),
+        partition.shelved_from,
+        tuple(
+            Shelf(each.base, each.end, tuple(map(SpuId, each.stores)), tuple(map(SpuId, each.filling)))
+            for each in partition.shelves
+        ),
     )
+
+
+def _key(spec: PartitionSpec) -> tuple[TopicId, int]:
+    return spec.topic_id, spec.partition
 
 
 def _partition(topic: apply_metadata.TopicState, partition: apply_metadata.PartitionState) -> PartitionSpec:

@@ -397,7 +397,14 @@ class Spu:
             self._logger,
         )
         return ScReceiver(
-            self._dispatcher, self._mirror, live_replicas, replication, self.replicas, self.cluster, self.storage_limit
+            self.id,
+            self._dispatcher,
+            self._mirror,
+            live_replicas,
+            replication,
+            self.replicas,
+            self.cluster,
+            self.storage_limit,
         )
 
     def _connection(self, receiver: ScReceiver, public: list[Endpoint], private: Listener) -> ScConnection:

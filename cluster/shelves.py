@@ -4,6 +4,8 @@ A partition may be larger than the disk of any SPU: of a topic that asks for it,
 shelves. A replica's log begins later then, and what lies before is read through from the stores of a shelf.
 """
 
+from tailrace.protocol.ids import SpuId
+
 from .specs import PartitionSpec, Shelf
 
 
@@ -29,6 +31,11 @@ def shelves_before(spec: PartitionSpec, log_start: int) -> tuple[Shelf, ...]:
 def shelved_end(spec: PartitionSpec) -> int:
     """All before it is on shelves, or deleted; 0 where there are none."""
     return spec.shelves[-1].end if spec.shelves else 0
+
+
+def has_shelf(spec: PartitionSpec, spu: SpuId) -> bool:
+    """Whether the SPU keeps one of the partition, or is to get one."""
+    return any(spu in shelf.stores or spu in shelf.filling for shelf in spec.shelves)
 
 
 def _are_read(spec: PartitionSpec, log_start: int) -> bool:

@@ -31,6 +31,7 @@ from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest, Appl
 from tailrace.protocol.internal.leave import LeaveRequest
 from tailrace.protocol.internal.register_spu import RegisteredListener, RegisterSpuRequest, RegisterSpuResponse
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
+from tailrace.protocol.internal.report_shelves import ReportedPartition, ReportShelvesRequest, ReportShelvesResponse
 from tailrace.protocol.internal_apis import InternalApiKey
 from tailrace.runtime.chance import RandomChance
 from tailrace.runtime.network import Address
@@ -451,6 +452,16 @@ async def test_who_serves_goes_on_though_its_controller_has_forgotten_the_cluste
         del sc.answers[InternalApiKey.REGISTER_SPU]
         await trio.sleep(2)
         assert spu.receiver.events.count("reports") == 2
+
+
+async def test_what_is_known_of_shelves_is_reported(autojump_clock: object) -> None:
+    network = MemoryNetwork()
+    fenced = ReportShelvesResponse(ErrorCode.FENCED_LEADER_EPOCH)
+    async with scripted_sc(network) as sc, _running(network) as spu:
+        sc.answers[InternalApiKey.REPORT_SHELVES] = lambda message: fenced
+        report = ReportShelvesRequest([ReportedPartition(partition=3)])
+        assert await spu.connection.report_shelves(report) == fenced
+        assert sc.heard_of(ReportShelvesRequest) == [report]
 
 
 async def test_why_no_controller_can_be_reached_is_said_once_for_each_of_them(autojump_clock: object) -> None:

@@ -1,5 +1,5 @@
 import errno
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -7,6 +7,7 @@ import structlog
 import trio
 import trio.testing
 from msgspec import Struct
+from msgspec.structs import replace
 from replicating import replication_on
 from simulation.files import SimulatedFiles
 from spus import SteadyClock, batch
@@ -832,3 +833,26 @@ async def test_who_has_the_partition_alone_goes_on_with_what_is_left(spu: _Spu) 
     again = await _with_flipped_record(spu, _topic())
     (replica,) = await again.apply(_topic())
     assert (replica.log.log_end, replica.is_leader) == (1, True)
+
+
+async def test_shelves_are_somebody_elses_and_no_replicas(spu: _Spu) -> None:
+    heard: list[tuple[object, ...]] = []
+
+    def hear(specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], /, *, is_full: bool) -> None:
+        heard.append((*specs, *removed, is_full, len(list(spu.replicas))))
+
+    spu.dispatcher.on_shelved = hear
+    (shelved,) = _topic(leader=ELSEWHERE, live=(ELSEWHERE,)).partitions
+    await spu.dispatcher.apply(replace(_full(_topic(OTHER, "other")), shelved=(shelved,)))
+    assert [replica.topic for replica in spu.replicas] == ["other"]
+    key = (OTHER, 0)
+    await spu.dispatcher.apply(HeldSpecs(False, removed=(key,), unshelved=(key,)))
+    assert heard == [(shelved, True, 0), (key, False, 0)]
+
+
+async def test_a_replica_that_goes_where_a_shelf_stays_is_parked(spu: _Spu) -> None:
+    await spu.apply(_topic())
+    (shelved,) = _topic(leader=ELSEWHERE, live=(ELSEWHERE,)).partitions
+    await spu.dispatcher.apply(HeldSpecs(False, removed=((TOPIC, 0),), shelved=(shelved,)))
+    assert not list(spu.replicas)
+    assert "parked" in spu.files.list(f"/data/topics/t/{TOPIC}")

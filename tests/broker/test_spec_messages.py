@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from tailrace.broker.held_specs import HeldSpecs, HeldTopic
 from tailrace.broker.replication.messages import ProposeLiveReplicas
 from tailrace.broker.spec_messages import held_specs, reported_partition, spu_spec, topic_spec
-from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec, SpuSpec, TopicSpec
+from tailrace.cluster.specs import NO_LEADER, Endpoint, PartitionSpec, Shelf, SpuSpec, TopicSpec
 from tailrace.protocol.error_codes import RemoteProtocolError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.internal import apply_metadata, apply_specs, report_live_replicas
@@ -59,10 +59,11 @@ def test_what_an_spu_is_to_hold() -> None:
         was_unclean=True,
         copy_sets=((SpuId(1),), (SpuId(1), SpuId(2))),
     )
-    assert held_specs(message) == HeldSpecs(
+    assert held_specs(message, SpuId(1)) == HeldSpecs(
         is_full=True,
         topics=(HeldTopic(TOPIC, "t", {"retention.ms": "1"}, (held,)),),
         removed=((OTHER, 3),),
+        unshelved=((OTHER, 3), (TOPIC, 4)),
         default_configs={"num.partitions": "3"},
         own_configs={"num.partitions": "4"},
         size_bytes=1024,
@@ -70,7 +71,25 @@ def test_what_an_spu_is_to_hold() -> None:
 
 
 def test_no_size_is_no_limit() -> None:
-    assert held_specs(apply_specs.ApplySpecsRequest()).size_bytes is None
+    assert held_specs(apply_specs.ApplySpecsRequest(), SpuId(1)).size_bytes is None
+
+
+def test_an_spu_may_have_a_replica_or_a_shelf_or_both() -> None:
+    shelves = [apply_specs.Shelf(5, 100, [2, 3]), apply_specs.Shelf(100, 140, [3], [4])]
+    partition = apply_specs.PartitionState(4, 1, 5, replicas=[1, 2], shelved_from=7, shelves=shelves)
+    message = apply_specs.ApplySpecsRequest(topics=[apply_specs.TopicState(TOPIC, "t", partitions=[partition])])
+    spec = replace(
+        _partition_spec(4),
+        live_replicas=(),
+        live_incarnations={},
+        shelved_from=7,
+        shelves=(Shelf(5, 100, (SpuId(2), SpuId(3))), Shelf(100, 140, (SpuId(3),), (SpuId(4),))),
+    )
+    replica, key = (HeldTopic(TOPIC, "t", {}, (spec,)),), (TOPIC, 4)
+    assert held_specs(message, SpuId(1)) == HeldSpecs(False, topics=replica, unshelved=(key,))
+    assert held_specs(message, SpuId(2)) == HeldSpecs(False, topics=replica, shelved=(spec,))
+    assert held_specs(message, SpuId(3)) == HeldSpecs(False, removed=(key,), shelved=(spec,))
+    assert held_specs(message, SpuId(4)) == HeldSpecs(False, removed=(key,), shelved=(spec,))
 
 
 def test_an_spu_as_clients_are_told_of_it() -> None:

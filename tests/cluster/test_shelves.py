@@ -3,7 +3,7 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from tailrace.cluster.shelves import earliest_offset, shelf_of, shelved_end
+from tailrace.cluster.shelves import earliest_offset, has_shelf, shelf_of, shelved_end
 from tailrace.cluster.specs import PartitionSpec, Shelf
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -43,3 +43,8 @@ def test_a_shelf_on_which_nothing_is_yet_is_no_beginning():
     begun = replace(PLAIN, shelved_from=20, shelves=(Shelf(20, 20, ONE),))
     assert earliest_offset(begun, 20) == 20
     assert earliest_offset(begun, 40) == 40
+
+
+def test_who_keeps_a_shelf_and_who_is_to_get_one():
+    filled = replace(SHELVED, shelves=(Shelf(0, 100, ONE), Shelf(100, 150, TWO, (SpuId(7),))))
+    assert [spu for spu in range(9) if has_shelf(filled, SpuId(spu))] == [4, 5, 6, 7]
