@@ -206,7 +206,7 @@ class ConnectionManager:
                     str(connected.address),
                     now - registered.since,
                     self._leases.seconds_left(spu, now),
-                    len(self._cache.held.get(spu, ())),
+                    self._cache.replicas_on(spu),
                     connected.stream.sent_version,
                     connected.stream.is_up_to_date,
                 )

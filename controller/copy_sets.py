@@ -33,10 +33,10 @@ def next_copy_set(
     `has_taken_over`: the leader has said so, in this epoch.
     """
     spec, status = partition.spec, partition.status
-    if spec == PartitionSpec(wanted[0], wanted):
+    if spec == (done := spec.with_replicas(wanted[0], wanted)):
         return partition
     if status.epoch == NO_EPOCH:
-        return replace(partition, spec=PartitionSpec(wanted[0], wanted))
+        return replace(partition, spec=done)
     if status.resolution is not PartitionResolution.ONLINE:
         return partition
     sure = {spu for spu in spec.replicas if is_sure(spu, status.live_replicas, spus)}
@@ -80,19 +80,19 @@ def _next_spec(
     sets = spec.copy_sets or (spec.replicas,)
     if has_taken_over and set(wanted) != set(spec.copy_set):
         coming = tuple(spu for spu in spec.adding if spu in wanted)
-        return PartitionSpec(spec.initial_leader, spec.copy_set + coming, (spec.copy_set,) if coming else ())
+        return spec.with_replicas(spec.initial_leader, spec.copy_set + coming, (spec.copy_set,) if coming else ())
     missing = tuple(spu for spu in wanted if spu not in spec.replicas)
     if missing:
-        return PartitionSpec(spec.initial_leader, spec.replicas + missing, sets)
+        return spec.with_replicas(spec.initial_leader, spec.replicas + missing, sets)
     if not all(spu in sure for spu in wanted if spu in spec.adding):
         return spec
     if policy == LIVE or has_taken_over or (len(sets) == 1 and set(wanted) == set(spec.copy_set)):
-        return PartitionSpec(wanted[0], wanted)
+        return spec.with_replicas(wanted[0], wanted)
     if set(wanted) == set(spec.copy_set) or not _can_commit(wanted, policy, sure):
         return spec
     before = (sets[0], *(each for each in sets[1:] if set(each) != set(wanted)))
     leaving = dict.fromkeys(spu for each in before for spu in each if spu not in wanted)
-    return PartitionSpec(wanted[0], (*wanted, *leaving), (*before, wanted))
+    return spec.with_replicas(wanted[0], (*wanted, *leaving), (*before, wanted))
 
 
 def _can_commit(row: Row, policy: str, sure: Collection[SpuId]) -> bool:

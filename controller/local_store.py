@@ -26,6 +26,7 @@ from .objects import (
     SpuGroup,
     Topic,
     TopicResolution,
+    shelf_keepers_of,
 )
 
 PartitionKey = tuple[TopicId, int]
@@ -60,6 +61,7 @@ class LocalStore:
         self._partitions: dict[PartitionKey, Partition] = {}
         self._partitions_by_topic: dict[TopicId, dict[int, Partition]] = {}
         self._partitions_by_replica: dict[SpuId, dict[PartitionKey, Partition]] = {}
+        self._partitions_by_shelf: dict[SpuId, dict[PartitionKey, Partition]] = {}
         self._deleted_topics: dict[TopicId, DeletedTopic] = {}
         self._config_overrides: dict[str, ConfigOverrides] = {}
         self._group_configs: dict[str, GroupConfigs] = {}
@@ -111,6 +113,10 @@ class LocalStore:
         """Those that have a replica on the SPU."""
         return _view(self._partitions_by_replica.get(spu), _NOTHING)
 
+    def shelved_on(self, spu: SpuId) -> Partitions:
+        """Those of which the SPU keeps a shelf, or is to get one."""
+        return _view(self._partitions_by_shelf.get(spu), _NOTHING)
+
     # what the KV store says
 
     def apply(self, event: Stored | Removed) -> Change[Object] | None:
@@ -152,13 +158,13 @@ class LocalStore:
         else:
             self._partitions[key] = current
             self._partitions_by_topic.setdefault(found.topic_id, {})[found.number] = current
-        if previous is not None:
-            for spu in previous.spec.replicas:
-                if current is None or spu not in current.spec.replicas:
-                    _drop_from(self._partitions_by_replica, spu, key)
-        if current is not None:
-            for spu in current.spec.replicas:
-                self._partitions_by_replica.setdefault(spu, {})[key] = current
+        before = () if previous is None else previous.spec.replicas
+        now = () if current is None else current.spec.replicas
+        _index_by_spu(self._partitions_by_replica, key, current, before, now)
+        if (previous is not None and previous.spec.shelves) or (current is not None and current.spec.shelves):
+            before = () if previous is None else shelf_keepers_of(previous)
+            now = () if current is None else shelf_keepers_of(current)
+            _index_by_spu(self._partitions_by_shelf, key, current, before, now)
 
     def _drop(self, previous: Object) -> None:
         match previous:
@@ -218,6 +224,21 @@ def is_finished(topic: Topic) -> bool:
 
 def _view(found: dict[K, V] | None, empty: Mapping[K, V]) -> Mapping[K, V]:
     return empty if found is None else MappingProxyType(found)
+
+
+def _index_by_spu(
+    index: dict[SpuId, dict[PartitionKey, Partition]],
+    key: PartitionKey,
+    current: Partition | None,
+    before: tuple[SpuId, ...],
+    now: tuple[SpuId, ...],
+) -> None:
+    for spu in before:
+        if spu not in now:
+            _drop_from(index, spu, key)
+    if current is not None:
+        for spu in now:
+            index.setdefault(spu, {})[key] = current
 
 
 def _drop_from(index: dict[N, dict[K, V]], name: N, key: K) -> None:

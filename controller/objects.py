@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from tailrace.cluster.specs import Shelf
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
 
@@ -184,6 +186,16 @@ class PartitionSpec(Struct, frozen=True):
     copy_sets: tuple[tuple[SpuId, ...], ...] = ()
     """While it gets other replicas: those whose copies count, last, and before them the sets that these take over from.
     Empty: all replicas are one set."""
+    shelved_from: int = 0
+    """Records before are deleted for good, where there are shelves. It never falls while there are some."""
+    shelves: tuple[Shelf, ...] = ()
+    """What others keep of it than its replicas, in order, each from the end of the one before."""
+
+    def with_replicas(
+        self, initial_leader: SpuId, replicas: tuple[SpuId, ...], copy_sets: tuple[tuple[SpuId, ...], ...] = ()
+    ) -> "PartitionSpec":
+        """What is on shelves stays there, whoever has the rest."""
+        return replace(self, initial_leader=initial_leader, replicas=replicas, copy_sets=copy_sets)
 
     @property
     def copy_set(self) -> tuple[SpuId, ...]:
@@ -237,6 +249,19 @@ class Partition(Struct, frozen=True):
     spec: PartitionSpec
     status: PartitionStatus = PartitionStatus()
     version: int = 0
+
+
+def shelf_keepers_of(partition: Partition) -> tuple[SpuId, ...]:
+    """Those that have a shelf of it, or are to get one, each of them once."""
+    shelves = partition.spec.shelves
+    return tuple(dict.fromkeys(spu for shelf in shelves for spu in (*shelf.stores, *shelf.filling)))
+
+
+def keepers_of(partition: Partition) -> tuple[SpuId, ...]:
+    """Those that have a replica of it or a shelf, or are to get one."""
+    if not partition.spec.shelves:
+        return partition.spec.replicas
+    return tuple(dict.fromkeys((*partition.spec.replicas, *shelf_keepers_of(partition))))
 
 
 class DeletedTopic(Struct, frozen=True):

@@ -23,7 +23,8 @@ FOR_ALL = ""
 def specs_request(
     spu: Spu, store: LocalStore, partitions: Iterable[Partition], gone: Iterable[PartitionKey], *, is_full: bool
 ) -> apply_specs.ApplySpecsRequest:
-    """`partitions`: those that the SPU holds and has to be told of; `gone`: those that it held."""
+    """`partitions`: those of which the SPU has a replica or a shelf, and has to be told; `gone`: those of which it had
+    one."""
     by_topic = groupby(sorted(partitions, key=attrgetter("topic_id", "number")), key=attrgetter("topic_id"))
     return apply_specs.ApplySpecsRequest(
         is_full=is_full,
@@ -91,6 +92,11 @@ def _held_partition(partition: Partition) -> apply_specs.PartitionState:
         status.live_version,
         status.was_unclean,
         [apply_specs.CopySet(list(each)) for each in partition.spec.copy_sets],
+        partition.spec.shelved_from,
+        [
+            apply_specs.Shelf(each.base, each.end, list(each.stores), list(each.filling))
+            for each in partition.spec.shelves
+        ],
     )
 
 

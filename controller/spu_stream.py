@@ -163,15 +163,15 @@ class SpuStream:
         return specs, metadata
 
     def _take_specs(self, spu: Spu) -> ApplySpecsRequest | None:
-        held = self._cache.held.get(spu.spec.id, set())
+        told = self._cache.told.get(spu.spec.id, set())
         if self._is_full_due:
             # A partition may be missing only because its object was damaged; its log must not be given up for that.
             is_full = not self._unreadable
-            return specs_request(spu, self._store, map(self._held, held), (), is_full=is_full)
+            return specs_request(spu, self._store, map(self._held, told), (), is_full=is_full)
         if not self._partitions and not self._are_configs_due:
             return None
-        changed = map(self._held, self._partitions & held)
-        return specs_request(spu, self._store, changed, sorted(self._partitions - held), is_full=False)
+        changed = map(self._held, self._partitions & told)
+        return specs_request(spu, self._store, changed, sorted(self._partitions - told), is_full=False)
 
     def _held(self, key: PartitionKey) -> Partition:
         """A partition as this process may have it: it leads only if it was elected itself.

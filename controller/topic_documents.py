@@ -4,10 +4,11 @@ from collections.abc import Collection
 from uuid import UUID
 
 from tailrace.cluster.replica_assignment import gap_in_rows
+from tailrace.cluster.specs import Shelf
 from tailrace.cluster.topic_names import CHARACTERS_MAX
 from tailrace.protocol.ids import NO_EPOCH, NO_TOPIC_ID, Epoch, SpuId, TopicId
 
-from .document_fields import INT_MAX, FieldError, Fields, shown
+from .document_fields import INT_MAX, LONG_MAX, FieldError, Fields, shown
 from .objects import (
     NO_LEADER,
     DeletedTopic,
@@ -25,7 +26,6 @@ from .objects import (
 
 PARTITIONS_MAX = 100_000
 REPLICATION_FACTOR_MAX = 2**15 - 1
-_LONG_MAX = 2**63 - 1
 _OTHER_WORDS = {"Invalid": TopicResolution.INVALID_CONFIG}
 
 Document = dict[str, object]
@@ -85,7 +85,7 @@ def read_deleted_topic(whole: Fields) -> DeletedTopic:
     name = whole.text("name", str(topic.id))
     if name != str(topic.id):
         raise whole.fault("name", f"{name!r} is not the topic's id, {topic.id}")
-    return DeletedTopic(topic, whole.number("deletedAtMs", 0, _LONG_MAX, noun="a time"))
+    return DeletedTopic(topic, whole.number("deletedAtMs", 0, LONG_MAX, noun="a time"))
 
 
 def partition_document(partition: Partition) -> Document:
@@ -95,6 +95,10 @@ def partition_document(partition: Partition) -> Document:
     }
     if partition.spec.copy_sets:
         spec["copySets"] = list(map(list, partition.spec.copy_sets))
+    if partition.spec.shelved_from:
+        spec["shelvedFrom"] = partition.spec.shelved_from
+    if partition.spec.shelves:
+        spec["shelves"] = list(map(_shelf_document, partition.spec.shelves))
     status: Document = {
         "resolution": partition.status.resolution.value,
         "leader": int(partition.status.leader),
@@ -126,7 +130,13 @@ def read_partition(whole: Fields, spec: Fields) -> Partition:
     replicas = _ids(spec.raw("replicas"), spec.path_of("replicas"))
     if not replicas or len(set(replicas)) != len(replicas):
         raise spec.fault("replicas", f"{list(replicas)} are not one or more SPUs, each of them once")
-    copy_sets = _copy_sets(spec)
+    partition_spec = PartitionSpec(
+        initial_leader,
+        replicas,
+        _copy_sets(spec),
+        spec.number("shelvedFrom", 0, LONG_MAX, default=0, noun="an offset"),
+        _shelves(spec),
+    )
     status = whole.fields("status")
     partition_status = PartitionStatus(
         status.choice("resolution", PartitionResolution, PartitionResolution.NONE),
@@ -139,7 +149,7 @@ def read_partition(whole: Fields, spec: Fields) -> Partition:
         status.flag("wasUnclean", False),
     )
     status.end()
-    return Partition(topic, topic_id, number, PartitionSpec(initial_leader, replicas, copy_sets), partition_status)
+    return Partition(topic, topic_id, number, partition_spec, partition_status)
 
 
 def read_rows(value: object, path: str) -> dict[int, tuple[SpuId, ...]]:
@@ -194,6 +204,28 @@ def _copy_sets(spec: Fields) -> tuple[tuple[SpuId, ...], ...]:
     if not isinstance(sets, list):
         raise FieldError(f"{path}: {shown(sets)} is not a list of lists of SPUs")
     return tuple(_ids(each, f"{path}[{index}]") for index, each in enumerate(sets))
+
+
+def _shelf_document(shelf: Shelf) -> Document:
+    document: Document = {"base": shelf.base, "end": shelf.end, "stores": list(shelf.stores)}
+    return document | ({"filling": list(shelf.filling)} if shelf.filling else {})
+
+
+def _shelves(spec: Fields) -> tuple[Shelf, ...]:
+    shelves: list[Shelf] = []
+    for fields in spec.each("shelves") or ():
+        base = fields.number("base", 0, LONG_MAX, noun="an offset")
+        if shelves and base != shelves[-1].end:
+            raise fields.fault("base", f"{base} is not {shelves[-1].end}, where the shelf before ends")
+        end = fields.number("end", base, LONG_MAX, noun="an offset")
+        stores = _ids(fields.raw("stores"), fields.path_of("stores"))
+        filling = _ids(fields.raw("filling") or [], fields.path_of("filling"))
+        if not stores or len({*stores, *filling}) != len(stores) + len(filling):
+            named = list(stores + filling)
+            raise fields.fault("stores", f"{named}, with those of filling, are not one or more SPUs, each of them once")
+        fields.end()
+        shelves.append(Shelf(base, end, stores, filling))
+    return tuple(shelves)
 
 
 def _live_replicas(status: Fields) -> LiveReplicas:

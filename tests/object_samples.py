@@ -1,9 +1,11 @@
 """Every object that there can be, for tests of properties."""
 
+from itertools import pairwise
 from uuid import UUID
 
 from hypothesis import strategies as st
 
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.objects import (
     ClusterIdentity,
     ConfigOverrides,
@@ -94,6 +96,21 @@ topics = st.builds(
     st.builds(TopicSpec, st.integers(1, 1000), st.integers(1, 2**15 - 1), _rows, st.booleans(), _configs),
     st.builds(TopicStatus, st.sampled_from(TopicResolution), _rows, _texts),
 )
+
+
+def _in_order(offsets: list[int], stores: list[list[SpuId]]) -> tuple[Shelf, ...]:
+    """The last of the SPUs get it, where there are several."""
+    bounds = pairwise(sorted(offsets))
+    return tuple(
+        Shelf(base, end, tuple(spus[:2]), tuple(spus[2:])) for (base, end), spus in zip(bounds, stores, strict=False)
+    )
+
+
+_shelves = st.builds(
+    _in_order,
+    st.lists(st.integers(0, 2**63 - 1), max_size=4),
+    st.lists(st.lists(_ids, min_size=1, max_size=4, unique=True), min_size=3, max_size=3),
+)
 partitions = st.builds(
     Partition,
     _names,
@@ -104,6 +121,8 @@ partitions = st.builds(
         _ids,
         st.lists(_ids, min_size=1, max_size=4, unique=True).map(tuple),
         st.sampled_from(((), ((SpuId(1), SpuId(2)),), ((SpuId(1),), (SpuId(2), SpuId(3))))),
+        st.integers(0, 2**63 - 1),
+        _shelves,
     ),
     st.builds(
         PartitionStatus,

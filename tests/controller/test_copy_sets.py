@@ -7,6 +7,7 @@ import pytest
 from controller_model import custom
 from msgspec.structs import replace
 
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.copy_sets import before_change, coming_and_going, is_changing, next_copy_set
 from tailrace.controller.objects import (
     Partition,
@@ -48,6 +49,24 @@ def partition(
 def test_what_is_as_it_should_be_stays() -> None:
     before = partition((ONE, TWO), (ONE,))
     assert next_copy_set(before, (ONE, TWO), ALL) == before
+
+
+@pytest.mark.parametrize("policy", ["live", "nrw:2,1,2"])
+def test_whatever_replicas_it_gets_what_is_on_shelves_stays_there(policy: str) -> None:
+    shelved = partition((ONE, TWO), (ONE, TWO))
+    shelves = (Shelf(3, 7, (FOUR,)),)
+    now = replace(shelved, spec=replace(shelved.spec, shelved_from=5, shelves=shelves))
+    seen = []
+    for _ in range(6):
+        has_taken_over = len(now.spec.copy_sets) > 1
+        after = next_copy_set(now, (THREE, FOUR), ALL, policy, has_taken_over=has_taken_over)
+        live = dict.fromkeys(after.spec.replicas, "a")
+        now = replace(after, status=replace(after.status, resolution=PartitionResolution.ONLINE, live_replicas=live))
+        seen.append((now.spec.shelved_from, now.spec.shelves))
+    assert (now.spec.replicas, now.spec.copy_sets) == ((THREE, FOUR), ())
+    assert set(seen) == {(5, shelves)}
+    never_led = replace(now, status=PartitionStatus())
+    assert next_copy_set(never_led, (ONE, TWO), ALL).spec == PartitionSpec(ONE, (ONE, TWO), (), 5, shelves)
 
 
 def test_new_replicas_come_first_at_another_epoch_of_the_same_leader() -> None:

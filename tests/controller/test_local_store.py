@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.events import Removed, Stored
 from tailrace.controller.local_store import Change, LocalStore
 from tailrace.controller.object_codec import key_of
@@ -123,6 +124,28 @@ def test_partitions_are_known_by_topic_and_replica() -> None:
     store.apply(Removed(f"partition/{second}/0", 10))
     assert store.topics_with_partitions == (first,)
     assert not store.partitions_of(second)
+
+
+def shelved(number: int, *stores: int, filling: tuple[int, ...] = ()) -> Partition:
+    """One of which these keep what is old; SPU 1 has the rest."""
+    found = partition(number, 1)
+    shelves = tuple(Shelf(5, 5, (SpuId(store),), tuple(map(SpuId, filling))) for store in stores)
+    return replace(found, spec=replace(found.spec, shelves=shelves))
+
+
+def test_partitions_are_known_by_who_keeps_their_shelves_as_well() -> None:
+    store = store_of(partition(0, 1), shelved(1, 2, 3), shelved(2, 3, filling=(1,)))
+    first = topic_id(1)
+    assert list(store.held_by(ONE)) == [(first, 0), (first, 1), (first, 2)]
+    assert [list(store.shelved_on(spu)) for spu in (ONE, TWO, THREE)] == [
+        [(first, 2)],
+        [(first, 1)],
+        [(first, 1), (first, 2)],
+    ]
+    store.apply(Stored(replace(partition(1, 1), version=9)))
+    store.apply(Stored(replace(shelved(0, 2), version=10)))
+    store.apply(Removed(f"partition/{first}/2", 11))
+    assert [list(store.shelved_on(spu)) for spu in (ONE, TWO, THREE)] == [[], [(first, 0)], []]
 
 
 def test_managed_spus_are_known_by_group() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import Endpoint, PartitionSpec, SpuSpec, TopicSpec
+from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec, TopicSpec
 from tailrace.controller.events import Stored
 from tailrace.controller.local_store import LocalStore
 from tailrace.controller.objects import DeletedTopic, Partition, Spu, Topic
@@ -115,4 +115,13 @@ def test_every_partition_travels_once_under_its_topic(spu: Spu, partitions: list
         for row in topic.partitions
     }
     assert sets == {(each.topic_id, each.number): each.spec.copy_sets for each in partitions}
+    shelves = {
+        (topic.topic_id, row.partition): (
+            row.shelved_from,
+            tuple(Shelf(each.base, each.end, tuple(each.stores), tuple(each.filling)) for each in row.shelves),
+        )
+        for topic in request.topics
+        for row in topic.partitions
+    }
+    assert shelves == {(each.topic_id, each.number): (each.spec.shelved_from, each.spec.shelves) for each in partitions}
     assert len({topic.topic_id for topic in request.topics}) == len(request.topics)

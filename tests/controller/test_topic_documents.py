@@ -2,6 +2,7 @@ from uuid import UUID
 
 import pytest
 
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.document_fields import FieldError
 from tailrace.controller.object_documents import document_of, parse
 from tailrace.controller.objects import (
@@ -13,7 +14,7 @@ from tailrace.controller.objects import (
     TopicResolution,
     TopicSpec,
 )
-from tailrace.controller.topic_documents import read_rows
+from tailrace.controller.topic_documents import partition_document, read_rows
 from tailrace.protocol.ids import NO_TOPIC_ID, SpuId
 
 TOPIC_ID = UUID("0f0e0d0c-0b0a-0908-0706-050403020100")
@@ -150,6 +151,40 @@ def test_the_replicas_of_a_partition_are_some_and_differ(replicas: object) -> No
 def test_copy_sets_are_lists_of_spus(sets: object, fault: str) -> None:
     document = {"topic": "a", "topicId": str(TOPIC_ID), "partition": 0, "initialLeader": 1, "replicas": [1]}
     assert _fault("partition", document | {"copySets": sets}).startswith(fault)
+
+
+SHELF = {"base": 5, "end": 9, "stores": [4, 5]}
+
+
+def test_what_is_on_shelves_is_told_where_there_is_some() -> None:
+    shelves = (Shelf(5, 9, (SpuId(4), SpuId(5))), Shelf(9, 9, (SpuId(6),), (SpuId(4),)))
+    partition = Partition("a", TOPIC_ID, 0, PartitionSpec(SpuId(1), (SpuId(1),), (), 7, shelves))
+    document = partition_document(partition)
+    assert document["spec"] == {
+        "initialLeader": 1,
+        "replicas": [1],
+        "shelvedFrom": 7,
+        "shelves": [SHELF, {"base": 9, "end": 9, "stores": [6], "filling": [4]}],
+    }
+    assert parse("partition", document) == partition
+
+
+@pytest.mark.parametrize(
+    ("shelves", "fault"),
+    [
+        (5, "shelves: 5 is not a list"),
+        ([5], "shelves[0]: 5 is not a mapping of fields"),
+        ([SHELF | {"base": -1}], "shelves[0].base: -1 is not an offset from 0 to"),
+        ([SHELF | {"end": 4}], "shelves[0].end: 4 is not an offset from 5 to"),
+        ([SHELF, SHELF | {"base": 10, "end": 12}], "shelves[1].base: 10 is not 9, where the shelf before ends"),
+        ([SHELF | {"stores": []}], "shelves[0].stores: [], with those of filling, are not one or more SPUs"),
+        ([SHELF | {"filling": [5]}], "shelves[0].stores: [4, 5, 5], with those of filling, are not one or more SPUs"),
+        ([SHELF | {"filled": [6]}], "shelves[0]: unknown field 'filled'; did you mean 'filling'?"),
+    ],
+)
+def test_shelves_follow_each_other_and_are_somewhere(shelves: object, fault: str) -> None:
+    document = {"topic": "a", "topicId": str(TOPIC_ID), "partition": 0, "initialLeader": 1, "replicas": [1]}
+    assert _fault("partition", document | {"shelves": shelves}).startswith(fault)
 
 
 def test_a_partition_names_its_topic() -> None:
