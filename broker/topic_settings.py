@@ -10,10 +10,10 @@ from msgspec import Struct
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.config_definitions import Value
 from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
-from tailrace.cluster.topic_configs import effective_value
+from tailrace.cluster.topic_configs import AS_RETENTION, effective_value
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.produced_batch import ProduceRules
-from tailrace.storage.log_config import LogConfig
+from tailrace.storage.log_config import UNLIMITED, LogConfig
 
 from .peer_frames import RECORDS_BYTES_MAX
 
@@ -30,6 +30,11 @@ class TopicSettings(Struct, frozen=True):
     """How far a follower may be behind and stay in the live replica set."""
     lag_seconds_max: float
     reads_uncommitted: bool
+    shelves: bool
+    """Whether sealed segments are put on shelves; never what is compacted, or may be lost by an unclean election."""
+    local_retention_ms: int
+    """How long what is on a shelf stays in the log, too; UNLIMITED (-1) as long as the partition has it."""
+    local_retention_bytes: int
 
 
 def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicSettings:
@@ -50,6 +55,8 @@ def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicS
     assert isinstance(cleanup, tuple)
     assert isinstance(dirty_ratio, float)
     small_segments = value("internal.segment.bytes")
+    wants_shelves = value("remote.storage.enable") is True and value("remote.log.copy.disable") is False
+    is_unclean = value("unclean.leader.election.enable") is True
     return TopicSettings(
         log=LogConfig(
             segment_bytes_max=small_segments if isinstance(small_segments, int) else number("segment.bytes"),
@@ -82,7 +89,17 @@ def settings_of(own: Mapping[str, str], broker_configs: BrokerConfigs) -> TopicS
         lag_records_max=number("lrs.max.lag.records"),
         lag_seconds_max=number("lrs.max.lag.ms") / 1000,
         reads_uncommitted=value("consumer.consistency") == "uncommitted",
+        shelves=wants_shelves and "compact" not in cleanup and not is_unclean,
+        local_retention_ms=_local(number("local.retention.ms"), number("retention.ms")),
+        local_retention_bytes=_local(number("local.retention.bytes"), number("retention.bytes")),
     )
+
+
+def _local(local: int, total: int) -> int:
+    """No more than in all."""
+    if local == AS_RETENTION or total == UNLIMITED:
+        return total if local == AS_RETENTION else local
+    return total if local == UNLIMITED else min(local, total)
 
 
 _COMPRESSIONS: Mapping[Value, Compression | None] = {

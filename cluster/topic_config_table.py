@@ -337,45 +337,48 @@ TOPIC_CONFIGS = by_name(
             THROTTLED_REPLICAS,
             honoured=False,
         ),
-        # storage elsewhere, which we do not have
+        # old segments on shelves: on SPUs that are not replicas
         ConfigDefinition(
             "remote.storage.enable",
             BOOLEAN,
             False,
-            "Whether sealed segments are moved to remote storage. There is none here, so it stays false.",
-            Rule("false, as there is no remote storage here", lambda value: value is False),
+            "Whether segments that are sealed and committed are put on shelves, which are copies on SPUs that are not "
+            "replicas, so that a partition may be larger than a disk: local.retention.ms and local.retention.bytes say "
+            "when its replicas drop what is there. Once it is false again nothing more is put on shelves; what is "
+            "there is read on, and goes by retention. Not together with compaction, nor with unclean elections.",
         ),
         ConfigDefinition(
             "remote.log.copy.disable",
             BOOLEAN,
             False,
-            "Whether copying to remote storage is paused.",
-            honoured=False,
+            "Whether nothing more is put on shelves, although remote.storage.enable is true.",
         ),
         ConfigDefinition(
             "remote.log.delete.on.disable",
             BOOLEAN,
             False,
-            "Whether turning remote storage off removes what lies there.",
+            "Whether turning remote.storage.enable off removes what is on shelves. Here it stays there, and goes by "
+            "retention.",
             honoured=False,
         ),
         ConfigDefinition(
             "local.retention.ms",
             LONG,
             -2,
-            "How long a segment stays on local disks once it is in remote storage; -2 is as retention.ms says.",
+            "How long replicas keep a segment that is on a shelf; -2 is as retention.ms says, -1 for as long as the "
+            "partition has it. Where remote.storage.enable is true it is at most retention.ms.",
             at_least(-2),
             (Synonym("log.local.retention.ms", -2),),
-            honoured=False,
         ),
         ConfigDefinition(
             "local.retention.bytes",
             LONG,
             -2,
-            "How much stays on local disks once it is in remote storage; -2 is as retention.bytes says.",
+            "How large a replica may grow before the oldest of its segments that are on a shelf are dropped from it; "
+            "-2 is as retention.bytes says, -1 sets no bound. Where remote.storage.enable is true it is at most "
+            "retention.bytes.",
             at_least(-2),
             (Synonym("log.local.retention.bytes", -2),),
-            honoured=False,
         ),
     )
 )

@@ -10,6 +10,9 @@ from .config_definitions import ConfigDefinition, ConfigSource, ConfiguredValue,
 from .replication_policy import quorum_sizes
 from .topic_config_table import TOPIC_CONFIGS
 
+UNLIMITED = -1
+AS_RETENTION = -2
+"""Of local.retention.ms and local.retention.bytes: what retention.ms and retention.bytes say."""
 TEXT_CHARACTERS_MAX = 32_767
 """No more can be described to clients that speak older versions. And the topic with all its configs and rows is one
 object of the store."""
@@ -99,8 +102,11 @@ _QUOTED_CHARACTERS_MAX = 200
 
 def _check_together(values: Mapping[str, Value]) -> None:
     """What no config can be checked for alone."""
-    low = values.get("min.compaction.lag.ms", TOPIC_CONFIGS["min.compaction.lag.ms"].default)
-    high = values.get("max.compaction.lag.ms", TOPIC_CONFIGS["max.compaction.lag.ms"].default)
+
+    def value(name: str) -> Value:
+        return values.get(name, TOPIC_CONFIGS[name].default)
+
+    low, high = value("min.compaction.lag.ms"), value("max.compaction.lag.ms")
     assert isinstance(low, int)
     assert isinstance(high, int)
     if low > high:
@@ -108,3 +114,33 @@ def _check_together(values: Mapping[str, Value]) -> None:
             ErrorCode.INVALID_CONFIG,
             f"min.compaction.lag.ms: {low} is not allowed; it is at most max.compaction.lag.ms, which is {high}",
         )
+    if value("remote.storage.enable"):
+        cleanup = value("cleanup.policy")
+        assert isinstance(cleanup, tuple)
+        _check_shelved(values, compacts="compact" in cleanup, is_unclean=value(_UNCLEAN) is True)
+
+
+def _check_shelved(values: Mapping[str, Value], *, compacts: bool, is_unclean: bool) -> None:
+    """Of a topic that asks for shelves. What is on them is what the log was when it was put there, for good."""
+    if compacts:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            "remote.storage.enable: true is not allowed where cleanup.policy has compact",
+        )
+    if is_unclean:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"remote.storage.enable: true is not allowed where {_UNCLEAN} is true",
+        )
+    for local, total in (("local.retention.ms", "retention.ms"), ("local.retention.bytes", "retention.bytes")):
+        here, all_of_it = values.get(local, AS_RETENTION), values.get(total, UNLIMITED)
+        assert isinstance(here, int)
+        assert isinstance(all_of_it, int)
+        if all_of_it != UNLIMITED and here != AS_RETENTION and (here == UNLIMITED or here > all_of_it):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{local}: {here} is not allowed; it is at most {total}, which is {all_of_it}",
+            )
+
+
+_UNCLEAN = "unclean.leader.election.enable"

@@ -4,8 +4,9 @@ import pytest
 
 from tailrace.broker.peer_frames import RECORDS_BYTES_MAX
 from tailrace.broker.topic_settings import settings_of
+from tailrace.cluster.broker_config_table import BROKER_CONFIGS
 from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.cluster.topic_config_table import HOUR_MS
+from tailrace.cluster.topic_config_table import HOUR_MS, TOPIC_CONFIGS
 from tailrace.cluster.topic_configs import check_topic_configs
 from tailrace.protocol.compression import Compression
 from tailrace.storage.log_config import LogConfig
@@ -25,6 +26,8 @@ def test_the_settings_of_a_topic_that_sets_nothing() -> None:
     assert settings.lag_records_max == 1_000_000
     assert settings.lag_seconds_max == 10
     assert not settings.reads_uncommitted
+    assert not settings.shelves
+    assert (settings.local_retention_ms, settings.local_retention_bytes) == (7 * 24 * HOUR_MS, -1)
 
 
 def test_every_config_reaches_its_setting() -> None:
@@ -84,6 +87,35 @@ def test_every_config_reaches_its_setting() -> None:
     assert settings.lag_records_max == 16
     assert settings.lag_seconds_max == 1.7
     assert settings.reads_uncommitted
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("remote.storage.enable", "false"),
+        ("remote.log.copy.disable", "true"),
+        ("log.cleanup.policy", "compact"),
+        ("unclean.leader.election.enable", "true"),
+    ],
+)
+def test_what_is_put_on_shelves_is_asked_for_and_stays_what_it_is(name: str, value: str) -> None:
+    own = {"remote.storage.enable": "true"}
+    assert settings_of(own, BrokerConfigs({})).shelves
+    if name in TOPIC_CONFIGS and name not in BROKER_CONFIGS:
+        assert not settings_of({**own, name: value}, BrokerConfigs({})).shelves
+    else:
+        assert not settings_of(own, BrokerConfigs({name: value})).shelves
+
+
+@pytest.mark.parametrize(
+    ("local", "total", "effective"),
+    [(-2, 7, 7), (-2, -1, -1), (-1, -1, -1), (5, -1, 5), (5, 7, 5), (-1, 7, 7), (9, 7, 7), (0, 7, 0)],
+)
+def test_no_more_is_kept_by_replicas_than_in_all(local: int, total: int, effective: int) -> None:
+    names = ("log.local.retention.ms", "log.retention.ms", "log.local.retention.bytes", "log.retention.bytes")
+    values = map(str, (local, total, local, total))
+    settings = settings_of({}, BrokerConfigs(dict(zip(names, values, strict=True))))
+    assert (settings.local_retention_ms, settings.local_retention_bytes) == (effective, effective)
 
 
 def test_no_batch_is_taken_that_could_not_reach_a_follower() -> None:

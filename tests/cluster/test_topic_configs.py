@@ -22,6 +22,9 @@ def retention(own: dict[str, str], broker: BrokerConfigs) -> tuple[Value, Config
     return effective_value(RETENTION, own, broker)
 
 
+SHELVED: dict[str, str | None] = {"remote.storage.enable": "true"}
+
+
 def test_the_topic_wins_then_the_spu_then_the_default() -> None:
     broker = BrokerConfigs({"log.retention.ms": "4"})
     broker.use_dynamic(own={"log.retention.ms": "2"}, default={"log.retention.ms": "3"})
@@ -73,7 +76,14 @@ def test_places_are_listed_by_the_names_they_have_there() -> None:
         ({"cleanup.policy": "Compact"}, "cleanup.policy"),
         ({"compression.type": "none"}, "compression.type"),
         ({"compression.gzip.level": "0"}, "compression.gzip.level"),
-        ({"remote.storage.enable": "true"}, "remote.storage.enable"),
+        ({"remote.storage.enable": "yes"}, "remote.storage.enable"),
+        ({"local.retention.ms": "-3"}, "local.retention.ms"),
+        ({**SHELVED, "cleanup.policy": "compact"}, "cleanup.policy has compact"),
+        ({**SHELVED, "cleanup.policy": "compact,delete"}, "cleanup.policy has compact"),
+        ({**SHELVED, "unclean.leader.election.enable": "true"}, "unclean.leader.election.enable"),
+        ({**SHELVED, "local.retention.ms": "8", "retention.ms": "7"}, "local.retention.ms: 8"),
+        ({**SHELVED, "local.retention.ms": "-1", "retention.ms": "7"}, "local.retention.ms: -1"),
+        ({**SHELVED, "local.retention.bytes": "8", "retention.bytes": "7"}, "local.retention.bytes: 8"),
         ({"leader.replication.throttled.replicas": "0"}, "leader.replication.throttled.replicas"),
         ({"leader.replication.throttled.replicas": "*,0:1"}, "leader.replication.throttled.replicas"),
         ({"replication.policy": "nrw:3,2"}, "replication.policy"),
@@ -93,6 +103,26 @@ def test_a_config_that_cannot_be_is_named(configs: dict[str, str | None], name: 
 def test_throttled_replicas_are_all_none_or_pairs(value: str) -> None:
     name = "leader.replication.throttled.replicas"
     assert check_topic_configs({name: value}) == {name: value}
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {},
+        {"cleanup.policy": "delete", "local.retention.ms": "7", "retention.ms": "7"},
+        {"cleanup.policy": "", "local.retention.bytes": "9"},
+        {"local.retention.ms": "-2", "retention.ms": "7"},
+        {"local.retention.ms": "-1", "retention.ms": "-1"},
+        {"local.retention.bytes": "9", "retention.bytes": "-1"},
+    ],
+)
+def test_a_topic_may_have_shelves(configs: dict[str, str | None]) -> None:
+    assert check_topic_configs({**SHELVED, **configs}) == {**SHELVED, **configs}
+
+
+def test_what_is_kept_by_replicas_alone_is_nobodys_concern_without_shelves() -> None:
+    configs: dict[str, str | None] = {"local.retention.ms": "8", "retention.ms": "7", "cleanup.policy": "compact"}
+    assert check_topic_configs(configs) == configs
 
 
 def test_checked_configs_are_canonical() -> None:
