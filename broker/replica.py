@@ -241,7 +241,7 @@ class Replica:
     @property
     def keeps_shelves(self) -> bool:
         """What is before the log here may be on them, whether this SPU knows it yet or not."""
-        return bool(self.spec.shelves)
+        return self.settings.shelves or bool(self.spec.shelves)
 
     @property
     def readable_end(self) -> int:
