@@ -17,7 +17,7 @@ class ConnectionRow(Struct, frozen=True):
     connected_seconds: float
     lease_seconds_left: float
     partitions: int
-    """That the SPU is to hold; it is told of no others."""
+    """Of which the SPU is to have a replica."""
     metadata_version: int
     """The newest that the SPU has confirmed."""
     is_up_to_date: bool

@@ -22,6 +22,7 @@ from tailrace.protocol.internal.leave import LeaveRequest, LeaveResponse
 from tailrace.protocol.internal.register_spu import RegisterSpuRequest, RegisterSpuResponse
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
 from tailrace.protocol.internal.report_live_replicas import ReportLiveReplicasRequest
+from tailrace.protocol.internal.report_shelves import ReportShelvesRequest
 from tailrace.protocol.internal_apis import SC_PRIVATE_APIS, SPU_PRIVATE_APIS, InternalApiKey
 from tailrace.runtime.network import Address, Connection, Network, may_be_host
 from tailrace.server.private_link import FRAME_BYTES_MAX, LinkClosed, PrivateLink
@@ -276,6 +277,8 @@ class ConnectionManager:
                 return LeaveResponse()
             case ReportLiveReplicasRequest(partitions):
                 return await self.reports.take_partitions(registered, partitions)
+            case ReportShelvesRequest(partitions):
+                return await self.reports.take_shelves(registered, partitions)
             case AllocateProducerIdsRequest():
                 return await self._answer_with_producer_ids()
             case ForwardRequest():

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
-from .events import LiveReplicasReported
+from .events import LiveReplicasReported, ShelvesReported
 from .objects import LiveReplicas, Partition, PartitionResolution, PartitionStatus, Spu
 from .observed import Heard
 
@@ -64,7 +64,7 @@ def has_leader(partition: Partition, spus: Spus, heard: Heard) -> bool:
     return not heard.has_failed(found)
 
 
-def is_current(report: LiveReplicasReported, partition: Partition) -> bool:
+def is_current(report: LiveReplicasReported | ShelvesReported, partition: Partition) -> bool:
     """Whether the leader says it of this epoch: nobody else, and of no other epoch, has anything to say."""
     status = partition.status
     said_by = (report.spu, report.incarnation, report.epoch)

@@ -68,6 +68,22 @@ class LiveReplicasReported(Struct, frozen=True):
     """Those whose copies count have all that this epoch began with: the sets before are needed no more."""
 
 
+class ShelvesReported(Struct, frozen=True):
+    """From the leader of a partition."""
+
+    spu: SpuId
+    incarnation: str
+    topic_id: TopicId
+    number: int
+    epoch: Epoch
+    shelved_from: int
+    """Records before are deleted for good."""
+    filled: tuple[tuple[int, SpuId, int], ...] = ()
+    """Where a shelf begins, an SPU, and up to where that has it on its disk."""
+    next_base: int = -1
+    """Where another shelf is to begin; -1: nowhere."""
+
+
 class LogEndsReported(Struct, frozen=True):
     """From an SPU that was asked for an election, or that did not answer."""
 
@@ -138,6 +154,7 @@ Event = (
     | SpuLost
     | StorageReported
     | LiveReplicasReported
+    | ShelvesReported
     | LogEndsReported
     | SpuResponded
     | LeaderSilent

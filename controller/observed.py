@@ -18,6 +18,7 @@ from .events import (
     LiveReplicasReported,
     LogEndsReported,
     ReplicaFailed,
+    ShelvesReported,
     SpuConnected,
     SpuLost,
     SpusAway,
@@ -31,6 +32,7 @@ ObservedEvent = (
     | SpuLost
     | StorageReported
     | LiveReplicasReported
+    | ShelvesReported
     | LogEndsReported
     | LeaderSilent
     | ReplicaFailed
@@ -53,6 +55,8 @@ class Heard(Struct):
 
     report: LiveReplicasReported | None = None
     """The last one of a leader."""
+    shelves: ShelvesReported | None = None
+    """What a leader said of shelves last, until that is how they are."""
     log_ends: dict[SpuId, SaidLogEnd] = field(default_factory=dict)
     """While there is an election."""
     silent: dict[SpuId, str] = field(default_factory=dict)
@@ -114,6 +118,8 @@ class Observed:
                         self._full[event.spu] = event
             case LiveReplicasReported():
                 self._keep_report(event)
+            case ShelvesReported():
+                self._keep_shelves(event)
             case LogEndsReported():
                 self._keep_log_ends(event)
             case LeaderSilent():
@@ -136,6 +142,11 @@ class Observed:
         if key in self._heard:
             self._heard[key].log_ends.clear()
 
+    def forget_shelves(self, key: PartitionKey) -> None:
+        """What was said of them is so by now, or never will be."""
+        if key in self._heard:
+            self._heard[key].shelves = None
+
     def forget_silence(self, key: PartitionKey) -> None:
         """Who did not respond may do so now."""
         if key in self._heard:
@@ -152,6 +163,13 @@ class Observed:
         if heard.report is None or heard.report.epoch <= event.epoch:
             heard.report = event
         heard.silent.pop(event.spu, None)
+
+    def _keep_shelves(self, event: ShelvesReported) -> None:
+        if not self._runs(event.spu, event.incarnation):
+            return
+        heard = self._of((event.topic_id, event.number))
+        if heard.shelves is None or heard.shelves.epoch <= event.epoch:
+            heard.shelves = event
 
     def _keep_log_ends(self, event: LogEndsReported) -> None:
         for key, epoch in event.asked.items():

@@ -7,8 +7,9 @@ is brought back.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from tailrace.cluster.broker_configs import BrokerConfigs
@@ -19,10 +20,21 @@ from tailrace.cluster.topic_configs import effective_value
 from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartition, Put, UpdatePartition
 from .copy_sets import next_copy_set, wanted_row
 from .election import Rules, can_return, decide, elected_cleanly, has_leader, is_current
-from .events import LeaderSilent, LiveReplicasReported, LogEndsReported, ReplicaFailed, SpuConnected, SpuResponded
+from .events import (
+    LeaderSilent,
+    LiveReplicasReported,
+    LogEndsReported,
+    ReplicaFailed,
+    ShelvesReported,
+    SpuConnected,
+    SpuResponded,
+)
 from .local_store import Change, LocalStore, PartitionKey
 from .objects import Partition, PartitionResolution, Spu, Topic
 from .observed import Observed
+from .shelf_assignments import ShelfAssignments
+from .shelf_planning import Stores, as_kept, as_reported
+from .spu_group_controller import is_unwanted, on_racks, taking
 
 REBALANCED_AT_ONCE_MAX = 1000
 """Each interrupts its producers for a moment."""
@@ -33,9 +45,13 @@ class PartitionController(Struct, frozen=True):
     observed: Observed
     broker_configs: BrokerConfigs
     """Those for all SPUs: a topic need not say everything itself."""
+    shelves: ShelfAssignments = field(default_factory=ShelfAssignments)
 
     def on_partition(self, change: Change[Partition]) -> Iterator[Action]:
         previous, current = change.previous, change.current
+        found = current or previous
+        assert found is not None
+        self.shelves.put((found.topic_id, found.number), () if current is None else current.spec.shelves)
         if current is None:
             assert previous is not None
             self.observed.forget((previous.topic_id, previous.number))
@@ -91,6 +107,8 @@ class PartitionController(Struct, frozen=True):
             if _process(change.current) is not None:
                 self._try_all_again(held.values())
             yield from self._decide_all(held.values())
+        if change.current is None:
+            yield from self._decide_all(self.store.shelved_on(spu.spec.id).values())
 
     def on_response(self, event: SpuConnected | SpuResponded) -> Iterator[Action]:
         """It may be the same process, on another connection or the same, and it can be asked again. What follows from
@@ -101,7 +119,7 @@ class PartitionController(Struct, frozen=True):
         was_silent = [each for key, each in held.items() if self.observed.forget_silence_of(key, event.spu)]
         yield from self._decide_all((*offline, *was_silent))
 
-    def on_report(self, event: LiveReplicasReported) -> Iterator[Action]:
+    def on_report(self, event: LiveReplicasReported | ShelvesReported) -> Iterator[Action]:
         yield from self._decide_those([(event.topic_id, event.number)])
 
     def on_log_ends(self, event: LogEndsReported) -> Iterator[Action]:
@@ -171,6 +189,8 @@ class PartitionController(Struct, frozen=True):
             decided = replace(partition, status=decision.status)
         else:
             decided = self._with_next_copy_set(partition, heard.report)
+            if decided == partition and partition.status.resolution is PartitionResolution.ONLINE:
+                decided = self._with_next_shelves(partition, heard.shelves)
         if decided != partition:
             yield Put(decided)
         for spu in decision.asks:
@@ -191,6 +211,30 @@ class PartitionController(Struct, frozen=True):
             policy_of(topic.spec.configs),
             has_taken_over=has_taken_over,
         )
+
+    def _with_next_shelves(self, partition: Partition, said: ShelvesReported | None) -> Partition:
+        key, spec = (partition.topic_id, partition.number), partition.spec
+        if said is None and not spec.shelves:
+            return partition
+        self.shelves.put(key, spec.shelves)  # what is being written counts for others; here it is decided anew
+        topic = self.store.topics_by_id[partition.topic_id]
+        stores = Stores(
+            taking=cache(lambda: on_racks(taking(self.store, self.observed), topic)),
+            is_unwanted=cache(lambda spu: is_unwanted(spu, self.store, self.observed)),
+            load=self.shelves.load,
+        )
+        after = spec
+        if said is not None:
+            if is_current(said, partition):
+                after = as_reported(spec, said, stores)
+            if after == spec:
+                self.observed.forget_shelves(key)
+        if after == spec:
+            after = as_kept(spec, stores)
+        if after == spec:
+            return partition
+        self.shelves.put(key, after.shelves)
+        return replace(partition, spec=after)
 
     def _rules(self, partition: Partition) -> Rules:
         own = self.store.topics_by_id[partition.topic_id].spec.configs

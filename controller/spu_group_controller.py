@@ -5,11 +5,12 @@ go one after the other, the highest id first, and only when no topic names them 
 first time lets none of them go: it may come from a store of which topics have not been read yet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tailrace.cluster.replica_assignment import SpuOnRack
 from tailrace.protocol.ids import SpuId
 
 from .actions import Action, Delete, Provision, Put, Terminate
@@ -27,6 +28,7 @@ from .objects import (
     SpuType,
     Topic,
 )
+from .observed import Observed
 
 REPLICAS_MAX = 1000
 """Of one group: each becomes an object, and a process."""
@@ -152,6 +154,20 @@ def is_leaving(spu: Spu, store: LocalStore) -> bool:
     return group.status.resolution is SpuGroupResolution.RESERVED and spu.spec.id not in ids_of(group.spec)
 
 
+def is_unwanted(spu_id: SpuId, store: LocalStore, observed: Observed) -> bool:
+    """Whether others are to have what it holds: it has gone, or is to go, or stays away."""
+    spu = store.spus.get(spu_id)
+    if spu is None:
+        return True  # it went while the topic was deleted, and the topic has been brought back
+    return is_leaving(spu, store) or (spu_id in observed.away and not spu.is_online)
+
+
+def taking(store: LocalStore, observed: Observed) -> list[Spu]:
+    """Those that may get more: online, wanted, and with room on disks that work."""
+    useless = observed.with_failed_disks | observed.full.keys()
+    return [spu for spu in staying(store) if spu.spec.id not in useless]
+
+
 def staying(store: LocalStore) -> list[Spu]:
     """Those that are online, and wanted."""
     return [spu for spu in store.spus.values() if spu.is_online and not is_leaving(spu, store)]
@@ -161,6 +177,12 @@ def returning(store: LocalStore) -> list[Spu]:
     """Those that have been here, are away, and are wanted back."""
     away = SpuResolution.OFFLINE
     return [spu for spu in store.spus.values() if spu.status.resolution is away and not is_leaving(spu, store)]
+
+
+def on_racks(spus: Iterable[Spu], topic: Topic) -> list[SpuOnRack]:
+    """As that topic is to be spread over them."""
+    racks = {spu.spec.id: None if topic.spec.ignores_racks else spu.spec.rack for spu in spus}
+    return [SpuOnRack(spu, racks[spu]) for spu in sorted(racks)]
 
 
 def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:

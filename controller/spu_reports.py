@@ -1,4 +1,4 @@
-"""What SPUs report of the replicas that they hold and of their storage, and what of it the controllers should know."""
+"""What SPUs report of replicas, shelves and their storage, and what of it the controllers should know."""
 
 from collections.abc import Callable
 
@@ -9,8 +9,10 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
 from tailrace.protocol.internal.report_live_replicas import ReportedPartition, ReportLiveReplicasResponse
+from tailrace.protocol.internal.report_shelves import ReportedPartition as ReportedShelves
+from tailrace.protocol.internal.report_shelves import ReportShelvesResponse
 
-from .events import FailedReplica, LiveReplicasReported, ReplicaFailed, StorageReported
+from .events import FailedReplica, LiveReplicasReported, ReplicaFailed, ShelvesReported, StorageReported
 from .metrics import ScMetrics
 from .spec_cache import SpecCache
 from .spu_stream import Registered
@@ -66,6 +68,28 @@ class SpuReports:
         self._metrics.refused_live_replica_reports += refused
         return ReportLiveReplicasResponse(ErrorCode.FENCED_LEADER_EPOCH if refused else ErrorCode.NONE)
 
+    async def take_shelves(self, registered: Registered, partitions: list[ReportedShelves]) -> ReportShelvesResponse:
+        """Of each what the leader says, in its epoch, and nobody else."""
+        refused = 0
+        for reported in partitions:
+            await self._events.room()
+            if not self._leads(registered.spu, reported):
+                refused += 1
+                continue
+            self._events.add(
+                ShelvesReported(
+                    registered.spu,
+                    registered.incarnation,
+                    reported.topic_id,
+                    reported.partition,
+                    Epoch(reported.epoch),
+                    reported.shelved_from,
+                    tuple((each.base, SpuId(each.spu_id), each.end) for each in reported.filled),
+                    reported.next_base,
+                )
+            )
+        return ReportShelvesResponse(ErrorCode.FENCED_LEADER_EPOCH if refused else ErrorCode.NONE)
+
     def take_storage(self, registered: Registered, message: RenewLeaseRequest) -> None:
         """Only a change is news. The renewal waits for nothing: without room for events the next one says it again."""
         spu, incarnation = registered.spu, registered.incarnation
@@ -117,7 +141,11 @@ class SpuReports:
     def _is_leader(self, spu: SpuId, reported: ReportedPartition) -> bool:
         """And says what can be: it cannot name what is no replica, nor leave out itself."""
         partition = self._cache.partitions.get((reported.topic_id, reported.partition))
-        if partition is None or (partition.status.leader, partition.status.epoch) != (spu, reported.epoch):
+        if partition is None or not self._leads(spu, reported):
             return False
         members = {member.spu_id for member in reported.members}
         return not members or (spu in members and members <= set(partition.spec.replicas))
+
+    def _leads(self, spu: SpuId, reported: ReportedPartition | ReportedShelves) -> bool:
+        partition = self._cache.partitions.get((reported.topic_id, reported.partition))
+        return partition is not None and (partition.status.leader, partition.status.epoch) == (spu, reported.epoch)

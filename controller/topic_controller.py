@@ -8,7 +8,7 @@ chosen by hand may name any registered SPU. What lies on SPUs that are to go, or
 other rows, and then moves.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -32,7 +32,7 @@ from .objects import (
 )
 from .observed import Observed
 from .replacements import replaced
-from .spu_group_controller import is_leaving, returning, staying
+from .spu_group_controller import is_leaving, is_unwanted, on_racks, returning, staying, taking
 
 
 class TopicController:
@@ -117,23 +117,18 @@ class TopicController:
         """Without the SPUs that are to go or stay away, and without failed disks: while a partition is led, others can
         get what it holds."""
         rows = topic.status.replica_map
-        unwanted = set(filter(self._is_unwanted, {spu for row in rows.values() for spu in row}))
+        named = {spu for row in rows.values() for spu in row}
+        unwanted = {spu for spu in named if is_unwanted(spu, self._store, self._observed)}
         failed = self._observed.failed
 
-        def is_unwanted(number: int, spu: SpuId) -> bool:
+        def is_to_go(number: int, spu: SpuId) -> bool:
             return spu in unwanted or (topic.id, number, spu) in failed
 
-        if not unwanted and not (failed and any(is_unwanted(number, spu) for number in rows for spu in rows[number])):
+        if not unwanted and not (failed and any(is_to_go(number, spu) for number in rows for spu in rows[number])):
             return rows
         there = self._store.partitions_of(topic.id)
         led = [number for number in rows if number in there and _is_led(there[number])]
-        return replaced(rows, led, is_unwanted, self._spus(topic), self._assignments.beside(topic.id))
-
-    def _is_unwanted(self, spu_id: SpuId) -> bool:
-        spu = self._store.spus.get(spu_id)
-        if spu is None:
-            return True  # it went while the topic was deleted, and the topic has been brought back
-        return is_leaving(spu, self._store) or (spu_id in self._observed.away and not spu.is_online)
+        return replaced(rows, led, is_to_go, self._spus(topic), self._assignments.beside(topic.id))
 
     def _fault(self, topic: Topic) -> str | None:
         """What is wrong with the parameters, whatever SPUs are online."""
@@ -174,9 +169,8 @@ class TopicController:
 
     def _spus(self, topic: Topic) -> list[SpuOnRack]:
         online = staying(self._store)
-        useless = self._observed.with_failed_disks | self._observed.full.keys()
-        with_room = [spu for spu in online if spu.spec.id not in useless]
-        return _on_racks(with_room if len(with_room) >= topic.spec.replication_factor else online, topic)
+        with_room = taking(self._store, self._observed)
+        return on_racks(with_room if len(with_room) >= topic.spec.replication_factor else online, topic)
 
     def _spus_for_new(self, topic: Topic) -> list[SpuOnRack]:
         """With no more that are away than it takes: so all that are online are in every row, and one of them leads."""
@@ -185,12 +179,7 @@ class TopicController:
         if lacking <= 0 or not online:
             return online
         away = sorted(returning(self._store), key=lambda spu: (spu.spec.id in self._observed.away, spu.spec.id))
-        return [*online, *_on_racks(away[:lacking], topic)]
-
-
-def _on_racks(spus: Iterable[Spu], topic: Topic) -> list[SpuOnRack]:
-    racks = {spu.spec.id: None if topic.spec.ignores_racks else spu.spec.rack for spu in spus}
-    return [SpuOnRack(spu, racks[spu]) for spu in sorted(racks)]
+        return [*online, *on_racks(away[:lacking], topic)]
 
 
 def _is_led(partition: Partition) -> bool:

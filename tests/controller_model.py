@@ -39,6 +39,7 @@ from tailrace.controller.events import (
     LogEndsReported,
     ReconciliationDue,
     Removed,
+    ShelvesReported,
     SpuConnected,
     SpuLost,
     StorageReported,
@@ -404,6 +405,25 @@ class ModelSc:
         report = reported(partition, members, has_taken_over=has_taken_over)
         self.leading[partition.topic_id, partition.number] = report
         self.from_connections.append(report)
+
+    def report_shelves(
+        self, partition: Partition, *filled: tuple[int, int, int], shelved_from: int = 0, next_base: int = -1
+    ) -> None:
+        """By the partition's leader; `filled`: where a shelf begins, an SPU, and up to where that has it."""
+        status = partition.status
+        ends = tuple((base, SpuId(spu), end) for base, spu, end in filled)
+        self.from_connections.append(
+            ShelvesReported(
+                status.leader,
+                status.incarnation,
+                partition.topic_id,
+                partition.number,
+                status.epoch,
+                shelved_from,
+                ends,
+                next_base,
+            )
+        )
 
     # what came of it
 

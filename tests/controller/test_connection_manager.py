@@ -13,6 +13,7 @@ from scripted_spu import ScriptedSpu
 from simulation.network import MemoryNetwork
 
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.actions import (
     AddPartition,
     AddSpu,
@@ -28,6 +29,7 @@ from tailrace.controller.events import (
     LeasesUnknownOver,
     LiveReplicasReported,
     ReplicaFailed,
+    ShelvesReported,
     SpuConnected,
     SpuLost,
     StorageReported,
@@ -59,9 +61,12 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.internal.allocate_producer_ids import AllocateProducerIdsRequest
 from tailrace.protocol.internal.apply_specs import Config, PartitionState, RemovedPartition
+from tailrace.protocol.internal.apply_specs import Shelf as ToldShelf
 from tailrace.protocol.internal.describe_replicas import DescribeReplicasRequest
 from tailrace.protocol.internal.forward import ForwardRequest, ForwardResponse
 from tailrace.protocol.internal.report_live_replicas import Member, ReportedPartition
+from tailrace.protocol.internal.report_shelves import ReportedPartition as ReportedShelves
+from tailrace.protocol.internal.report_shelves import ReportShelvesRequest
 from tailrace.runtime.network import Address
 from tailrace.server.private_link import LinkClosed
 
@@ -703,6 +708,37 @@ async def test_what_spus_report_reaches_the_controllers(autojump_clock: trio.tes
         one.link.close("a test wants it")
         await trio.testing.wait_all_tasks_blocked()
         assert world.manager.reports.failed(0) == frozenset(), "it is known for as long as its process is there"
+
+
+async def test_what_leaders_say_of_shelves_reaches_the_controllers(autojump_clock: trio.testing.MockClock) -> None:
+    async with _world(spu(1), partition(0, 1)) as world:
+        one = await world.registered(1)
+        for epoch, code in ((3, ErrorCode.NONE), (2, ErrorCode.FENCED_LEADER_EPOCH)):
+            answer = await one.link.ask(ReportShelvesRequest([ReportedShelves(TOPIC, 0, epoch)]))
+            assert answer.error_code == code
+        await trio.testing.wait_all_tasks_blocked()
+        assert world.happened[1:] == [ShelvesReported(SpuId(1), "first", TOPIC, 0, Epoch(3), 0)]
+
+
+async def test_who_keeps_a_shelf_is_told_of_the_partition_until_it_does_not(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    shelved = partition(0, 1)
+    shelf = Shelf(0, 5, (SpuId(2),))
+    shelved = replace(shelved, spec=replace(shelved.spec, shelves=(shelf,)))
+    async with _world(spu(1), spu(2), spu(3), shelved) as world:
+        two, three = await world.registered(2), await world.registered(3)
+        assert [[each.partition for each in topic.partitions] for topic in two.specs[0].topics] == [[0]]
+        assert three.specs[0].topics == []
+        assert [(each.spu, each.partitions) for each in world.manager.connections()] == [(2, 0), (3, 0)], (
+            "it is no replica"
+        )
+        moved = replace(shelved, spec=replace(shelved.spec, shelves=(replace(shelf, stores=(SpuId(3),)),)))
+        world.manager.apply(UpdatePartition(moved))
+        await trio.testing.wait_all_tasks_blocked()
+        assert two.specs[-1].removed == [RemovedPartition(TOPIC, 0)]
+        (told,) = three.specs[-1].topics[0].partitions
+        assert (told.replicas, told.shelves) == ([1], [ToldShelf(0, 5, [3])])
 
 
 async def test_when_the_controllers_are_busy_reports_wait_and_leases_do_not(

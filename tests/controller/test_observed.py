@@ -8,6 +8,7 @@ from tailrace.controller.events import (
     LiveReplicasReported,
     LogEndsReported,
     ReplicaFailed,
+    ShelvesReported,
 )
 from tailrace.controller.observed import Heard, Observed, SaidLogEnd
 from tailrace.protocol.ids import Epoch, SpuId
@@ -69,6 +70,20 @@ def test_the_newest_epoch_counts_and_within_it_the_last_word() -> None:
     observed.apply(lost(1))
     assert observed.heard(KEY).report == last, "it may come back as the same process"
     assert observed.heard((topic_id(1), 1)).report is None
+
+
+def test_what_was_said_of_shelves_last_is_known_until_it_is_so() -> None:
+    def said(spu: int, epoch: int, shelved_from: int) -> ShelvesReported:
+        return ShelvesReported(SpuId(spu), "first", *KEY, Epoch(epoch), shelved_from)
+
+    observed = Observed()
+    observed.apply(connected(1))
+    for event in (said(1, 4, 1), said(1, 5, 2), said(1, 5, 3), said(1, 4, 4), said(2, 6, 5)):
+        observed.apply(event)
+    assert observed.heard(KEY).shelves == said(1, 5, 3)
+    observed.forget_shelves(KEY)
+    assert observed.heard(KEY).shelves is None
+    observed.forget_shelves((topic_id(2), 0))
 
 
 def test_who_is_not_connected_reports_nothing() -> None:

@@ -6,6 +6,7 @@ import pytest
 from controller_model import Brain, ModelSc, connected, custom, lost, model, reported, topic, topic_id
 from msgspec.structs import replace
 
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
 from tailrace.controller.events import (
     LeaderSilent,
@@ -15,13 +16,14 @@ from tailrace.controller.events import (
     ReplicaFailed,
     SpuConnected,
     SpuResponded,
+    SpusAway,
     Stored,
 )
 from tailrace.controller.objects import NO_LEADER, Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
 from tailrace.controller.observed import Heard
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
-ONE, TWO, THREE = SpuId(1), SpuId(2), SpuId(3)
+ONE, TWO, THREE, FOUR, FIVE = map(SpuId, (1, 2, 3, 4, 5))
 
 
 def with_topic(rows: dict[int, tuple[int, ...]], *spus: int) -> ModelSc:
@@ -552,3 +554,109 @@ def test_leaders_give_back_what_they_took_over_a_part_at_a_time(monkeypatch: pyt
         sc.settle()
         assert [sc.partition(1, number).status.leads for number in range(3)] == leaders
     assert sc.deliver(RebalanceDue()) == []
+
+
+def with_shelf(*stores: int) -> ModelSc:
+    """Begun by the leader on SPUs 3 and 4, and filled up to 10."""
+    sc = with_topic({0: (1, 2)}, 1, 2, *stores)
+    sc.report_shelves(sc.partition(1), next_base=5)
+    sc.settle()
+    sc.report_shelves(sc.partition(1), (5, 3, 10), (5, 4, 10))
+    sc.settle()
+    assert shelves(sc) == (Shelf(5, 10, (THREE, FOUR)),)
+    return sc
+
+
+def shelves(sc: ModelSc) -> tuple[Shelf, ...]:
+    return sc.partition(1).spec.shelves
+
+
+def test_what_a_leader_says_of_shelves_is_stored_and_told_and_no_other_is_elected() -> None:
+    sc = with_shelf(3, 4)
+    assert sc.partition(1).spec.shelved_from == 5
+    assert sc.told[topic_id(1), 0].spec == sc.partition(1).spec
+    assert led(sc)[:3] == (PartitionResolution.ONLINE, ONE, 0)
+
+
+def test_what_another_leader_said_of_shelves_counts_no_more() -> None:
+    sc = with_shelf(3, 4)
+    before = sc.partition(1)
+    set_live(sc, 1, 2)
+    sc.stop_spu(1)
+    sc.settle()
+    sc.start_spu(1, store="first")
+    sc.settle()
+    assert led(sc)[:2] == (PartitionResolution.ONLINE, TWO)
+    sc.report_shelves(before, (5, 3, 20), (5, 4, 20))
+    sc.settle()
+    assert shelves(sc) == (Shelf(5, 10, (THREE, FOUR)),)
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_what_was_said_while_another_write_was_under_way_is_not_lost(live: bool) -> None:
+    """The partition is one object: of two writes, one loses, and is decided again."""
+    sc = with_shelf(3, 4)
+    partition = sc.partition(1)
+    sc.report_shelves(partition, (5, 3, 20), (5, 4, 20))
+    sc.report(partition, (ONE,))
+    if live:
+        sc.from_connections.reverse()
+    sc.settle()
+    assert shelves(sc) == (Shelf(5, 20, (THREE, FOUR)),)
+    assert tuple(sc.partition(1).status.live_replicas) == (ONE,)
+
+
+def test_many_partitions_get_shelves_at_once_and_all_stores_get_some() -> None:
+    sc = with_topic(dict.fromkeys(range(6), (1,)), 1, 2, 3, 4)
+    for number in range(6):
+        sc.report_shelves(sc.partition(1, number), next_base=0)
+    while sc.from_connections:
+        sc.deliver_from_connections()  # nothing is written in between
+    sc.settle()
+    chosen = [sc.partition(1, number).spec.shelves[0].stores for number in range(6)]
+    assert sorted(chosen) == [(TWO,), (TWO,), (THREE,), (THREE,), (FOUR,), (FOUR,)]
+
+
+def test_a_store_that_stays_away_is_replaced_once_another_has_all() -> None:
+    sc = with_shelf(3, 4, 5)
+    sc.stop_spu(4)
+    sc.settle()
+    sc.deliver(SpusAway(frozenset({FOUR})))
+    sc.reconcile()
+    sc.settle()
+    assert shelves(sc) == (Shelf(5, 10, (THREE, FOUR), (FIVE,)),)
+    assert sc.reconcile() == []
+    sc.report_shelves(sc.partition(1), (5, 5, 10))
+    sc.settle()
+    assert shelves(sc) == (Shelf(5, 10, (THREE, FIVE)),)
+
+
+def test_a_store_that_is_not_registered_any_more_is_replaced_at_once() -> None:
+    sc = with_shelf(3, 4, 5)
+    sc.stop_spu(4)
+    sc.remove(sc.spu(4))
+    sc.settle()
+    assert shelves(sc) == (Shelf(5, 10, (THREE, FOUR), (FIVE,)),)
+
+
+def test_where_nobody_leads_shelves_stay_as_they_are() -> None:
+    sc = with_shelf(3, 4, 5)
+    for spu in (1, 2, 4):
+        sc.stop_spu(spu)
+    sc.settle()
+    sc.deliver(SpusAway(frozenset({FOUR})))
+    sc.reconcile()
+    sc.settle()
+    assert led(sc)[0] is PartitionResolution.OFFLINE
+    assert shelves(sc) == (Shelf(5, 10, (THREE, FOUR)),)
+
+
+def test_shelves_outlive_a_deletion_that_is_taken_back() -> None:
+    sc = with_shelf(3, 4)
+    before = sc.partition(1).spec
+    sc.delete_topic("t")
+    sc.settle()
+    assert not sc.told
+    sc.undelete_topic(topic_id(1))
+    sc.settle()
+    assert sc.told[topic_id(1), 0].spec == sc.partition(1).spec == before

@@ -5,7 +5,7 @@ import structlog
 import trio
 import trio.testing
 
-from tailrace.controller.events import Event, LiveReplicasReported, ReplicaFailed, StorageReported
+from tailrace.controller.events import Event, LiveReplicasReported, ReplicaFailed, ShelvesReported, StorageReported
 from tailrace.controller.metrics import ScMetrics
 from tailrace.controller.objects import Partition, PartitionResolution, PartitionSpec, PartitionStatus
 from tailrace.controller.spec_cache import SpecCache
@@ -16,6 +16,8 @@ from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest
 from tailrace.protocol.internal.report_live_replicas import Member, ReportedPartition
+from tailrace.protocol.internal.report_shelves import FilledShelf
+from tailrace.protocol.internal.report_shelves import ReportedPartition as ReportedShelves
 
 TOPIC = UUID(int=7)
 
@@ -139,3 +141,19 @@ def test_another_process_says_anew_that_its_storage_is_full() -> None:
     for incarnation in ("first", "first", "second"):
         world.renew(5, 5, incarnation)
     assert [each.incarnation for each in world.happened if isinstance(each, StorageReported)] == ["first", "second"]
+
+
+async def test_of_shelves_only_who_leads_is_heard_in_its_epoch() -> None:
+    world = _World(_partition(0, 1, 2), _partition(1, 2, 1))
+    one = Registered(SpuId(1), "first", "", 0)
+    reported = ReportedShelves(TOPIC, 0, 3, 7, [FilledShelf(5, 4, 90)], 100)
+    answer = await world.reports.take_shelves(one, [reported, ReportedShelves(TOPIC, 0, 3)])
+    assert answer.error_code == ErrorCode.NONE
+    assert world.happened == [
+        ShelvesReported(SpuId(1), "first", TOPIC, 0, Epoch(3), 7, ((5, SpuId(4), 90),), 100),
+        ShelvesReported(SpuId(1), "first", TOPIC, 0, Epoch(3), 0),
+    ]
+    for number, epoch in ((0, 2), (0, 4), (1, 3), (2, 3)):
+        answer = await world.reports.take_shelves(one, [ReportedShelves(TOPIC, number, epoch)])
+        assert answer.error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert len(world.happened) == 2
