@@ -99,16 +99,18 @@ class PartitionController(Struct, frozen=True):
         ]
 
     def on_spu(self, change: Change[Spu]) -> Iterator[Action]:
-        """An SPU that comes, goes, or is another process now: of no other news does an election depend."""
+        """An SPU that comes, goes, or is another process now: of no other news does an election depend, nor who keeps
+        shelves."""
         spu = change.current or change.previous
         assert spu is not None
-        if _process(change.previous) != _process(change.current):
-            held = self.store.held_by(spu.spec.id)
+        held, shelved = self.store.held_by(spu.spec.id), self.store.shelved_on(spu.spec.id)
+        is_another = _process(change.previous) != _process(change.current)
+        if is_another:
             if _process(change.current) is not None:
                 self._try_all_again(held.values())
             yield from self._decide_all(held.values())
-        if change.current is None:
-            yield from self._decide_all(self.store.shelved_on(spu.spec.id).values())
+        if is_another or change.current is None:
+            yield from self._decide_all(partition for key, partition in shelved.items() if key not in held)
 
     def on_response(self, event: SpuConnected | SpuResponded) -> Iterator[Action]:
         """It may be the same process, on another connection or the same, and it can be asked again. What follows from

@@ -89,12 +89,12 @@ def _filled(spec: PartitionSpec, filled: Iterable[tuple[int, SpuId, int]]) -> Pa
 
 
 def _grown(shelf: Shelf, ends: Mapping[SpuId, int], *, is_last: bool) -> Shelf:
-    """It grows while all have what is added, those too that are to get it: nobody else may have that any more soon."""
+    """It grows by what all its stores have."""
     come = tuple(spu for spu in shelf.filling if ends.get(spu, -1) >= shelf.end)
     stores = shelf.stores + come
     filling = tuple(spu for spu in shelf.filling if spu not in come)
     end = shelf.end
-    if is_last and not filling and all(spu in ends for spu in stores):
+    if is_last and all(spu in ends for spu in stores):
         end = max(end, min(ends[spu] for spu in stores))
     return Shelf(shelf.base, end, stores, filling)
 
@@ -107,7 +107,7 @@ def _with_another(spec: PartitionSpec, said: ShelvesReported, stores: Stores) ->
     if last is not None and last.end != base:
         return spec
     if last is not None and _is_empty(last):
-        return _placed_anew(spec, last, stores)
+        return spec  # who keeps that is another matter
     chosen = _Placing(spec, stores).choose(len(spec.copy_set), ())
     shelves = (*spec.shelves, Shelf(base, base, chosen))
     if not chosen or sum(map(_bytes_max, shelves)) > SHELVES_BYTES_MAX:
@@ -115,26 +115,26 @@ def _with_another(spec: PartitionSpec, said: ShelvesReported, stores: Stores) ->
     return replace(spec, shelves=shelves, shelved_from=spec.shelved_from if last is not None else base)
 
 
-def _placed_anew(spec: PartitionSpec, last: Shelf, stores: Stores) -> PartitionSpec:
-    """Nobody has any of it yet: those that cannot take it now need not be waited for."""
-    able = {each.id for each in stores.taking()}
-    stay = tuple(spu for spu in last.stores if spu in able)
-    named = stay + _Placing(spec, stores).choose(len(spec.copy_set) - len(stay), last.stores)
-    return replace(spec, shelves=(*spec.shelves[:-1], Shelf(last.base, last.end, named or last.stores)))
-
-
 # who keeps them
 
 
 def _kept(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> Shelf:
+    if _is_empty(shelf):
+        return _placed(shelf, copies, stores, placing)
     good = tuple(spu for spu in shelf.stores if not stores.is_unwanted(spu))
     if len(good) >= copies:
         return Shelf(shelf.base, shelf.end, good)
     filling = tuple(spu for spu in shelf.filling if not stores.is_unwanted(spu))
     chosen = placing.choose(copies - len(good) - len(filling), shelf.stores + filling)
-    if _is_empty(shelf):
-        return Shelf(shelf.base, shelf.end, (good + filling + chosen) or shelf.stores)
     return Shelf(shelf.base, shelf.end, shelf.stores, filling + chosen)
+
+
+def _placed(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> Shelf:
+    """Nobody has any of it yet: those that cannot take it now need not be waited for."""
+    able = {each.id for each in stores.taking()}
+    named = tuple(spu for spu in shelf.stores if spu in able)
+    named += placing.choose(copies - len(named), named)
+    return Shelf(shelf.base, shelf.end, named or shelf.stores)
 
 
 class _Placing:

@@ -660,3 +660,13 @@ def test_shelves_outlive_a_deletion_that_is_taken_back() -> None:
     sc.undelete_topic(topic_id(1))
     sc.settle()
     assert sc.told[topic_id(1), 0].spec == sc.partition(1).spec == before
+
+
+def test_a_shelf_on_which_nothing_is_yet_does_not_wait_for_a_store_that_goes() -> None:
+    sc = with_shelf(3, 4, 5)
+    sc.report_shelves(sc.partition(1), next_base=10)
+    sc.settle()
+    assert shelves(sc)[1] == Shelf(10, 10, (FIVE, THREE)), "it had none"
+    sc.stop_spu(5)
+    sc.settle()
+    assert shelves(sc) == (Shelf(5, 10, (THREE, FOUR)), Shelf(10, 10, (THREE, FOUR)))
