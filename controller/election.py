@@ -142,7 +142,7 @@ def _election(partition: Partition, spus: Spus, heard: Heard, rules: Rules) -> D
         decision = _offline(partition, _waits_for(live, present))
     else:
         decision = _among_unsure(partition, present, spus, heard)
-    if decision.status.resolution is PartitionResolution.OFFLINE and rules.unclean:
+    if decision.status.reason and rules.unclean:  # nobody was found, and that is why
         return _uncleanly(partition, spus, heard) or decision
     return decision
 
@@ -162,7 +162,11 @@ def _among_unsure(partition: Partition, present: list[SpuId], spus: Spus, heard:
     silent = [spu for spu in present if _is_silent(spu, spus, heard)]
     if silent:
         return _offline(partition, f"all live replicas stopped uncleanly, and not all respond: {_listed(silent)}")
-    decision = _with_the_most(partition, present, spus, heard, all_must_say=True)
+    end_min = partition.spec.shelved_end
+    if len(present) == 1 and not end_min:
+        decision = Decision(elected_cleanly(partition, present[0], spus))
+    else:
+        decision = _by_log_end(partition, present, spus, heard, all_must_say=True, end_min=end_min)
     if decision.status.epoch == partition.status.epoch:
         return decision
     return replace(decision, status=replace(decision.status, was_unclean=True))
@@ -189,32 +193,46 @@ def _uncleanly(partition: Partition, spus: Spus, heard: Heard) -> Decision | Non
     left = [spu for spu in _online(partition, spus) if not _is_silent(spu, spus, heard)]
     if not left:
         return None
-    decision = _by_log_end(partition, left, spus, heard)
+    decision = _by_log_end(partition, left, spus, heard, end_min=partition.spec.shelved_end)
     if decision.status.resolution is PartitionResolution.ELECTION:
         return decision
     return Decision(elected_uncleanly(partition, decision.status.leader, spus))
 
 
-def _with_the_most(
-    partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard, *, all_must_say: bool = False
-) -> Decision:
+def _with_the_most(partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard) -> Decision:
     """One alone need not be asked."""
     if len(candidates) == 1:
         return Decision(elected_cleanly(partition, candidates[0], spus))
-    return _by_log_end(partition, candidates, spus, heard, all_must_say=all_must_say)
+    return _by_log_end(partition, candidates, spus, heard)
 
 
 def _by_log_end(
-    partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard, *, all_must_say: bool = False
+    partition: Partition,
+    candidates: list[SpuId],
+    spus: Spus,
+    heard: Heard,
+    *,
+    all_must_say: bool = False,
+    end_min: int = 0,
 ) -> Decision:
-    """The one with the most, the first of equals; one that is not ready need not be waited for."""
-    said = _log_ends(partition, candidates, spus, heard)
+    """The one with the most, the first of equals; one that is not ready need not be waited for.
+
+    `end_min`: whoever has less would write other records at offsets that are on shelves, and take what is there for its
+    own. Where all have less, others may come that have more: until then the election goes on.
+    """
+    said = said_log_ends(partition, candidates, spus, heard)
     ready = {spu: log_end for spu, log_end in said.items() if log_end is not None}
     is_enough = len(ready) == len(candidates) if all_must_say else bool(ready)
-    if len(said) < len(candidates) or not is_enough or partition.status.resolution is not PartitionResolution.ELECTION:
-        status = replace(partition.status, resolution=PartitionResolution.ELECTION, reason="")
+    able = {spu: log_end for spu, log_end in ready.items() if log_end >= end_min}
+    is_election = partition.status.resolution is PartitionResolution.ELECTION
+    if len(said) < len(candidates) or not is_enough or not able or not is_election:
+        is_nobody_able = len(ready) == len(candidates) and not able
+        reason = f"its shelves go up to {end_min}, and the logs of these end before: {_listed(candidates)}"
+        status = replace(
+            partition.status, resolution=PartitionResolution.ELECTION, reason=reason if is_nobody_able else ""
+        )
         return Decision(status, tuple(spu for spu in candidates if spu not in said))
-    return Decision(elected_cleanly(partition, max(ready, key=ready.__getitem__), spus))
+    return Decision(elected_cleanly(partition, max(able, key=able.__getitem__), spus))
 
 
 def elected_cleanly(partition: Partition, leader: SpuId, spus: Spus) -> PartitionStatus:
@@ -277,7 +295,9 @@ def _online(partition: Partition, spus: Spus) -> list[SpuId]:
     return [spu for spu in preferred if spu in replicas and spu in spus and spus[spu].is_online]
 
 
-def _log_ends(partition: Partition, candidates: list[SpuId], spus: Spus, heard: Heard) -> dict[SpuId, int | None]:
+def said_log_ends(
+    partition: Partition, candidates: Iterable[SpuId], spus: Spus, heard: Heard
+) -> dict[SpuId, int | None]:
     """Of those that said it in this election, in the process that is there now."""
     return {
         spu: said.log_end

@@ -11,7 +11,7 @@ from tailrace.server.administration import PartitionName
 
 from .actions import Put
 from .changes import Planned, Plans
-from .election import elected_cleanly, elected_uncleanly, is_sure
+from .election import elected_cleanly, elected_uncleanly, is_sure, said_log_ends
 from .local_store import LocalStore
 from .objects import Partition
 from .observed import Heard, Observed
@@ -66,6 +66,16 @@ def _elected_uncleanly(partition: Partition, local: LocalStore, heard: Heard) ->
     if not able:
         reason = "the storage of those that are online has failed" if online else "none of its replicas is online"
         raise KafkaError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, reason)
+    end = partition.spec.shelved_end
+    if end:
+        said = said_log_ends(partition, able, spus, heard)
+        able = [spu for spu in able if is_sure(spu, status.live_replicas, spus) or (said.get(spu) or 0) >= end]
+    if not able:
+        raise KafkaError(
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            f"its shelves go up to {end}, and of no replica that is online it is known that its log does; with "
+            "unclean.leader.election.enable they are asked",
+        )
     leader = min(able, key=lambda spu: (not is_sure(spu, status.live_replicas, spus), spu not in status.live_replicas))
     if is_sure(leader, status.live_replicas, spus):
         return replace(partition, status=elected_cleanly(partition, leader, spus))

@@ -191,6 +191,11 @@ class PartitionSpec(Struct, frozen=True):
     shelves: tuple[Shelf, ...] = ()
     """What others keep of it than its replicas, in order, each from the end of the one before."""
 
+    @property
+    def shelved_end(self) -> int:
+        """All before it is on shelves, or deleted; 0 where there are none."""
+        return self.shelves[-1].end if self.shelves else 0
+
     def with_replicas(
         self, initial_leader: SpuId, replicas: tuple[SpuId, ...], copy_sets: tuple[tuple[SpuId, ...], ...] = ()
     ) -> "PartitionSpec":

@@ -6,6 +6,7 @@ import pytest
 from controller_model import custom, reported, topic_id
 from msgspec.structs import replace
 
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.election import (
     Decision,
     Rules,
@@ -413,3 +414,45 @@ def test_what_is_undecided_is_decided_and_what_is_decided_stays() -> None:
     for before in (partition(1, 2), partition(1, 2, resolution=FOUND), partition(1, epoch=int(NO_EPOCH))):
         status = decide(before, spus(s1="a", s2="a"), Heard()).status
         assert decide(replace(before, status=status), spus(s1="a", s2="a"), Heard()).status == status
+
+
+# what is on shelves
+
+
+def shelved(before: Partition, end: int) -> Partition:
+    return replace(before, spec=replace(before.spec, shelves=(Shelf(0, end, (FIVE,)),)))
+
+
+SHORT = "its shelves go up to 10, and the logs of these end before: "
+
+
+def test_who_has_less_than_what_is_on_shelves_is_not_elected_uncleanly() -> None:
+    before, unclean = shelved(partition(1, resolution=ELECTION), 10), Rules(unclean=True)
+    found = spus(s2="a", s3="a")
+    refused = decide(before, found, ends(s2=9, s3=7), unclean)
+    assert refused == Decision(replace(before.status, reason=SHORT + "2, 3"))
+    stored = replace(before, status=refused.status)
+    assert decide(stored, found, ends(s2=9, s3=7), unclean) == refused, "it rests"
+    assert decide(stored, found, ends(s2=9, s3=10), unclean).status.leader == THREE
+    assert decide(stored, spus(s1="a", s2="a", s3="a"), ends(s2=9, s3=7), unclean).status.leader == ONE
+
+
+def test_one_that_will_say_it_later_may_have_enough() -> None:
+    before, unclean = shelved(partition(1, resolution=ELECTION), 10), Rules(unclean=True)
+    heard = ends(s2=9)
+    heard.log_ends[THREE] = SaidLogEnd("of a", Epoch(5), None)
+    decision = decide(before, spus(s2="a", s3="a"), heard, unclean)
+    assert (decision.status.resolution, decision.status.reason) == (ELECTION, "")
+
+
+def test_where_all_stopped_uncleanly_it_is_as_well_and_one_alone_is_asked() -> None:
+    before, found = shelved(partition(1), 10), spus(s1="b", s2="a")
+    asking = decide(before, found, Heard())
+    assert (asking.status.resolution, asking.asks) == (ELECTION, (ONE,))
+    asked = replace(before, status=asking.status)
+    said = {ONE: SaidLogEnd("of b", Epoch(5), 9), TWO: SaidLogEnd("of a", Epoch(5), 10)}
+    refused = decide(asked, found, Heard(log_ends=said)).status
+    assert (refused.resolution, refused.reason) == (ELECTION, SHORT + "1")
+    assert decide(asked, found, Heard(log_ends=said), Rules(unclean=True)).status.leader == TWO
+    said[ONE] = SaidLogEnd("of b", Epoch(5), 10)
+    assert decide(asked, found, Heard(log_ends=said)).status.leader == ONE

@@ -4,10 +4,11 @@ import pytest
 from controller_model import ModelSc, model, topic, topic_id
 from msgspec.structs import replace
 
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.actions import Put
 from tailrace.controller.changes import Planned
 from tailrace.controller.election_planning import plan_elections
-from tailrace.controller.events import ReplicaFailed
+from tailrace.controller.events import LogEndsReported, ReplicaFailed
 from tailrace.controller.objects import Partition, PartitionResolution
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
@@ -144,3 +145,22 @@ def test_uncleanly_a_live_replica_goes_before_others_and_a_sure_one_loses_nothin
     before = sc.partition(1).status
     assert before.resolution is PartitionResolution.OFFLINE
     assert planned(sc, unclean=True).status.live_version == before.live_version
+
+
+def test_uncleanly_nobody_leads_of_whom_it_is_not_known_that_it_has_what_is_on_shelves() -> None:
+    sc = led_by_two()
+    sc.report(sc.partition(1), (TWO,))
+    sc.settle()
+    found = sc.partition(1)
+    shelves = (Shelf(0, 10, (SpuId(3),)),)
+    sc.write(replace(found, spec=replace(found.spec, shelves=shelves)))
+    sc.settle()
+    sc.stop_spu(2)
+    sc.settle()
+    assert sc.partition(1).status.resolution is PartitionResolution.OFFLINE
+    assert refusal(sc, unclean=True) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    epoch = sc.partition(1).status.epoch
+    sc.brain.observed.apply(LogEndsReported(ONE, "second", {KEY: epoch}, {KEY: 9}))
+    assert refusal(sc, unclean=True) == ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    sc.brain.observed.apply(LogEndsReported(ONE, "second", {KEY: epoch}, {KEY: 10}))
+    assert planned(sc, unclean=True).status.leader == ONE

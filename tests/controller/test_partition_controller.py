@@ -670,3 +670,28 @@ def test_a_shelf_on_which_nothing_is_yet_does_not_wait_for_a_store_that_goes() -
     sc.stop_spu(5)
     sc.settle()
     assert shelves(sc) == (Shelf(5, 10, (THREE, FOUR)), Shelf(10, 10, (THREE, FOUR)))
+
+
+def test_an_unclean_election_waits_for_somebody_who_has_what_is_on_shelves() -> None:
+    sc = with_shelf(3, 4)
+    found = sc.topic("t")
+    sc.write(replace(found, spec=replace(found.spec, configs={"unclean.leader.election.enable": "true"})))
+    sc.settle()
+    sc.end_first_lease()
+    set_live(sc, 1)
+    sc.log_ends = {1: 12, 2: 9}
+    sc.stop_spu(1)
+    sc.settle()  # it comes to rest
+    status = sc.partition(1).status
+    assert (status.resolution, status.reason) == (
+        PartitionResolution.ELECTION,
+        "its shelves go up to 10, and the logs of these end before: 2",
+    )
+    assert sc.reconcile() == []
+    sc.start_spu(1, store="first")
+    sc.settle()
+    assert led(sc)[:2] == (PartitionResolution.ONLINE, ONE)
+    sc.log_ends[2] = 10
+    sc.stop_spu(1)
+    sc.settle()
+    assert led(sc)[:2] == (PartitionResolution.ONLINE, TWO)
