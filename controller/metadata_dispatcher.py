@@ -98,7 +98,11 @@ class MetadataDispatcher:
                 (of_topics, topics.on_spu),
                 (of_partitions, partitions.on_spu),
             ),
-            SpuGroup: ((of_groups, spu_groups.on_group), (of_topics, topics.on_group)),
+            SpuGroup: (
+                (of_groups, spu_groups.on_group),
+                (of_topics, topics.on_group),
+                (of_partitions, partitions.on_group),
+            ),
             Topic: (
                 (of_topics, topics.on_topic),
                 (of_partitions, partitions.on_topic),

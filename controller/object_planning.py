@@ -28,8 +28,9 @@ from .objects import (
     SpuType,
     Topic,
     TopicStatus,
+    shelves_on,
 )
-from .spu_group_controller import fault_of
+from .spu_group_controller import fault_of, held_text
 
 KINDS = ("spu", "spu-group", "topic", "partition", "deleted-topic")
 _WORDS = {"spu": "SPU", "spu-group": "SPU group", "deleted-topic": "deleted topic"}
@@ -228,13 +229,14 @@ def _check_empty(spus: list[Spu], local: LocalStore, *, force: bool) -> None:
         return
     for spu in spus:
         held = [each for each in local.held_by(spu.spec.id).values() if each.topic_id in local.topics_by_id]
-        if held:
-            topics = sorted({each.topic for each in held})
+        shelved = [each for each in local.shelved_on(spu.spec.id).values() if each.topic_id in local.topics_by_id]
+        if held or shelved:
+            topics = sorted({each.topic for each in (*held, *shelved)})
             shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"SPU {spu.spec.id} holds {len(held)} replica{'s' * (len(held) > 1)} of {shown}, which would be lost; "
-                "delete the topics first, or use --force",
+                f"SPU {spu.spec.id} holds {held_text(len(held), shelves_on(spu.spec.id, shelved))} of {shown}, which "
+                "would be lost; delete the topics first, or use --force",
             )
 
 

@@ -4,7 +4,7 @@ They never change: an update is another object, made from the version of the sto
 words stay out; the seed's words for resolutions are kept to the letter, for they are what a person reads.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -267,6 +267,12 @@ def keepers_of(partition: Partition) -> tuple[SpuId, ...]:
     if not partition.spec.shelves:
         return partition.spec.replicas
     return tuple(dict.fromkeys((*partition.spec.replicas, *shelf_keepers_of(partition))))
+
+
+def shelves_on(spu: SpuId, partitions: Iterable[Partition]) -> int:
+    """How many of their shelves it keeps, or is to get."""
+    shelves = (shelf for partition in partitions for shelf in partition.spec.shelves)
+    return sum(spu in shelf.stores or spu in shelf.filling for shelf in shelves)
 
 
 class DeletedTopic(Struct, frozen=True):

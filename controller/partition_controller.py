@@ -30,11 +30,11 @@ from .events import (
     SpuResponded,
 )
 from .local_store import Change, LocalStore, PartitionKey
-from .objects import Partition, PartitionResolution, Spu, Topic
+from .objects import Partition, PartitionResolution, Spu, SpuGroup, Topic
 from .observed import Observed
 from .shelf_assignments import ShelfAssignments
 from .shelf_planning import Stores, as_kept, as_reported
-from .spu_group_controller import is_unwanted, on_racks, taking
+from .spu_group_controller import is_leaving, is_unwanted, on_racks, taking
 
 REBALANCED_AT_ONCE_MAX = 1000
 """Each interrupts its producers for a moment."""
@@ -111,6 +111,12 @@ class PartitionController(Struct, frozen=True):
             yield from self._decide_all(held.values())
         if is_another or change.current is None:
             yield from self._decide_all(partition for key, partition in shelved.items() if key not in held)
+
+    def on_group(self, _: Change[SpuGroup]) -> Iterator[Action]:
+        """Some of its SPUs may be to go, and the shelves that they keep need others."""
+        leaving = [spu for spu in self.store.spus.values() if is_leaving(spu, self.store)]
+        shelved = {key: partition for spu in leaving for key, partition in self.store.shelved_on(spu.spec.id).items()}
+        yield from self._decide_all(shelved.values())
 
     def on_response(self, event: SpuConnected | SpuResponded) -> Iterator[Action]:
         """It may be the same process, on another connection or the same, and it can be asked again. What follows from

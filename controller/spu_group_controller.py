@@ -27,6 +27,8 @@ from .objects import (
     SpuSpec,
     SpuType,
     Topic,
+    keepers_of,
+    shelves_on,
 )
 from .observed import Observed
 
@@ -68,11 +70,15 @@ class SpuGroupController(Struct, frozen=True):
             yield from self.reconcile()
 
     def on_partition(self, change: Change[Partition]) -> Iterator[Action]:
-        """The last replica on an SPU that is to go may have been replaced by others."""
+        """The last replica on an SPU that is to go may have been replaced by others, or the last shelf."""
         previous, current = change.previous, change.current
-        if previous is None or current is None or previous.spec.replicas == current.spec.replicas:
+        if previous is None or current is None:
             return
-        left = [self.store.spus.get(spu) for spu in previous.spec.replicas if spu not in current.spec.replicas]
+        before, now = previous.spec, current.spec
+        if before.replicas == now.replicas and before.shelves == now.shelves:
+            return
+        there = keepers_of(current)
+        left = [self.store.spus.get(spu) for spu in keepers_of(previous) if spu not in there]
         if any(spu is not None and spu.spec.group is not None and not self._holds_any(spu) for spu in left):
             yield from self.reconcile()
 
@@ -118,15 +124,16 @@ class SpuGroupController(Struct, frozen=True):
 
     def _why_waiting(self, name: str) -> str:
         spu = self._next_to_go(name)
-        held = 0 if spu is None else self._held_on(spu)
-        if spu is None or not held:
+        if spu is None or not self._holds_any(spu):
             return ""
-        replicas = "1 replica" if held == 1 else f"{held} replicas"
-        return f"SPU {spu.spec.id} is to go, but holds {replicas}: it goes when these are moved or deleted"
+        held = held_text(self._held_on(spu), shelves_on(spu.spec.id, self._shelved_on(spu)))
+        return f"SPU {spu.spec.id} is to go, but holds {held}: it goes when these are moved or deleted"
 
     def _holds_any(self, spu: Spu) -> bool:
-        """Replicas that are to be there, or that others have not replaced yet."""
-        return self.assignments.replicas_on(spu.spec.id) > 0 or any(True for _ in self._left_on(spu))
+        """Replicas that are to be there, or that others have not replaced yet, or shelves."""
+        if self.assignments.replicas_on(spu.spec.id) > 0:
+            return True
+        return any(True for _ in self._left_on(spu)) or any(True for _ in self._shelved_on(spu))
 
     def _held_on(self, spu: Spu) -> int:
         return max(self.assignments.replicas_on(spu.spec.id), sum(1 for _ in self._left_on(spu)))
@@ -135,9 +142,19 @@ class SpuGroupController(Struct, frozen=True):
         there = self.store.held_by(spu.spec.id).values()
         return (partition for partition in there if partition.topic_id in self.store.topics_by_id)
 
+    def _shelved_on(self, spu: Spu) -> Iterator[Partition]:
+        there = self.store.shelved_on(spu.spec.id).values()
+        return (partition for partition in there if partition.topic_id in self.store.topics_by_id)
+
     def _next_to_go(self, name: str) -> Spu | None:
         leaving = (spu for spu in self.store.spus_of(name).values() if is_leaving(spu, self.store))
         return max(leaving, key=lambda spu: spu.spec.id, default=None)
+
+
+def held_text(replicas: int, shelves: int) -> str:
+    """For people, where it is not nothing."""
+    counts = ((replicas, "replica", "replicas"), (shelves, "shelf", "shelves"))
+    return " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts if count)
 
 
 def ids_of(spec: SpuGroupSpec) -> range:

@@ -4,6 +4,7 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.actions import Delete, Put
 from tailrace.controller.events import Stored
 from tailrace.controller.local_store import LocalStore
@@ -185,6 +186,17 @@ def test_spus_that_hold_replicas_go_by_force_alone() -> None:
     assert held.code is ErrorCode.POLICY_VIOLATION
     assert "1 replica of orders" in held.message
     assert plan_removal("spu", "1", local, force=True).writes == (Delete(local.spus[SpuId(1)]),)
+
+
+def test_spus_that_keep_shelves_as_well() -> None:
+    orders = partition("orders", 0)
+    shelves = (Shelf(0, 5, (SpuId(2),)), Shelf(5, 5, (SpuId(3),), (SpuId(2),)))
+    shelved = replace(orders, spec=replace(orders.spec, shelves=shelves))
+    local = local_with(custom(2), topic("orders"), shelved)
+    held = refused(plan_removal, "spu", "2", local, force=False)
+    assert held.code is ErrorCode.POLICY_VIOLATION
+    assert "SPU 2 holds 2 shelves of orders, which would be lost" in held.message
+    assert plan_removal("spu", "2", local, force=True).writes == (Delete(local.spus[SpuId(2)]),)
 
 
 def test_replicas_of_deleted_topics_hold_nobody_back() -> None:

@@ -4,6 +4,7 @@ import pytest
 from controller_model import ModelSc, custom, group, model, topic
 from msgspec.structs import replace
 
+from tailrace.cluster.specs import Shelf
 from tailrace.controller.actions import Delete, Provision, Put, Terminate, UpdateSpu
 from tailrace.controller.objects import (
     PublicEndpoint,
@@ -16,6 +17,7 @@ from tailrace.controller.objects import (
     SpuType,
     TopicResolution,
 )
+from tailrace.controller.spu_group_controller import held_text
 from tailrace.protocol.ids import SpuId
 
 RESERVED = SpuGroupStatus(SpuGroupResolution.RESERVED)
@@ -283,3 +285,32 @@ def test_another_sc_provisions_what_is_managed_and_changes_nothing() -> None:
     sc.settle()
     assert [each.spu.spec.id for each in sc.actions if isinstance(each, Provision)] == [11, 12]
     assert sc.kv.objects == before
+
+
+def test_the_shelves_of_an_spu_that_is_to_go_are_filled_elsewhere_first() -> None:
+    sc = with_group(3)
+    sc.write(topic("t", 1, 1, {0: (11,)}))
+    sc.settle()
+    found = sc.partition(1)
+    sc.write(replace(found, spec=replace(found.spec, shelves=(Shelf(0, 5, (SpuId(13),)),))))
+    sc.settle()
+    sc.scale("main", 2)
+    sc.settle()
+    assert sc.partition(1).spec.shelves == (Shelf(0, 5, (SpuId(13),), (SpuId(12),)),)
+    assert sc.group("main").status == replace(
+        RESERVED, reason="SPU 13 is to go, but holds 1 shelf: it goes when these are moved or deleted"
+    )
+    assert ids(sc) == [11, 12, 13]
+    sc.report_shelves(sc.partition(1), (0, 12, 5))
+    sc.settle()
+    assert sc.partition(1).spec.shelves == (Shelf(0, 5, (SpuId(12),)),)
+    assert sc.group("main").status == RESERVED
+    assert ids(sc) == [11, 12]
+
+
+def test_what_an_spu_holds_in_words() -> None:
+    assert [held_text(*counts) for counts in ((1, 0), (0, 2), (2, 1))] == [
+        "1 replica",
+        "2 shelves",
+        "2 replicas and 1 shelf",
+    ]
