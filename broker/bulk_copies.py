@@ -74,7 +74,7 @@ class FetchedPortions:
         address = public_address(self._cluster, asked.holder)
         if address is None:
             return CopiedEntries(asked, failure="it is not there"), None
-        found = await fetch_records(self._network, address, CLIENT_ID, replica, asked.offset, asked.bytes_max)
+        found = await fetch_records(self._network, address, CLIENT_ID, replica.spec, asked.offset, asked.bytes_max)
         if found.error_code:
             return CopiedEntries(asked, failure=f"it answers with error {found.error_code}"), None
         records = records_of(found)

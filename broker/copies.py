@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import trio
 
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.apis import API_TABLE, ApiKey
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import MENDING_REPLICA, NO_REPLICA, SpuId
@@ -65,7 +66,7 @@ class FetchedCopies:
         with trio.move_on_after(ANSWER_SECONDS_MAX):
             try:
                 named = NO_REPLICA if is_committed else MENDING_REPLICA
-                found = await fetch_records(self._network, address, CLIENT_ID, replica, offset, 1, named)
+                found = await fetch_records(self._network, address, CLIENT_ID, replica.spec, offset, 1, named)
             except (OSError, RemoteProtocolError):
                 return NOTHING
             if found.error_code == 0:
@@ -93,7 +94,7 @@ async def fetch_records(
     network: Network,
     address: Address,
     client_id: str,
-    replica: Replica,
+    spec: PartitionSpec,
     offset: int,
     bytes_max: int,
     named: int = NO_REPLICA,
@@ -101,8 +102,8 @@ async def fetch_records(
     """What that SPU answers who names himself so, as to this partition. Raises OSError and RemoteProtocolError."""
     from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
-    partition = FetchPartition(partition=replica.partition, fetch_offset=offset, partition_max_bytes=bytes_max)
-    topic = FetchTopic(topic_id=replica.spec.topic_id, partitions=[partition])
+    partition = FetchPartition(partition=spec.partition, fetch_offset=offset, partition_max_bytes=bytes_max)
+    topic = FetchTopic(topic_id=spec.topic_id, partitions=[partition])
     request = FetchRequest(replica_id=named, max_wait_ms=0, min_bytes=0, max_bytes=bytes_max, topics=[topic])
     response = await ask(network, address, client_id, FETCH, request, FETCH_VERSION)
     found: list[PartitionData] = [each for topic in response.responses for each in topic.partitions]

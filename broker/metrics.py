@@ -53,6 +53,8 @@ class BrokerMetrics:
         self.copied_bytes = 0
         self.read_through_bytes = 0
         self.caught_up_bytes = 0
+        self.shelf_filled_bytes = 0
+        self.shelf_read_bytes = 0
         self.lookups = LookupReads()
 
 
@@ -76,6 +78,9 @@ class Gauges(Struct):
     used_bytes: int = 0
     size_bytes: int | None = None
     """How much may be stored; None: as much as the disk takes."""
+    shelves: int = 0
+    """That are kept here."""
+    shelved_bytes: int = 0
     counts: "ReplicaCounts | None" = None
     peers: "Sequence[PeerGauges]" = ()
     groups: GroupGauges = field(default_factory=GroupGauges)
@@ -124,6 +129,8 @@ _COUNTERS = (
     ("copied_bytes", "Bytes of record batches copied from followers, for replicas here that lacked a lot."),
     ("read_through_bytes", "Bytes of record batches read from shelves elsewhere, for clients of leaders here."),
     ("caught_up_bytes", "Bytes of record batches that were committed when followers that lacked them were sent them."),
+    ("shelf_filled_bytes", "Bytes of record batches copied from leaders, for shelves that are kept here."),
+    ("shelf_read_bytes", "Bytes of record batches read from shelves that are kept here."),
 )
 _LOOKUPS = (
     ("index_lookups", "Times that a batch was looked for in a log by way of its index."),
@@ -184,6 +191,10 @@ def _families(metrics: BrokerMetrics, gauges: Gauges) -> Iterator["Metric"]:
         "Size of all logs at which producers are refused.",
         value=inf if gauges.size_bytes is None else gauges.size_bytes,
     )
+    yield GaugeMetricFamily(
+        "tailrace_shelves", "Shelves that are kept here, of partitions of other SPUs.", value=gauges.shelves
+    )
+    yield GaugeMetricFamily("tailrace_shelved_bytes", "Size of the logs of these shelves.", value=gauges.shelved_bytes)
     for attribute, name, text in _COUNT_GAUGES if gauges.counts is not None else ():
         yield GaugeMetricFamily(name, text, value=getattr(gauges.counts, attribute))
     yield from _peer_families(gauges.peers)

@@ -32,6 +32,7 @@ DOUBTED_AGAIN_SECONDS = 60.0
 Scrubbed = SealedSegment | OpenBeginning
 LONE_END = "it is damaged at its end, which no other store has"
 
+RestAfter = Callable[[int], Awaitable[None]]
 Source = tuple[SpuId, bool]
 """Who is asked for copies, and whether only for what is known there to be committed."""
 
@@ -59,6 +60,8 @@ class Scrubbing:
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
+        self.also: Callable[[RestAfter, Callable[[], bool]], Awaitable[None]] | None = None
+        """What is read after the replicas, in each pass, unless that has been switched off."""
         self._doubts: dict[Replica, int] = {}
         """From which offset on."""
         self._has_doubts = trio.Event()
@@ -148,6 +151,8 @@ class Scrubbing:
                 except OSError as error:
                     self._on_failed(replica, segment, error)
             await self._look_at_open_segment(replica)
+        if self.also is not None:
+            await self.also(self._rest_after, lambda: self._is_off)
 
     async def _look_at_open_segment(self, replica: Replica) -> None:
         check: OpenSegmentCheck | None = None

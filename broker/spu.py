@@ -38,6 +38,7 @@ from tailrace.storage.checkpoints import (
     take_clean_shutdown_mark,
 )
 from tailrace.storage.promises import Promises
+from tailrace.storage.shelf_logs import ShelfLogs
 from tailrace.storage.store_incarnation import take_store_incarnation
 
 from . import handlers
@@ -74,6 +75,7 @@ from .sc_connection import RefusedForGoodError, Registration, ScConnection
 from .sc_receiver import ScReceiver
 from .scrubbing import Scrubbing
 from .shelf_reading import ShelfReader
+from .shelves import Shelves
 from .spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
 from .storage_limit import StorageLimit
 from .unreadable_logs import UnreadableLogs
@@ -103,7 +105,6 @@ class Spu:
         self.replicas = Replicas(self.id, self.cluster)
         self._logger = logger.bind(spu=settings.id)
         self._trace = ReplicaTrace(self._logger) if traces else None
-        self.storage_limit = StorageLimit(self.replicas, self.metrics, self._logger)
         self.deadlines = Deadlines()
         self.refused_batches = RefusedBatches()
         self.fetch_sessions = FetchSessions(
@@ -123,8 +124,21 @@ class Spu:
             self._logger,
         )
         self.shelf_reader = ShelfReader(self.cluster, self._network, self.metrics, self._logger)
+        self._shelf_logs = ShelfLogs(self.data_directory, self.files)
+        self.shelves = Shelves(
+            self.id,
+            self._shelf_logs,
+            self.cluster,
+            self._network,
+            self.broker_configs,
+            self.metrics,
+            self._logger,
+        )
+        self.storage_limit = StorageLimit(self.replicas, self.metrics, self._logger, lambda: self.shelves.size_bytes)
+        self.shelves.check_room = self.storage_limit.check_room
         copies = FetchedCopies(self.id, self.cluster, self._network)
         self._scrubbing = Scrubbing(self.replicas, copies, self.broker_configs, self.metrics, self._logger)
+        self._scrubbing.also = self.shelves.scrub
         self.apis = API_TABLE
         self._appended: dict[Replica, None] = {}
         self._flusher: Flusher | None = None
@@ -230,6 +244,7 @@ class Spu:
                 refused = first_error(errors)
             # Nobody can connect any more: who tries learns at once that this SPU has gone.
             await self._housekeeping.save_high_watermarks()
+            await self.shelves.close()
             await self._close_replicas()
         if refused is not None:
             raise StartError(str(refused)) from refused
@@ -249,6 +264,7 @@ class Spu:
         self._clean, self._closed.whole = whole is not None, whole or set()
         self._closed.high_watermarks = load_high_watermarks(self.files, self.data_directory)
         self._housekeeping.begin_with(dict(self._closed.high_watermarks))
+        await self._shelf_logs.end_replacements()
         self._promises = Promises(self.files, self.data_directory)
         self._store_incarnation = await take_store_incarnation(
             self.files,
@@ -441,6 +457,7 @@ class Spu:
         nursery.start_soon(self._housekeeping.compact)
         nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
         nursery.start_soon(self._scrubbing.run)
+        nursery.start_soon(self.shelves.run)
         nursery.start_soon(self.storage_limit.run)
         nursery.start_soon(self.producer_ids.keep_reserve)
         return server
@@ -491,6 +508,8 @@ class Spu:
             unsynced_seconds_max(self.replicas, now),
             self.storage_limit.used_bytes,
             self.storage_limit.size_bytes,
+            self.shelves.count,
+            self.shelves.size_bytes,
             count_replicas(self.replicas),
             self.peers.gauges(now),
             gauge_groups(self.groups.groups(), lags),

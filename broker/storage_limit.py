@@ -7,6 +7,7 @@ A refused producer is told KAFKA_STORAGE_ERROR: clients keep such a batch, wait,
 their own timeout is over, and none of them gives up an idempotent producer's sequence for it.
 """
 
+from collections.abc import Callable
 from math import inf
 
 import trio
@@ -21,14 +22,22 @@ MEASURED_EVERY_SECONDS = 1
 
 
 class StorageLimit:
-    def __init__(self, replicas: Replicas, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        replicas: Replicas,
+        metrics: BrokerMetrics,
+        logger: FilteringBoundLogger,
+        shelved_bytes: Callable[[], int],
+    ) -> None:
+        self._shelved_bytes = shelved_bytes
         self._replicas = replicas
         self._metrics = metrics
         self._logger = logger
         self.size_bytes: int | None = None
         """How much may be stored; None: as much as the disk takes."""
         self.used_bytes = 0
-        """As measured last, of the logs that are open. What is parked does not count: deleting a topic makes room."""
+        """As measured last, of the logs that are open, and of shelves. What is parked does not count: deleting a topic
+        makes room."""
         self.is_full = False
         self.produced_bytes_max: float = inf
         """When so many bytes were produced since the start, it is time to ask whether there is room."""
@@ -46,7 +55,7 @@ class StorageLimit:
             self.measure()
 
     def measure(self) -> None:
-        self.used_bytes = sum(replica.log.size_bytes for replica in self._replicas)
+        self.used_bytes = sum(replica.log.size_bytes for replica in self._replicas) + self._shelved_bytes()
         room_bytes = inf if self.size_bytes is None else self.size_bytes - self.used_bytes
         self.produced_bytes_max = self._metrics.produced_bytes + room_bytes
         was_full, self.is_full = self.is_full, room_bytes <= 0

@@ -5,6 +5,7 @@ deleted and created again never finds the records of its predecessor.
 """
 
 from enum import StrEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from msgspec import Struct
@@ -14,7 +15,19 @@ PARKED = "parked"
 CLEANED_SUFFIX = ".cleaned"
 """A compacted `.log` that has not taken its place yet."""
 
+REPLACEMENT_SUFFIX = ".again"
+"""Another copy of a shelf, which takes the place of a damaged one when it is complete."""
+
 _OFFSET_DIGITS = 20
+_UUID_CHARACTERS = 36
+
+
+class ShelfKey(NamedTuple):
+    """A stretch of a partition's log that is kept by others than its replicas, by where it begins."""
+
+    topic_id: UUID
+    partition: int
+    base: int
 
 
 class Kind(StrEnum):
@@ -57,8 +70,35 @@ def replica_directory(data_directory: str, topic: str, topic_id: UUID, partition
     return f"{data_directory}/topics/{topic}/{topic_id}/{partition}"
 
 
+def shelves_directory(data_directory: str) -> str:
+    return f"{data_directory}/shelves"
+
+
+def shelf_directory(data_directory: str, key: ShelfKey) -> str:
+    return f"{data_directory}/shelves/{key.topic_id}-{key.partition}-{key.base}"
+
+
+def shelf_of(name: str) -> ShelfKey | None:
+    """Which shelf a directory with this name is of; None for anything else."""
+    numbers = name[_UUID_CHARACTERS:].split("-")
+    if len(numbers) != 3 or numbers[0] or not all(each.isascii() and each.isdigit() for each in numbers[1:]):
+        return None
+    try:
+        return ShelfKey(UUID(name[:_UUID_CHARACTERS]), int(numbers[1]), int(numbers[2]))
+    except ValueError:
+        return None
+
+
+def removed_shelves_directory(data_directory: str) -> str:
+    """As that of removed replicas, for shelves."""
+    return f"{data_directory}/removed-shelves"
+
+
 def directories_up_to_data(replica: str) -> list[str]:
-    """Those that have an entry of the path to this replica, from the replica's own up to the data directory."""
+    """Those that have an entry of the path to this replica, or shelf, from its own up to the data directory."""
+    data, *shelf = replica.rsplit("/", 2)
+    if len(shelf) == 2 and shelf[0] == "shelves":
+        return [replica, shelves_directory(data), data]
     _data, *below = replica.rsplit("/", 4)
     if len(below) != 4 or below[0] != "topics":
         return [replica]

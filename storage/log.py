@@ -306,13 +306,13 @@ class Log:
             raise OSError(self._disk.failure)
         return self._segments.ranges(base, end)
 
-    def find_timestamp(self, timestamp_ms: int, up_to: int) -> tuple[int, int, int] | None:
-        """Timestamp, offset and leader epoch of the first record below `up_to` that is not older."""
-        return self._segments.find_timestamp(timestamp_ms, self.log_start, up_to)
+    def find_timestamp(self, timestamp_ms: int, up_to: int, start: int = 0) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first record from `start` on, below `up_to`, that is not older."""
+        return self._segments.find_timestamp(timestamp_ms, max(start, self.log_start), up_to)
 
-    def max_timestamp(self, up_to: int) -> tuple[int, int, int] | None:
-        """Timestamp, offset and leader epoch of the first of the newest records below `up_to`."""
-        return self._segments.max_timestamp(self.log_start, up_to)
+    def max_timestamp(self, up_to: int, start: int = 0) -> tuple[int, int, int] | None:
+        """Timestamp, offset and leader epoch of the first of the newest records from `start` on, below `up_to`."""
+        return self._segments.max_timestamp(max(start, self.log_start), up_to)
 
     def epoch_at(self, offset: int) -> int:
         """The leader epoch of the record at the offset; at the log end that of the last one."""
@@ -330,6 +330,14 @@ class Log:
             await self._disk.sync(self._epochs.noted_in)
             if self._disk.wants_new_manifest:
                 await self._disk.replace_manifest_if_room(self._manifest_content())
+
+    async def end_segment(self) -> None:
+        """What is there is on the disk then, in sealed segments: what comes next goes into another one."""
+        async with self._lock:
+            self._disk.check()
+            if not self._segments.open.is_empty:
+                self._roll()
+        await self.sync()
 
     async def close(self, *, clean: bool = True) -> None:
         """Afterwards the log refuses everything. After a clean close it opens without a scan."""

@@ -15,6 +15,7 @@ from .layout import (
     promises_path,
     removed_directory,
     removed_replicas_path,
+    removed_shelves_directory,
     store_path,
     topics_directory,
 )
@@ -27,7 +28,7 @@ _REPLICA_DEPTH_MAX = 5
 
 
 def replicas_below(files: Files, directory: str, depth: int = _REPLICA_DEPTH_MAX) -> Iterator[str]:
-    """Every replica's directory, from this one on downwards; without those that are being removed."""
+    """Every replica's directory, or shelf's, from this one on downwards; without those that are being removed."""
     names = _names(files, directory)
     if any(name == MANIFEST or parse_file_name(name) is not None for name in names):
         yield directory
@@ -35,7 +36,7 @@ def replicas_below(files: Files, directory: str, depth: int = _REPLICA_DEPTH_MAX
         is_data_directory = {"topics", "lock"} <= set(names)
         for name in names:
             path = f"{directory}/{name}"
-            if not (is_data_directory and path == removed_directory(directory)):
+            if not (is_data_directory and path in (removed_directory(directory), removed_shelves_directory(directory))):
                 yield from replicas_below(files, path, depth - 1)
 
 

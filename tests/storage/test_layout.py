@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from tailrace.storage import layout
-from tailrace.storage.layout import Kind, SegmentFile, file_name, parse_file_name
+from tailrace.storage.layout import Kind, SegmentFile, ShelfKey, file_name, parse_file_name
 
 TOPIC_ID = UUID("7b4bd4a2-45c9-4a05-9f84-6a26aa4a4d6b")
 
@@ -45,6 +45,8 @@ def test_all_directories_up_to_the_data_directory_hold_an_entry_of_the_path() ->
         "/some/data/topics",
         "/some/data",
     ]
+    shelf = layout.shelf_directory("/some/data", ShelfKey(TOPIC_ID, 3, 700))
+    assert layout.directories_up_to_data(shelf) == [shelf, "/some/data/shelves", "/some/data"]
     assert layout.directories_up_to_data("/elsewhere") == ["/elsewhere"]
 
 
@@ -53,3 +55,14 @@ def test_a_directory_in_a_data_directory_tells_whose_it_is() -> None:
     assert layout.replica_of(directory) == layout.replica_of_file(f"{directory}/0.log") == (TOPIC_ID, 12)
     for other in ("/elsewhere", f"/backup/t/{TOPIC_ID}/0", "/data/topics/t/no-id/0", f"/data/topics/t/{TOPIC_ID}/x"):
         assert layout.replica_of(other) is None
+
+
+def test_a_shelf_is_known_by_the_name_of_its_directory() -> None:
+    key = ShelfKey(TOPIC_ID, 3, 700)
+    directory = layout.shelf_directory("/data", key)
+    assert directory == f"/data/shelves/{TOPIC_ID}-3-700"
+    assert layout.shelf_of(directory.rpartition("/")[2]) == key
+    assert layout.replica_of(directory) is None
+    for other in ("", "x", str(TOPIC_ID), f"{TOPIC_ID}-3", f"{TOPIC_ID}-3-x", f"{TOPIC_ID}-3-7-1", f"{TOPIC_ID}+-3-7"):
+        assert layout.shelf_of(other) is None
+    assert layout.shelf_of("x" * 36 + "-3-7") is None

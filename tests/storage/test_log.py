@@ -831,3 +831,28 @@ async def test_what_lacks_an_open_file_is_done_when_there_is_one(
 def _state(log: Log) -> tuple[object, ...]:
     producers = [log.producers.expected(producer, 0) for producer in range(3)]
     return log.log_start, log.log_end, _offsets(log), list(log.epochs), log.size_bytes, producers
+
+
+async def test_a_segment_can_be_ended_and_is_on_the_disk_then(files: SimulatedFiles) -> None:
+    log = _open(files)
+    await log.end_segment()
+    assert len(log.segments()) == 1
+    _append(log, 3)
+    await log.end_segment()
+    _append(log)
+    assert [(each.base, each.end) for each in log.segments()] == [(0, 3), (3, 4)]
+    assert log.synced_end == 3
+    assert _open(files.crash("synced")).log_end == 3
+    again = _open(files.crash("all"))
+    assert (again.log_end, again.recovery.scanned_bytes) == (4, 100)
+
+
+async def test_a_time_is_looked_for_from_an_offset_on(files: SimulatedFiles) -> None:
+    log = _open(files)
+    for values in (b"a", b"b"):
+        batch = bytearray(build_batch([Record(offset, 10 - offset, None, values) for offset in range(2)]))
+        stamp(batch, 0, log.log_end, 0)
+        log.append(batch, header_of(batch))
+    assert (log.find_timestamp(10, 4), log.find_timestamp(10, 4, 1)) == ((10, 0, 0), (10, 2, 0))
+    assert (log.max_timestamp(4), log.max_timestamp(4, 1)) == ((10, 0, 0), (10, 2, 0))
+    assert log.max_timestamp(4, 4) is None

@@ -9,7 +9,7 @@ from simulation.files import SimulatedFiles
 from tailrace.protocol.ids import Epoch
 from tailrace.runtime.files import RealFiles
 from tailrace.storage.checkpoints import leave_clean_shutdown_mark, save_high_watermarks, save_removed_replicas
-from tailrace.storage.layout import Kind, file_name, replica_directory
+from tailrace.storage.layout import Kind, ShelfKey, file_name, replica_directory, shelf_directory
 from tailrace.storage.promises import Promises
 from tailrace.storage.store_incarnation import take_store_incarnation
 from tailrace.storage.verification import data_directories_below, log_bytes, replicas_below, verify_checkpoints
@@ -62,6 +62,16 @@ def test_what_is_being_removed_is_no_replica(tmp_path: Path) -> None:
         directory.mkdir(parents=True)
         (directory / LOG).touch()
     assert _replicas(tmp_path) == [replica, str(tmp_path / "topics" / "removed" / "topics" / "lock")]
+
+
+def test_shelves_are_logs_as_well_but_not_while_they_are_removed(tmp_path: Path) -> None:
+    (tmp_path / "lock").touch()
+    shelf = Path(shelf_directory(str(tmp_path), ShelfKey(UUID(int=3), 0, 700)))
+    for directory in (tmp_path / "topics", shelf, tmp_path / "removed-shelves" / "1"):
+        directory.mkdir(parents=True)
+        (directory / LOG).touch()
+    (tmp_path / "topics" / LOG).unlink()
+    assert _replicas(tmp_path) == [str(shelf)]
 
 
 @pytest.mark.parametrize("mark", ["topics", "high-watermarks", "clean-shutdown"])
