@@ -36,8 +36,9 @@ def test_what_is_counted_is_scraped() -> None:
 
 
 def test_the_limit_of_an_spu_without_one_is_infinite() -> None:
-    scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, used_bytes=7))
+    scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, used_bytes=7, shelves=2, shelved_bytes=5))
     assert scraped[sample("tailrace_storage_used_bytes")] == 7
+    assert (scraped[sample("tailrace_shelves")], scraped[sample("tailrace_shelved_bytes")]) == (2, 5)
     assert scraped[sample("tailrace_storage_limit_bytes")] == inf
     scraped = _scrape(BrokerMetrics(), Gauges([], 0.0, used_bytes=7, size_bytes=9))
     assert scraped[sample("tailrace_storage_limit_bytes")] == 9
