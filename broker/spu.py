@@ -412,6 +412,7 @@ class Spu:
             UnreadableLogs(nursery, self._scrubbing.mend_or_cut, self._closed),
             self._logger,
         )
+        self._dispatcher.on_shelved = self.shelves.apply
         return ScReceiver(
             self.id,
             self._dispatcher,
