@@ -6,6 +6,7 @@ Offsets are the next ones, as Kafka's tools show them: a log end of 3 has the re
 import argparse
 import re
 from collections.abc import Sequence
+from typing import Protocol
 
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail, StatusChange
 
@@ -149,6 +150,7 @@ def description(partition: DescribedPartition) -> str:
             ("Adding", ids_text(partition.adding) if partition.adding else None),
             ("Removing", ids_text(partition.removing) if partition.removing else None),
             ("LRS", ids_text(partition.live_replicas)),
+            ("On shelves", f"{partition.shelved_from} to {partition.shelves[-1].end}" if partition.shelves else None),
             ("Status", partition.resolution),
             ("Reason", partition.reason),
         ]
@@ -171,7 +173,32 @@ def description(partition: DescribedPartition) -> str:
             for each in details_of(partition)
         ],
     )
-    return "\n".join(filter(None, (about, replicas, epoch_table(partition))))
+    return "\n".join(filter(None, (about, replicas, _shelf_table(partition), epoch_table(partition))))
+
+
+def _shelf_table(partition: DescribedPartition) -> str:
+    """What others keep of it than its replicas."""
+    if not partition.shelves:
+        return ""
+    rows = [(each.base, each.end, shelf_copies(each)) for each in partition.shelves]
+    return table(("SHELF BASE", "END", "COPIES"), rows)
+
+
+class Shelf(Protocol):
+    """In any description."""
+
+    base: int
+    end: int
+    stores: list[int]
+    filling: list[int]
+
+
+def shelf_copies(shelf: Shelf) -> str:
+    return ", ".join([*map(str, shelf.stores), *(f"{spu} (being filled)" for spu in shelf.filling)])
+
+
+def shelf_document(shelf: Shelf) -> Document:
+    return {"base": shelf.base, "end": shelf.end, "stores": list(shelf.stores), "filling": list(shelf.filling)}
 
 
 async def _documents(

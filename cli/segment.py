@@ -1,8 +1,9 @@
 """`tailrace segment …`: into which segments a partition is divided, and which SPUs hold a copy of each; as of now.
 
-Ends are exclusive. The segments are the leader's, or those of the SPU that has most if nobody leads, and what the
-others hold is compared with them. Checksums are those that the SPUs have noted: whether the disks still hold those
-bytes is what scrubbing finds out.
+Ends are exclusive. First come the shelves, on which others than the replicas keep what is old, and who has them: the
+segments there only these know. The segments are the leader's, or those of the SPU that has most if nobody leads, and
+what the others hold is compared with them. Checksums are those that the SPUs have noted: whether the disks still hold
+those bytes is what scrubbing finds out.
 """
 
 import argparse
@@ -11,13 +12,14 @@ import re
 from tailrace.controller.segment_comparison import Comparison
 from tailrace.protocol.internal.describe_segments import DescribedSegment, SegmentedPartition
 
-from .partition import UNKNOWN, known
+from .partition import UNKNOWN, known, shelf_copies, shelf_document
 from .printing import plain, size_text
 from .sc_client import ScClient
 from .sc_commands import Command, UsageError, show_documents
 from .tables import table
 
 OPEN = "open"
+SHELVED = "shelved"
 
 
 def _list_options(parser: argparse.ArgumentParser) -> None:
@@ -36,21 +38,26 @@ async def _list(client: ScClient, arguments: argparse.Namespace) -> None:
 
 def segment_table(partitions: list[SegmentedPartition]) -> str:
     """And below it what makes the picture incomplete."""
-    rows = [
-        (
-            each.partition,
-            segment.base,
-            segment.end,
-            _epochs(segment),
-            size_text(segment.size_bytes),
-            segment.state,
-            segment.sealed_by,
-            _checksum(segment),
-            _copies(each, segment),
-        )
-        for each in partitions
-        for segment in each.segments
-    ]
+    rows: list[tuple[object, ...]] = []
+    for each in partitions:
+        rows += [
+            (each.partition, shelf.base, shelf.end, None, None, SHELVED, None, None, shelf_copies(shelf))
+            for shelf in each.shelves
+        ]
+        rows += [
+            (
+                each.partition,
+                segment.base,
+                segment.end,
+                _epochs(segment),
+                size_text(segment.size_bytes),
+                segment.state,
+                segment.sealed_by,
+                _checksum(segment),
+                _copies(each, segment),
+            )
+            for segment in each.segments
+        ]
     titles = ("PARTITION", "BASE", "END", "EPOCH", "SIZE", "STATE", "SEALED BY", "CHECKSUM", "COPIES")
     return "\n".join([table(titles, rows), *(plain(note) for each in partitions for note in _notes(each))])
 
@@ -67,6 +74,8 @@ def segments_document(partition: SegmentedPartition) -> dict[str, object]:
         "logEnd": known(partition.log_end),
         "highWatermark": known(partition.high_watermark),
         "olderSegments": partition.older_count,
+        "olderShelves": partition.older_shelves,
+        "shelves": [shelf_document(each) for each in partition.shelves],
         "segments": [
             {
                 "base": each.base,
@@ -114,6 +123,9 @@ def _notes(partition: SegmentedPartition) -> list[str]:
     if partition.older_count:
         first = partition.segments[0].base if partition.segments else partition.log_start
         notes.append(f"{name}: {partition.older_count} older segments are not shown: see --before {first}")
+    if partition.older_shelves:
+        shown = partition.shelves[0].base
+        notes.append(f"{name}: {partition.older_shelves} older shelves are not shown: see --before {shown}")
     return notes
 
 

@@ -6,7 +6,7 @@ import trio
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
-from tailrace.protocol.internal.describe_partitions import DescribedPartition, EpochStart, ReplicaDetail
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, DescribedShelf, EpochStart, ReplicaDetail
 from tailrace.protocol.internal.describe_replicas import (
     DescribedReplica,
     DescribedTopic,
@@ -32,8 +32,8 @@ class PartitionDescriptions:
         self._ask = ask
 
     async def describe(self, names: Sequence[str] | None, epochs_max: int = 0) -> list[DescribedPartition]:
-        """Of these topics, or all, with so many leader epochs of each replica, the last ones. An SPU that does not
-        answer soon is described by that. Raises KafkaError."""
+        """Of these topics, or all, with so many leader epochs of each replica, the last ones, and if there are to be
+        any, with the shelves. An SPU that does not answer soon is described by that. Raises KafkaError."""
         partitions = self._partitions(names)
         held: dict[SpuId, list[Partition]] = {}
         for partition in partitions:
@@ -44,10 +44,15 @@ class PartitionDescriptions:
         async with trio.open_nursery() as nursery:
             for spu, its_partitions in held.items():
                 nursery.start_soon(self._ask_one, spu, its_partitions, epochs_max, details, silent)
-        return [self._described(partition, details, silent) for partition in partitions]
+        return [self._described(each, details, silent, with_shelves=epochs_max > 0) for each in partitions]
 
     def _described(
-        self, partition: Partition, details: dict[_ReplicaKey, ReplicaDetail], silent: dict[SpuId, str]
+        self,
+        partition: Partition,
+        details: dict[_ReplicaKey, ReplicaDetail],
+        silent: dict[SpuId, str],
+        *,
+        with_shelves: bool,
     ) -> DescribedPartition:
         status, replicas = partition.status, partition.spec.replicas
         wanted = wanted_row(partition, self._local.topics_by_id.get(partition.topic_id))
@@ -69,6 +74,11 @@ class PartitionDescriptions:
             ],
             list(adding),
             list(removing),
+            shelved_from=partition.spec.shelved_from,
+            shelves=[
+                DescribedShelf(each.base, each.end, list(each.stores), list(each.filling))
+                for each in (partition.spec.shelves if with_shelves else ())
+            ],
         )
 
     def _partitions(self, names: Sequence[str] | None) -> list[Partition]:

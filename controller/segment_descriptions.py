@@ -1,7 +1,8 @@
 """The segments of partitions and the copies of each, as the SPUs that hold them say: asked for whenever people look.
 
 The segments are those of the leader, or of who has most when there is none. The others are asked for theirs at the same
-time, and where a copy is not the same to the byte, both are asked what the records are.
+time, and where a copy is not the same to the byte, both are asked what the records are. What is on shelves is told as
+it is known here: nobody is asked for that.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -9,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import trio
 from msgspec.structs import replace
 
+from tailrace.cluster.specs import Shelf
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_replica_segments import (
@@ -19,6 +21,7 @@ from tailrace.protocol.internal.describe_replica_segments import (
 )
 from tailrace.protocol.internal.describe_segments import (
     DescribedSegment,
+    DescribedShelf,
     SegmentCopy,
     SegmentedPartition,
     SegmentHolder,
@@ -100,6 +103,12 @@ class _Copies:
             partition.status.leader,
             holders=[SegmentHolder(spu, answer.log_end, answer.error_message) for spu, answer in said.items()],
         )
+        shelves = [each for each in partition.spec.shelves if _is_shown(each, before)]
+        described.older_shelves = max(len(shelves) - segments_max, 0)
+        described.shelves = [
+            DescribedShelf(each.base, each.end, list(each.stores), list(each.filling))
+            for each in shelves[described.older_shelves :]
+        ]
         if teller is None:
             return described
         said = await self._with_contents(said, teller)
@@ -153,6 +162,11 @@ class _Copies:
             for spu, request in requests.items():
                 nursery.start_soon(ask_one, spu, request)
         return {spu: answers[spu] for spu in requests}
+
+
+def _is_shown(shelf: Shelf, before: int) -> bool:
+    """One on which nothing is yet is none of anything."""
+    return shelf.base < shelf.end and (before < 0 or shelf.base < before)
 
 
 def _described(segment: ReplicaSegment, told: DescribeReplicaSegmentsResponse, said: _Said) -> DescribedSegment:

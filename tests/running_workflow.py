@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from spus import SteadyClock
 
 from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.controller.actions import AddPartition, ConnectionAction, DeletePartition, UpdatePartition
+from tailrace.cluster.specs import Shelf
+from tailrace.controller.actions import AddPartition, ConnectionAction, DeletePartition, Put, UpdatePartition
 from tailrace.controller.administration import Administration
 from tailrace.controller.changes import Changes
 from tailrace.controller.cluster_mirror import MirrorChange
@@ -159,6 +160,12 @@ class RunningWorkflow(Struct):
         self.spus.connected.discard(spu)
         await self.workflow.events.send(SpuLost(SpuId(spu), f"incarnation-{spu}", "its lease has run out"))
         await self.workflow.writes.until(lambda: not self.workflow.local.spus[SpuId(spu)].is_online)
+
+    async def shelve(self, *shelves: Shelf, shelved_from: int = 0) -> None:
+        """Old segments of the only partition are there, as if its leader had said so."""
+        (partition,) = self.workflow.local.partitions.values()
+        spec = replace(partition.spec, shelved_from=shelved_from, shelves=shelves)
+        assert await self.workflow.writes.write([Put(replace(partition, spec=spec))]) == [True]
 
 
 async def put(store: KeyValueStore, *objects: Object) -> None:

@@ -84,6 +84,22 @@ class StatusChange(Struct):
     )
 
 
+class DescribedShelf(Struct):
+    """Inside DescribePartitionsResponse."""
+
+    base: int = 0
+    end: int = 0
+    stores: list[int] = field(default_factory=list)
+    filling: list[int] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("base", "int64", "0+"),
+        Field("end", "int64", "0+"),
+        Field("stores", "int32", "0+", array=True),
+        Field("filling", "int32", "0+", array=True),
+    )
+
+
 class DescribedPartition(Struct):
     """Inside DescribePartitionsResponse."""
 
@@ -100,6 +116,8 @@ class DescribedPartition(Struct):
     adding: list[int] = field(default_factory=list)
     removing: list[int] = field(default_factory=list)
     status_changes: list[StatusChange] = field(default_factory=list)
+    shelved_from: int = 0
+    shelves: list[DescribedShelf] = field(default_factory=list)
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic", "string", "0+"),
@@ -115,6 +133,8 @@ class DescribedPartition(Struct):
         Field("adding", "int32", "0+", array=True),
         Field("removing", "int32", "0+", array=True),
         Field("status_changes", StatusChange, "0+", array=True, tag=0, tagged="0+"),
+        Field("shelved_from", "int64", "0+", tag=1, tagged="0+"),
+        Field("shelves", DescribedShelf, "0+", array=True, tag=2, tagged="0+"),
     )
 
 

@@ -78,6 +78,22 @@ class SegmentHolder(Struct):
     )
 
 
+class DescribedShelf(Struct):
+    """Inside DescribeSegmentsResponse."""
+
+    base: int = 0
+    end: int = 0
+    stores: list[int] = field(default_factory=list)
+    filling: list[int] = field(default_factory=list)
+
+    FIELDS: ClassVar[tuple[Field, ...]] = (
+        Field("base", "int64", "0+"),
+        Field("end", "int64", "0+"),
+        Field("stores", "int32", "0+", array=True),
+        Field("filling", "int32", "0+", array=True),
+    )
+
+
 class SegmentedPartition(Struct):
     """Inside DescribeSegmentsResponse."""
 
@@ -92,6 +108,8 @@ class SegmentedPartition(Struct):
     older_count: int = 0
     segments: list[DescribedSegment] = field(default_factory=list)
     holders: list[SegmentHolder] = field(default_factory=list)
+    shelves: list[DescribedShelf] = field(default_factory=list)
+    older_shelves: int = 0
 
     FIELDS: ClassVar[tuple[Field, ...]] = (
         Field("topic", "string", "0+"),
@@ -105,6 +123,8 @@ class SegmentedPartition(Struct):
         Field("older_count", "int32", "0+"),
         Field("segments", DescribedSegment, "0+", array=True),
         Field("holders", SegmentHolder, "0+", array=True),
+        Field("shelves", DescribedShelf, "0+", array=True, tag=0, tagged="0+"),
+        Field("older_shelves", "int32", "0+", tag=1, tagged="0+"),
     )
 
 

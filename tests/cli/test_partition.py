@@ -8,7 +8,7 @@ from public_sc import PublicSc, public_sc, tailrace
 from trio.testing import MockClock
 
 from tailrace.cli.partition import description, is_lagging, partition_document, partition_table
-from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
+from tailrace.protocol.internal.describe_partitions import DescribedPartition, DescribedShelf, ReplicaDetail
 
 
 async def _with_a_topic(sc: PublicSc) -> None:
@@ -135,3 +135,14 @@ def test_replicas_that_come_and_go_are_named_while_they_do() -> None:
     assert {"Adding:    [3]", "Removing:  [1, 2]"} <= set(description(partition).splitlines())
     document = partition_document(partition)
     assert (document["adding"], document["removing"]) == ([3], [1, 2])
+
+
+def test_a_description_tells_who_keeps_what_is_old() -> None:
+    shelves = [DescribedShelf(0, 10, [2, 3]), DescribedShelf(10, 20, [3], [4])]
+    partition = DescribedPartition("orders", UUID(int=1), 0, shelved_from=4, shelves=shelves)
+    lines = description(partition).splitlines()
+    assert [line.split() for line in lines if line.startswith("On shelves")] == [["On", "shelves:", "4", "to", "20"]]
+    assert "\n".join(lines[-4:-1] if lines[-1].startswith("EPOCH") else lines[-3:]) == (
+        "SHELF BASE  END  COPIES\n         0   10  2, 3\n        10   20  3, 4 (being filled)"
+    )
+    assert "helves" not in description(replace(partition, shelves=[]))

@@ -4,11 +4,15 @@ import pytest
 from msgspec.structs import replace
 from public_sc import PublicSc, public_sc, tailrace
 
+from tailrace.cli.segment import segment_table
+from tailrace.cluster.specs import Shelf
+from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_replica_segments import (
     DescribeReplicaSegmentsResponse,
     RangeContent,
     ReplicaSegment,
 )
+from tailrace.protocol.internal.describe_segments import DescribedShelf, SegmentedPartition
 
 SEALED = ReplicaSegment(0, 5, 0, 1, 500, 0xAB, "sealed", "bridge")
 FULL = ReplicaSegment(5, 8, 1, 1, 12_300, 0xCDEF, "sealing", "full")
@@ -70,6 +74,27 @@ async def test_as_a_document(capsys: pytest.CaptureFixture[str]) -> None:
         assert document["holders"][1] == {"spuId": 2, "logEnd": 7, "error": None}
 
 
+async def test_what_is_on_shelves_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    async with public_sc() as sc:
+        await _with_a_topic(sc, *[replace(WHOLE, log_start=8, segments=[OPEN])] * 2)
+        for spu in (3, 4):
+            words = ("--id", str(spu), "--public", f"spu-{spu}:9005", "--private", f"spu-{spu}:9006")
+            assert await tailrace(sc.network, "spu", "register", *words) == 0
+        await sc.running.shelve(Shelf(0, 5, (SpuId(3), SpuId(4))), Shelf(5, 8, (SpuId(3),), (SpuId(4),)))
+        capsys.readouterr()
+        assert await tailrace(sc.network, "segment", "list", "orders") == 0
+        assert capsys.readouterr().out.splitlines() == [
+            "PARTITION  BASE  END  EPOCH  SIZE      STATE    SEALED BY  CHECKSUM  COPIES",
+            "        0     0    5      -  -         shelved          -         -  3, 4",
+            "        0     5    8      -  -         shelved          -         -  3, 4 (being filled)",
+            "        0     8    9      1  70 bytes  open             -         -  1, 2",
+        ]
+        assert await tailrace(sc.network, "segment", "list", "orders", "--output", "json") == 0
+        (document,) = json.loads(capsys.readouterr().out)
+        assert document["shelves"][1] == {"base": 5, "end": 8, "stores": [3], "filling": [4]}
+        assert (len(document["segments"]), document["olderShelves"]) == (1, 0)
+
+
 async def test_older_ones_and_those_that_nobody_leads(capsys: pytest.CaptureFixture[str]) -> None:
     async with public_sc() as sc:
         await _with_a_topic(sc, DescribeReplicaSegmentsResponse("no"), replace(WHOLE, segments=[FULL], older_count=1))
@@ -93,3 +118,9 @@ async def test_what_is_not_there_or_cannot_be_meant(capsys: pytest.CaptureFixtur
         assert await tailrace(sc.network, "segment", "list", "orders/x") == 2
         with pytest.raises(SystemExit):
             await tailrace(sc.network, "segment", "list", "orders", "--before", "soon")
+
+
+def test_that_there_are_older_shelves_is_said() -> None:
+    shelves = [DescribedShelf(5, 8, [2])]
+    partition = SegmentedPartition("orders", partition=0, leader=1, told_by=1, shelves=shelves, older_shelves=3)
+    assert segment_table([partition]).splitlines()[-1] == ("orders/0: 3 older shelves are not shown: see --before 5")

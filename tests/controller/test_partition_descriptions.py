@@ -2,6 +2,7 @@ import pytest
 import trio.testing
 from running_workflow import RunningWorkflow, put, registered, running_workflow
 
+from tailrace.cluster.specs import Shelf
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.partition_descriptions import ANSWER_SECONDS_MAX, PartitionDescriptions
@@ -53,6 +54,21 @@ async def test_while_it_moves_a_partition_tells_who_comes_and_who_goes() -> None
         await running.workflow.writes.until(lambda: bool(_adding(running)))
         (partition,) = await _descriptions(running).describe(None)
         assert (partition.adding, partition.removing) == ([2], [1])
+
+
+async def test_shelves_are_told_to_who_asks_for_epochs() -> None:
+    store = MemoryStore()
+    await put(store, *registered(1, 2))
+    async with running_workflow(store) as running:
+        await running.connect(1)
+        await running.administration.create_topics([NewTopic("orders", 1, 1)])
+        await running.connect(2)
+        await running.shelve(Shelf(0, 10, (SpuId(2),)), shelved_from=4)
+        (partition,) = await _descriptions(running).describe(None, 1)
+        assert partition.shelved_from == 4
+        assert [(each.base, each.end, each.stores, each.filling) for each in partition.shelves] == [(0, 10, [2], [])]
+        (partition,) = await _descriptions(running).describe(None)
+        assert partition.shelves == []
 
 
 def _adding(running: RunningWorkflow) -> tuple[SpuId, ...]:

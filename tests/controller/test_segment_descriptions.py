@@ -6,10 +6,12 @@ import trio.testing
 from msgspec.structs import replace
 from running_workflow import RunningWorkflow, put, registered, running_workflow
 
+from tailrace.cluster.specs import Shelf
 from tailrace.cluster.topic_planning import NewTopic
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.segment_descriptions import ANSWER_SECONDS_MAX, SegmentDescriptions
 from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.describe_replica_segments import (
     DescribeReplicaSegmentsResponse,
     RangeContent,
@@ -112,3 +114,19 @@ async def test_what_is_not_there() -> None:
             await _descriptions(running).describe("other", None, -1)
         with pytest.raises(KafkaError, match="there is no partition orders/1"):
             await _descriptions(running).describe("orders", 1, -1)
+
+
+ON_SHELVES = (Shelf(0, 10, (SpuId(1),)), Shelf(10, 20, (SpuId(2),), (SpuId(3),)), Shelf(20, 20, (SpuId(1),)))
+
+
+async def test_what_is_on_shelves_is_told_as_it_is_known_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with _running() as running:
+        await running.shelve(*ON_SHELVES)
+        described = await _one(running)
+        shown = [(each.base, each.end, each.stores, each.filling) for each in described.shelves]
+        assert shown == [(0, 10, [1], []), (10, 20, [2], [3])], "also where nobody says anything"
+        (described,) = await _descriptions(running).describe("orders", None, 10)
+        assert [each.base for each in described.shelves] == [0]
+        monkeypatch.setattr("tailrace.controller.segment_descriptions.SEGMENTS_MAX", 1)
+        described = await _one(running)
+        assert ([each.base for each in described.shelves], described.older_shelves) == ([10], 1)
