@@ -22,11 +22,10 @@ NOTHING: Portion = (memoryview(b""), ())
 
 
 async def fetch_portion(network: Network, address: Address, spec: PartitionSpec, position: int, end: int) -> Portion:
-    """From the batch on that holds the position; nothing, if it cannot be had. Raises OSError and
-    RemoteProtocolError."""
+    """From the batch on that holds the position. Raises OSError and RemoteProtocolError."""
     found = await fetch_records(network, address, CLIENT_ID, spec, position, PORTION_BYTES_MAX)
     if found.error_code:
-        return NOTHING
+        raise OSError(f"the leader answers with error {found.error_code}")
     records = memoryview(records_of(found))
     return portion_of(records, spec.epoch, position, end) if records else NOTHING
 

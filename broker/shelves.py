@@ -5,7 +5,7 @@ that others count on goes on being read when it turns out to be damaged, as far 
 is complete that is copied beside it: the copy of another store may be damaged too, and in another place.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 import trio
@@ -53,6 +53,7 @@ _EPOCH_MAX = 2**31 - 1
 class KeptShelf(Struct, frozen=True):
     spec: PartitionSpec
     shelf: Shelf
+    directory: str
     is_counted_on: bool
     """Something is read from here, or may be."""
     has_others: bool
@@ -114,41 +115,33 @@ class Shelves:
     def apply(self, specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], *, is_full: bool) -> None:
         """From the specs of partitions of which this SPU keeps a shelf, or has kept one; the others change nothing."""
         before = self._kept
-        kept: dict[ReplicaKey, dict[int, KeptShelf]] = {}
-        if not is_full:
-            kept = dict(before)
-            for key in removed:
-                kept.pop(key, None)
+        if is_full:
+            self._kept = {}
+        for key in removed:
+            self._kept.pop(key, None)
         for spec in specs:
-            self._apply(spec, before, kept)
-        self._kept = kept
+            self._apply(spec, before)
         self._has_applied_all = self._has_applied_all or is_full
-        named = {each.key for each in self._all()}
-        self._damaged = {key: reason for key, reason in self._damaged.items() if key in named}
-        self._lacking &= named
-        self._deleted_before = {key: start for key, start in self._deleted_before.items() if key in named}
+        self._damaged = {key: reason for key, reason in self._damaged.items() if self._find(key) is not None}
+        self._lacking = {key for key in self._lacking if self._find(key) is not None}
 
-    def _apply(
-        self,
-        spec: PartitionSpec,
-        before: dict[ReplicaKey, dict[int, KeptShelf]],
-        kept: dict[ReplicaKey, dict[int, KeptShelf]],
-    ) -> None:
+    def _apply(self, spec: PartitionSpec, before: Mapping[ReplicaKey, dict[int, KeptShelf]]) -> None:
         key = spec.topic_id, spec.partition
         known = next(iter(before.get(key, {}).values()), None)
         if known is not None and (spec.epoch, spec.version) < (known.spec.epoch, known.spec.version):
-            kept[key] = before[key]
+            self._kept[key] = before[key]
             return
-        kept.pop(key, None)
+        self._kept.pop(key, None)
         shelves = {}
         for shelf in spec.shelves:
             is_store = self._spu in shelf.stores
             if is_store or self._spu in shelf.filling:
                 has_others = any(store != self._spu for store in shelf.stores)
                 is_counted_on = is_store and shelf.end > max(shelf.base, spec.shelved_from)
-                shelves[shelf.base] = KeptShelf(spec, shelf, is_counted_on, has_others)
+                directory = self._logs.directory(ShelfKey(*key, shelf.base))
+                shelves[shelf.base] = KeptShelf(spec, shelf, directory, is_counted_on, has_others)
         if shelves:
-            kept[key] = shelves
+            self._kept[key] = shelves
 
     def _all(self) -> Iterator[KeptShelf]:
         return (each for shelves in self._kept.values() for each in shelves.values())
@@ -173,7 +166,8 @@ class Shelves:
     @property
     def size_bytes(self) -> int:
         """Of what is to be here: what is only kept for a while does not count."""
-        return sum(self._logs.size_bytes(each.key) for each in self._all())
+        replacements = sum(self._logs.size_bytes(self._logs.replacement(key)) for key in self._damaged)
+        return replacements + sum(self._logs.size_bytes(each.directory) for each in self._all())
 
     # filling
 
@@ -194,6 +188,8 @@ class Shelves:
                     finally:
                         self._filling.discard(key)
                 response = await self._state(key)
+                if refused is None and key in self._damaged and not self._named(key).has_others:
+                    refused = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._damaged[key])
                 if refused is not None:
                     response.error_code, response.error_message = refused.code, refused.message
                 return response
@@ -304,7 +300,7 @@ class Shelves:
         key = ShelfKey(request.topic_id, request.partition, request.base)
         try:
             kept = self._named(key)
-            async with self._checked(kept, self._logs.directory(key)) as log:
+            async with self._checked(kept, kept.directory) as log:
                 return self._read(kept, log, request)
         except KafkaError as error:
             return ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, error.message)
@@ -345,13 +341,9 @@ class Shelves:
 
     @asynccontextmanager
     async def _target(self, kept: KeptShelf) -> AsyncIterator[Log]:
-        """What is to be filled: of a shelf that is damaged, the copy that is to replace it. Raises OSError and
-        KafkaError."""
-        directory = self._logs.directory(kept.key)
-        if kept.key in self._damaged:
-            if not kept.has_others:
-                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._damaged[kept.key])
-            directory = self._logs.replacement(kept.key)
+        """What is to be filled: of a shelf that is damaged, the copy that is to replace it. Raises OSError."""
+        is_damaged = kept.key in self._damaged
+        directory = self._logs.replacement(kept.key) if is_damaged else kept.directory
         async with self._checked(kept, directory) as log:
             yield log
 
@@ -376,7 +368,7 @@ class Shelves:
         kept = self._find(key)
         if kept is None:
             return
-        if damage.directory == self._logs.directory(key) and kept.is_counted_on:
+        if damage.directory == kept.directory and kept.is_counted_on:
             if key not in self._damaged:
                 self._log(key).error("shelf_damaged", reason=str(damage), is_only_copy=not kept.has_others)
             self._damaged[key] = str(damage)
@@ -407,9 +399,9 @@ class Shelves:
                 self._is_to_mend.set()
 
     async def mend(self, key: ShelfKey) -> None:
-        """As far as it can be had from the leader, who reads it from another store."""
+        """As far as it can be had from the leader, who has it yet, or reads it from another store."""
         kept, end = self._find(key), -1
-        while kept is not None and kept.has_others and end < kept.shelf.end:
+        while kept is not None and end < kept.shelf.end:
             response = await self._fill(key, kept.shelf.end, kept.spec.leader)
             if response.error_code or response.end <= end:
                 return
@@ -428,6 +420,7 @@ class Shelves:
         now, retention_ms = trio.current_time(), self._configs.settings.deleted_topic_retention_ms
         seconds = (retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX)) / 1000
         unnamed = [key for key in self._logs.found() if self._find(key) is None]
+        self._deleted_before = {key: start for key, start in self._deleted_before.items() if self._find(key)}
         self._unnamed_since = {key: self._unnamed_since.get(key, now) for key in unnamed}
         for key, since in list(self._unnamed_since.items()):
             if now < since + seconds or self._find(key) is not None:
@@ -444,7 +437,7 @@ class Shelves:
             if kept.start <= self._deleted_before.get(kept.key, kept.shelf.base):
                 continue
             try:
-                async with self._checked(kept, self._logs.directory(kept.key)) as log:
+                async with self._checked(kept, kept.directory) as log:
                     await self._delete_before_start(kept, log)
             except DamagedShelfError as damage:
                 await self._on_damaged(kept.key, damage)
@@ -468,7 +461,7 @@ class Shelves:
         self, kept: KeptShelf, rest_after: Callable[[int], Awaitable[None]], is_off: Callable[[], bool]
     ) -> None:
         """What is closed meanwhile is left for the next time."""
-        directory = self._logs.directory(kept.key)
+        directory = kept.directory
         segments: Sequence[SealedSegment] = ()
         if not is_off() and self._logs.has(kept.key):
             async with self._checked(kept, directory) as log:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import trio
 
+from tailrace.runtime.descriptors import files_of_logs
 from tailrace.runtime.files import Files
 
 from .directory_syncs import DirectorySyncs
@@ -57,7 +58,7 @@ class ShelfLogs:
         self._files = files
         self._open_logs_max = open_logs_max
         self._config = LogConfig(segment_bytes_max=SEGMENT_BYTES_MAX)
-        self._open_files = OpenFiles(files, OPEN_FILES_MAX)
+        self._open_files = OpenFiles(files, min(OPEN_FILES_MAX, max(1, files_of_logs(files.descriptors_max()) // 16)))
         self._directory_syncs = DirectorySyncs(files)
         self._opened: OrderedDict[str, _Opened] = OrderedDict()
         """By directory; what was used last comes last."""
@@ -156,11 +157,7 @@ class ShelfLogs:
                 if was_sound and is_to_stay:
                     self._closed_cleanly.add(directory)
 
-    def size_bytes(self, key: ShelfKey) -> int:
-        """Also of a copy that is to take its place."""
-        return sum(self._size_of(directory) for directory in (self.directory(key), self.replacement(key)))
-
-    def _size_of(self, directory: str) -> int:
+    def size_bytes(self, directory: str) -> int:
         opened = self._opened.get(directory)
         if opened is not None:
             return opened.log.size_bytes

@@ -182,6 +182,9 @@ async def test_who_was_not_told_of_a_shelf_does_not_fill_it(autojump_clock: obje
 async def test_what_the_leader_does_not_hand_over_is_asked_for_again(autojump_clock: object) -> None:
     async with _bench() as bench:
         assert (await bench.fill(END + 2)).end == END
+        with capture_logs() as logs:
+            assert (await bench.fill(END + 4, base=0)).end == END
+        assert logs == []
         await _produce(bench.running, [BATCHES])
         assert (await bench.fill(END + 2)).end == END + 2
         request = FillShelfRequest(bench.spec.topic_id, 0, 0, END + 4, OTHER)
@@ -295,6 +298,18 @@ async def test_a_copy_that_nobody_counts_on_is_begun_anew_if_it_does_not_open(au
         assert await bench.content_here() == bench.content
 
 
+async def test_one_that_lacks_its_beginning_is_no_copy(autojump_clock: object) -> None:
+    async with _bench() as bench:
+        bench.name(base=8)
+        await bench.fill(base=8)
+        await bench.logs.close()
+        bench.files.rename(bench.logs.directory(bench.key._replace(base=8)), bench.logs.directory(bench.key))
+        bench.name(end=END)
+        assert (await bench.read(10)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        await bench.shelves.mend(bench.key)
+        assert await bench.content_here() == bench.content
+
+
 async def test_a_damaged_copy_is_read_until_another_one_is_complete(autojump_clock: object) -> None:
     async with _bench() as bench:
         await bench.fill()
@@ -334,7 +349,9 @@ async def test_it_is_mended_by_itself(autojump_clock: object) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_the_only_copy_stays_as_it_is(autojump_clock: object) -> None:
+async def test_the_only_copy_stays_as_it_is_unless_the_leader_has_it_yet(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with _bench() as bench:
         await bench.fill()
         bench.name(stores=[HERE], end=END)
@@ -342,13 +359,20 @@ async def test_the_only_copy_stays_as_it_is(autojump_clock: object) -> None:
         with capture_logs() as logs:
             assert (await bench.read()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert [(each["event"], each["is_only_copy"]) for each in logs] == [("shelf_damaged", True)]
-        assert (await bench.fill()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        fetch = shelves.fetch_portion
+
+        async def fetch_nothing(*arguments: object) -> shelf_portions.Portion:
+            return shelf_portions.NOTHING
+
+        monkeypatch.setattr(shelves, "fetch_portion", fetch_nothing)
+        response = await bench.fill()
+        assert (response.error_code, response.end) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
         await bench.shelves.mend(bench.key)
         assert await bench.bases(0, bytes_max=1) == [0]
-        assert bench.metrics.shelf_filled_bytes == BATCHES * BATCH_BYTES
-        bench.name(end=END)
+        monkeypatch.setattr(shelves, "fetch_portion", fetch)
         await bench.shelves.mend(bench.key)
         assert await bench.content_here() == bench.content
+        assert (await bench.fill()).error_code == 0
 
 
 async def test_a_scrub_finds_what_nobody_reads(autojump_clock: object) -> None:
@@ -483,6 +507,8 @@ async def test_what_was_deleted_for_good_goes_with_its_segments(autojump_clock: 
         response = await bench.fill(END)
         assert [(each.base, each.end) for each in response.segments] == [(8, 14), (14, END)]
         assert await bench.bases(0) == [8, 10, 12]
+        bench.name(end=14, shelved_from=11)
+        assert await bench.bases(0) == [10, 12], "nobody reads what was deleted, also where it is there"
         bench.name(end=END, shelved_from=15)
         await bench.shelves.delete_before_starts()
         assert bench.shelves.size_bytes == 3 * BATCH_BYTES

@@ -53,7 +53,7 @@ async def test_what_was_used_longest_ago_is_closed_and_opens_again_without_a_sca
             assert (log.log_start, log.log_end) == (key.base, key.base + 3)
             assert log.recovery.was_clean
     assert logs.open_count == 2
-    assert [logs.size_bytes(key) for key in KEYS] == [300] * 4
+    assert [logs.size_bytes(logs.directory(key)) for key in KEYS] == [300] * 4
 
 
 async def test_nobody_closes_one_that_is_in_use_and_who_is_one_too_many_waits() -> None:
@@ -80,7 +80,7 @@ async def test_who_removes_one_waits_for_who_uses_it_and_nobody_finds_it_then() 
         nursery.start_soon(logs.remove, directory)
         await trio.testing.wait_all_tasks_blocked()
         _append(log, 1)
-    assert (logs.found(), files.list(directory), logs.size_bytes(KEYS[0])) == ([], [], 0)
+    assert (logs.found(), files.list(directory), logs.size_bytes(directory)) == ([], [], 0)
     assert files.list(removed_shelves_directory(DATA)) == []
     assert await _range(logs, KEYS[0]) == (0, 0)
 
@@ -108,7 +108,7 @@ async def test_what_was_synced_is_there_after_a_crash(keep: Keep) -> None:
         _append(log, 2)
     crashed = ShelfLogs(DATA, files.crash(keep))
     assert crashed.found() == [KEYS[1]]
-    assert crashed.size_bytes(KEYS[1]) == (500 if keep == "all" else 300)
+    assert crashed.size_bytes(crashed.directory(KEYS[1])) == (500 if keep == "all" else 300)
     assert await _range(crashed, KEYS[1]) == (100, 105 if keep == "all" else 103)
 
 
@@ -128,10 +128,10 @@ async def test_another_copy_takes_its_place_with_all_that_it_has() -> None:
     logs = ShelfLogs(DATA, files)
     await _fill(logs, logs.directory(KEYS[1]), 100, 3)
     await _fill(logs, logs.replacement(KEYS[1]), 100, 4)
-    assert logs.size_bytes(KEYS[1]) == 700
+    assert (logs.size_bytes(logs.directory(KEYS[1])), logs.size_bytes(logs.replacement(KEYS[1]))) == (300, 400)
     await logs.put_replacement_in_place(KEYS[1])
     assert await _range(logs, KEYS[1]) == (100, 104)
-    assert logs.size_bytes(KEYS[1]) == 400
+    assert (logs.size_bytes(logs.directory(KEYS[1])), logs.size_bytes(logs.replacement(KEYS[1]))) == (400, 0)
     assert len(files.list(shelves_directory(DATA))) == 1
     crashed = ShelfLogs(DATA, files.crash("synced"))
     await crashed.end_replacements()
