@@ -54,8 +54,8 @@ class KeptShelf(Struct, frozen=True):
     spec: PartitionSpec
     shelf: Shelf
     directory: str
-    is_counted_on: bool
-    """Something is read from here, or may be."""
+    counted_end: int
+    """What is before may be read from here; 0: nothing."""
     has_others: bool
     """Who have all of it as well."""
 
@@ -105,6 +105,10 @@ class Shelves:
         """Those that others count on, and that another copy is to replace; and why."""
         self._lacking: set[ShelfKey] = set()
         """Those that others count on, and that are to be filled from here."""
+        self._told: dict[ShelfKey, int] = {}
+        """Up to where leaders were told that it is here: they may count on it before this is said by the specs."""
+        self._doubted: set[ShelfKey] = set()
+        """Those that may hold more than any specs say, of an epoch whose end is no part of the log any more."""
         self._is_to_mend = trio.Event()
         self._turns = trio.Semaphore(AT_ONCE_MAX)
         self.check_room: Callable[[], None] = _always
@@ -124,6 +128,7 @@ class Shelves:
         self._has_applied_all = self._has_applied_all or is_full
         self._damaged = {key: reason for key, reason in self._damaged.items() if self._find(key) is not None}
         self._lacking = {key for key in self._lacking if self._find(key) is not None}
+        self._doubted = {key for key in self._doubted if self._find(key) is not None}
 
     def _apply(self, spec: PartitionSpec, before: Mapping[ReplicaKey, dict[int, KeptShelf]]) -> None:
         key = spec.topic_id, spec.partition
@@ -137,9 +142,11 @@ class Shelves:
             is_store = self._spu in shelf.stores
             if is_store or self._spu in shelf.filling:
                 has_others = any(store != self._spu for store in shelf.stores)
-                is_counted_on = is_store and shelf.end > max(shelf.base, spec.shelved_from)
-                directory = self._logs.directory(ShelfKey(*key, shelf.base))
-                shelves[shelf.base] = KeptShelf(spec, shelf, directory, is_counted_on, has_others)
+                shelf_key = ShelfKey(*key, shelf.base)
+                directory, counted_end = self._logs.directory(shelf_key), shelf.end if is_store else 0
+                shelves[shelf.base] = KeptShelf(spec, shelf, directory, counted_end, has_others)
+                if spec.was_unclean and (known is None or known.spec.epoch != spec.epoch):
+                    self._doubted.add(shelf_key)
         if shelves:
             self._kept[key] = shelves
 
@@ -217,6 +224,8 @@ class Shelves:
             portion = NOTHING
             with trio.move_on_at(deadline):
                 portion = await self._fetch(key, leader, position, end)
+            if key in self._doubted:
+                continue
             if not portion[1] or not await self._append(key, portion, position):
                 break
         await self._settle(key, end)
@@ -226,6 +235,13 @@ class Shelves:
         """From where on it is to be filled."""
         kept = self._named(key)
         async with self._target(kept) as log:
+            if key in self._doubted:
+                # After an unclean election the log may go on in another way behind what is known to be on shelves.
+                with trio.CancelScope(shield=True):
+                    await log.truncate(max(kept.counted_end, kept.shelf.base))
+                    await log.sync()
+                self._told.pop(key, None)
+                self._doubted.discard(key)
             await self._delete_before_start(kept, log)
             return max(log.log_end, kept.start)
 
@@ -265,15 +281,15 @@ class Shelves:
 
     async def _settle(self, key: ShelfKey, end: int) -> None:
         """What was copied is on the disk then; and if that is all, it takes the place of what is damaged."""
-        kept = self._named(key)
         with trio.CancelScope(shield=True):
+            kept = self._named(key)
             async with self._target(kept) as log:
                 if log.log_end >= end and log.segments()[-1].size:
                     log.producers = ProducerStates()  # nobody will ask for them
                     await log.end_segment()
                 elif log.synced_end < log.log_end:
                     await log.sync()
-                if log.log_end < max(kept.shelf.end, kept.start):
+                if log.log_end < max(self._counted_end(kept), kept.start):
                     return
             self._lacking.discard(key)
             if key in self._damaged:
@@ -287,6 +303,10 @@ class Shelves:
             if log.log_start == log.log_end:
                 return FillShelfResponse(end=kept.start)
             end = log.synced_end
+            if key in self._doubted:  # while somebody else fills it, who is about to see that
+                end = min(end, max(kept.counted_end, kept.start))
+            elif key not in self._damaged:
+                self._told[key] = end
             segments = [
                 ShelvedSegment(each.base, each.end, each.size, each.first_timestamp, each.max_timestamp)
                 for each in log.segments()
@@ -314,7 +334,7 @@ class Shelves:
         offset, end = max(request.offset, kept.start), request.end
         is_empty = log.log_start == log.log_end
         if log.log_end < end or (is_empty and kept.start < end):
-            if kept.is_counted_on and end <= kept.shelf.end:
+            if end <= self._counted_end(kept):
                 self._lacking.add(kept.key)
                 self._is_to_mend.set()
             has = "nothing" if is_empty else f"what is before offset {log.log_end}"
@@ -363,12 +383,15 @@ class Shelves:
                 raise DamagedShelfError(directory, str(error)) from error
             raise
 
+    def _counted_end(self, kept: KeptShelf) -> int:
+        return max(kept.counted_end, self._told.get(kept.key, 0))
+
     async def _on_damaged(self, key: ShelfKey, damage: DamagedShelfError) -> None:
         """What nobody counts on makes way for another try."""
         kept = self._find(key)
         if kept is None:
             return
-        if damage.directory == kept.directory and kept.is_counted_on:
+        if damage.directory == kept.directory and self._counted_end(kept) > kept.start:
             if key not in self._damaged:
                 self._log(key).error("shelf_damaged", reason=str(damage), is_only_copy=not kept.has_others)
             self._damaged[key] = str(damage)
@@ -421,6 +444,7 @@ class Shelves:
         seconds = (retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX)) / 1000
         unnamed = [key for key in self._logs.found() if self._find(key) is None]
         self._deleted_before = {key: start for key, start in self._deleted_before.items() if self._find(key)}
+        self._told = {key: end for key, end in self._told.items() if self._find(key)}
         self._unnamed_since = {key: self._unnamed_since.get(key, now) for key in unnamed}
         for key, since in list(self._unnamed_since.items()):
             if now < since + seconds or self._find(key) is not None:

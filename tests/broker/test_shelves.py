@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import structlog
@@ -286,16 +287,68 @@ async def test_what_a_crash_tears_in_the_middle_of_a_fill_is_copied_again(autoju
             assert await after.content_here() == bench.content
 
 
+def _lose_a_segment(bench: Bench) -> None:
+    directory = bench.logs.directory(bench.key)
+    name = next(each for each in bench.files.list(directory) if each.endswith(".log"))
+    bench.files.remove(f"{directory}/{name}")
+
+
 async def test_a_copy_that_nobody_counts_on_is_begun_anew_if_it_does_not_open(autojump_clock: object) -> None:
     async with _bench() as bench:
         await bench.fill(8)
         await bench.logs.close()
-        name = next(each for each in bench.files.list(bench.logs.directory(bench.key)) if each.endswith(".log"))
-        bench.files.remove(f"{bench.logs.directory(bench.key)}/{name}")
+        after = bench.after(bench.files.crash("all"))
+        _lose_a_segment(after)
         with capture_logs() as logs:
-            response = await bench.fill()
+            response = await after.fill()
         assert (response.error_code, response.end, logs[0]["event"]) == (0, END, "shelf_begun_anew")
+        assert await after.content_here() == bench.content
+
+
+async def test_leaders_count_on_what_they_were_told_before_the_specs_say_so(autojump_clock: object) -> None:
+    async with _bench() as bench:
+        await bench.fill(8)
+        await bench.logs.close()
+        _lose_a_segment(bench)
+        with capture_logs() as logs:
+            assert (await bench.fill(6)).end == 6
+            assert await bench.fill(8)
+        assert [each["event"] for each in logs] == ["shelf_damaged", "shelf_mended"]
+        assert (await bench.fill()).end == END
         assert await bench.content_here() == bench.content
+
+
+async def test_after_an_unclean_election_only_what_is_known_to_be_on_a_shelf_stays(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _bench() as bench:
+        await bench.fill()
+        bench.name(end=8)
+        bench.spec = replace(bench.spec, epoch=bench.spec.epoch + 1, was_unclean=True)
+        bench.name(end=8)
+        fetch = shelves.fetch_portion
+        asked: list[int] = []
+
+        async def listening(*arguments: Any) -> shelf_portions.Portion:
+            asked.append(arguments[3])
+            portion = await fetch(*arguments)
+            if len(asked) == 1:  # another such election while it was on its way
+                bench.spec = replace(bench.spec, epoch=bench.spec.epoch + 1)
+                bench.name(end=6)
+                state = await bench.fill()
+                assert (state.end, state.segments) == (6, [])
+                bench.name(end=8)
+            return portion
+
+        monkeypatch.setattr(shelves, "fetch_portion", listening)
+        assert (await bench.fill(16)).end == 16
+        assert (asked, bench.metrics.shelf_filled_bytes) == ([8, 8], (BATCHES + 4) * BATCH_BYTES)
+        await bench.fill()
+        assert asked == [8, 8, 16]
+        after = bench.after(bench.files.crash("all"))
+        assert (await after.fill(8)).end == 8, "what another process has copied is of no known epoch"
+        assert (await after.fill()).end == END
+        assert await after.content_here() == bench.content
 
 
 async def test_one_that_lacks_its_beginning_is_no_copy(autojump_clock: object) -> None:
