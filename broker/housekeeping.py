@@ -73,8 +73,9 @@ class Housekeeping:
             silent_since_ms = self._wall_clock.now_ms() - self._configs.settings.producer_expiration_ms
             for replica in list(self._replicas):
                 replica.log.producers.expire(silent_since_ms)
-                # Followers delete what their leader has deleted, so that all logs start alike whatever clocks say.
-                if replica.leads_recovered and replica.settings.log.deletes:
+                # Followers delete what their leader has deleted, so that all logs start alike whatever clocks say. And
+                # with shelves more belongs to a partition than its log: see `Shelving`.
+                if replica.leads_recovered and replica.settings.log.deletes and not replica.has_shelves:
                     await self._attempt(replica, self._apply_retention)
             await self._remove_parked()
 
@@ -101,6 +102,7 @@ class Housekeeping:
                 if (
                     replica.offline_reason is None
                     and replica.settings.log.compacts
+                    and not replica.spec.shelves  # a tombstone may be of a key that is there
                     and replica.key not in self._uncompacted_until
                 ):
                     await self._attempt(replica, self._compact)

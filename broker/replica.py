@@ -186,7 +186,7 @@ class Replica:
         self.deleted_end = self._log_start
         """Up to where records are deleted for good, whoever leads next."""
         self._deleters: trio.lowlevel.ParkingLot | None = None
-        """Those who wait for that. None before the first."""
+        """Those who wait for that, or for what the Streaming Controller says of it. None before the first."""
         self.offline_reason: str | None = None
         """Set by the first failed write, read or sync; nothing is accepted afterwards."""
         self.damaged_from: int | None = None
@@ -239,9 +239,14 @@ class Replica:
         return earliest_offset(self.spec, self.log.log_start)
 
     @property
-    def keeps_shelves(self) -> bool:
-        """What is before the log here may be on them, whether this SPU knows it yet or not."""
-        return self.settings.shelves or bool(self.spec.shelves)
+    def shelves_more(self) -> bool:
+        """Whether more of it is to be put on shelves."""
+        return self.settings.shelves and not self.is_internal
+
+    @property
+    def has_shelves(self) -> bool:
+        """Or is to have some."""
+        return bool(self.spec.shelves) or self.shelves_more
 
     @property
     def readable_end(self) -> int:
@@ -279,7 +284,7 @@ class Replica:
             self.refuse_waiters(self.not_leader())
         elif spec.epoch != before.epoch:
             self.on_advanced()  # a fetch of the epoch before is fenced
-            self.wake_deleters()
+        self.wake_deleters()
         self._on_role()
         if self.replication is not None and not self.is_alone:
             self.replication.on_spec()
@@ -418,12 +423,20 @@ class Replica:
     async def wait_until_deleted(self, end: int, epoch: int) -> None:
         """Until whoever leads next knows that the records below are deleted. Raises KafkaError if this replica does
         not lead in that epoch any more: then it cannot know."""
+        await self._wait_as_leader(lambda: self.deleted_end() >= end, epoch)
+
+    async def wait_for_spec(self, is_there: Callable[[PartitionSpec], bool], epoch: int) -> None:
+        """Until the Streaming Controller has said so. Raises KafkaError if this replica does not lead in that epoch any
+        more: then it does not matter."""
+        await self._wait_as_leader(lambda: is_there(self.spec), epoch)
+
+    async def _wait_as_leader(self, has_come: Callable[[], bool], epoch: int) -> None:
         while True:
             if self.offline_reason is not None:
                 raise self.storage_error()
             if not self.is_leader or self.spec.epoch != epoch:
                 raise self.not_leader()
-            if self.deleted_end() >= end:
+            if has_come():
                 return
             if self._deleters is None:
                 self._deleters = trio.lowlevel.ParkingLot()

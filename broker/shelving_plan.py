@@ -84,19 +84,17 @@ class ShelvedPartition(Struct, frozen=True):
     """The segments of shelves, by the base of the shelf, as somebody said who had them."""
     delete_before: int = 0
     """What somebody wants to be gone."""
+    reports: bool = True
+    """Whether the Streaming Controller does what is reported: it may be away, and the log is not to grow meanwhile."""
 
 
 def next_step(partition: ShelvedPartition) -> Step | None:
     """None: all is as it should be, or cannot be made so now."""
-    return (
-        _deletion(partition)
-        or _question(partition)
-        or _entry(partition)
-        or _total_retention(partition)
-        or _local_retention(partition)
-        or _growth(partition)
-        or _repair(partition)
-    )
+    for decide in (_deletion, _question, _entry, _total_retention, _local_retention, _growth, _repair):
+        step = decide(partition)
+        if step is not None and (partition.reports or not isinstance(step, Report)):
+            return step
+    return None
 
 
 def _deletion(partition: ShelvedPartition) -> Step | None:

@@ -76,6 +76,7 @@ from .sc_receiver import ScReceiver
 from .scrubbing import Scrubbing
 from .shelf_reading import ShelfReader
 from .shelves import Shelves
+from .shelving import Shelving
 from .spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
 from .storage_limit import StorageLimit
 from .unreadable_logs import UnreadableLogs
@@ -156,6 +157,7 @@ class Spu:
         self.groups: GroupCoordination
         self.forwarding: Forwarding
         self.producer_ids: ProducerIds
+        self.shelving: Shelving
 
     # what clients' connections call
 
@@ -312,6 +314,16 @@ class Spu:
             self.isolation = Isolation(self.replicas, lambda: sc.last_lease_end, self._logger)
             self.forwarding = Forwarding(sc, self.cluster, self._mirror)
             self.producer_ids = ProducerIds(partial(allocate_from, sc.request))
+            self.shelving = Shelving(
+                self.id,
+                self.replicas,
+                self.cluster,
+                self._network,
+                self.broker_configs,
+                self.wall_clock,
+                sc.request,
+                self._logger,
+            )
             nursery.start_soon(sc.run)
             nursery.start_soon(self.isolation.watch)
             nursery.start_soon(self.deadlines.run)
@@ -455,6 +467,7 @@ class Spu:
         nursery.start_soon(server.close_idle)
         # Not before: until all specs are known, no storage may be taken for one that has had its time.
         nursery.start_soon(self._housekeeping.apply_retention)
+        nursery.start_soon(self.shelving.run)
         nursery.start_soon(self._housekeeping.compact)
         nursery.start_soon(self._housekeeping.checkpoint_high_watermarks)
         nursery.start_soon(self._scrubbing.run)

@@ -1,9 +1,9 @@
 """DeleteRecords, versions 0–2: everything below an offset goes, and stays gone after a restart.
 
 - Offset -1 is the high watermark; beyond that nothing can be deleted. An offset below the log's start deletes nothing.
-- Answered when whoever leads next knows that they are deleted: each live replica, or as many as it asks. If that takes
-  longer than the request allows, or two minutes, it is REQUEST_TIMED_OUT, and done all the same as soon as those are
-  there again.
+- Answered when whoever leads next knows that they are deleted: each live replica, or as many as it asks; and the
+  Streaming Controller, of what is on shelves. If that takes longer than the request allows, or two minutes, it is
+  REQUEST_TIMED_OUT, and done all the same as soon as those are there again.
 - The low watermark in the answer is the offset up to which all of them had deleted: as Kafka has it, also then.
 - A topic without the delete policy keeps its records: POLICY_VIOLATION. The broker's own: INVALID_TOPIC_EXCEPTION.
 """
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from tailrace.broker.replica import Replica
+from tailrace.cluster.shelves import earliest_offset
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.delete_records import (
@@ -49,7 +50,7 @@ async def handle(spu: "Spu", context: RequestContext, request: DeleteRecordsRequ
                 deletions.append(deletion)
     spu.storage_limit.measure()  # who made room may produce at once
     for deletion in deletions:
-        await deletion.end(deadline)
+        await deletion.end(spu, deadline)
     return DeleteRecordsResponse(topics=topics)
 
 
@@ -70,24 +71,30 @@ class _Deletion:
             self._offset = _checked(self._replica, offset)
             self._epoch = self._replica.spec.epoch
             await self._replica.delete_records(self._offset)
+            spu.shelving.want_deleted(self._replica, self._offset)
         except KafkaError as error:
             self._answer.error_code = error.code
             return False
-        self._answer.low_watermark = self._replica.deleted_end()
+        self._answer.low_watermark = self._deleted_end()
         return True
 
-    async def end(self, deadline: float) -> None:
+    async def end(self, spu: "Spu", deadline: float) -> None:
         """What is told when the time runs out is what was so when this began, as in Kafka."""
         answer = self._answer
         try:
             with trio.move_on_at(deadline) as waiting:
                 await self._replica.wait_until_deleted(self._offset, self._epoch)
-                answer.low_watermark = self._replica.deleted_end()
+                await spu.shelving.wait_until_deleted(self._replica, self._offset, self._epoch)
+                answer.low_watermark = self._deleted_end()
         except KafkaError as error:
             answer.error_code, answer.low_watermark = error.code, UNKNOWN
         else:
             if waiting.cancelled_caught:
                 answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+    def _deleted_end(self) -> int:
+        """By all of them, and on shelves."""
+        return earliest_offset(self._replica.spec, self._replica.deleted_end())
 
 
 def _checked(replica: Replica, offset: int) -> int:

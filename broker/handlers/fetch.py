@@ -271,7 +271,7 @@ class Fetch:
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data
         bytes_max = min(wanted.bytes_max, bytes_left)
-        if offset < replica.log.log_start and replica.keeps_shelves and not self._mends:
+        if offset < replica.log.log_start and replica.has_shelves and not self._mends:
             if not replica.is_leader:
                 raise replica.not_leader()  # it may not know yet how far all is on shelves
             if offset >= replica.earliest:

@@ -197,7 +197,7 @@ def _find(replica: Replica, timestamp: int, version: int, *, is_debugging: bool)
         end = shelved_end(replica.spec)
         return (-1, end - 1, NO_EPOCH) if end > replica.earliest else None
     if timestamp == EARLIEST_PENDING_UPLOAD:
-        return (-1, max(shelved_end(replica.spec), log.log_start), NO_EPOCH) if replica.keeps_shelves else None
+        return (-1, max(shelved_end(replica.spec), log.log_start), NO_EPOCH) if replica.has_shelves else None
     return _find_by_time(replica, timestamp, version)
 
 

@@ -3,6 +3,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
+import trio
 from held_replicas import ELSEWHERE, HERE, World, topic_of
 from msgspec.structs import replace
 from spus import batch
@@ -70,6 +71,44 @@ async def test_a_partition_of_which_old_segments_are_on_shelves_begins_there() -
     assert replica.earliest == 1
     await replica.delete_records(4)
     assert replica.earliest == 4
+
+
+async def test_a_leader_can_wait_for_what_the_streaming_controller_says(autojump_clock: object) -> None:
+    (replica,) = World().add(topic_of())
+
+    async def wait() -> None:
+        await replica.wait_for_spec(lambda spec: spec.shelved_from == 2, replica.spec.epoch)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        for start in (1, 2):
+            await trio.testing.wait_all_tasks_blocked()
+            assert nursery.child_tasks
+            replica.use_spec(replace(replica.spec, shelved_from=start))
+    replica.use_spec(replace(replica.spec, shelved_from=0))
+    async with trio.open_nursery() as nursery:
+
+        @nursery.start_soon
+        async def wait_in_vain() -> None:
+            with pytest.raises(KafkaError) as refused:
+                await wait()
+            assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+        await trio.testing.wait_all_tasks_blocked()
+        replica.use_spec(replace(replica.spec, leader=ELSEWHERE, epoch=Epoch(6)))
+
+
+@pytest.mark.parametrize(
+    ("topic", "enabled", "shelved"),
+    [("t", "true", (1, 1)), ("t", "false", (0, 0)), ("__consumer_offsets", "true", (0, 0))],
+)
+def test_what_is_asked_for_is_put_on_shelves_but_nothing_that_is_the_brokers_own(
+    topic: str, enabled: str, shelved: tuple[int, int]
+) -> None:
+    (replica,) = World().add(topic_of(topic), remote_storage_enable=enabled)
+    assert (replica.shelves_more, replica.has_shelves) == shelved
+    replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 3, (ELSEWHERE,)),)))
+    assert (replica.shelves_more, replica.has_shelves) == (shelved[0], True)
 
 
 def test_uncommitted_reads_are_an_opt_in() -> None:

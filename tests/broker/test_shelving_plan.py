@@ -195,6 +195,14 @@ def test_what_is_on_no_shelf_stays_in_the_log() -> None:
     assert next_step(partition(both(0, 199), log=log, configs=LOCAL)) == Advance(100, is_local=True)
 
 
+def test_the_log_does_not_grow_because_nobody_hears_what_is_reported() -> None:
+    has_all = {(0, ONE): 100, (0, TWO): 100, (0, THREE): 100}
+    view = partition(both(0, 100, filling=(THREE,)), log=segments(0, 100, time=OLD), configs=LOCAL, copies=has_all)
+    assert next_step(view) == Report(filled=(Filled(0, THREE, 100),))
+    assert next_step(replace(view, reports=False)) == Advance(100, is_local=True)
+    assert next_step(partition(log=segments(0, 100), reports=False)) is None
+
+
 def test_the_open_segment_stays_even_if_another_leader_put_what_is_in_it_on_a_shelf() -> None:
     view = partition(log=segments(0, 100), configs={**KEEPS, "local.retention.bytes": "0"}, copies={})
     view = replace(view, spec=replace(SPEC, shelves=(both(0, 110),)), copies={(0, ONE): 110, (0, TWO): 110})
