@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from uuid import UUID
 
 import trio
+from msgspec.structs import replace
 from simulation.client import WireClient
 from simulation.files import SimulatedFiles
 from spus import RunningSpu, SteadyClock, beyond_time, running_spu
@@ -12,8 +13,9 @@ from structlog import get_logger
 from structlog.testing import capture_logs
 
 from tailrace.broker.housekeeping import COMPACTION_REST_SECONDS, Housekeeping
+from tailrace.cluster.specs import Shelf
 from tailrace.protocol.apis import ApiKey
-from tailrace.protocol.ids import Epoch
+from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import iterate
@@ -75,6 +77,36 @@ async def test_a_time_that_nobody_can_name_stops_no_compaction(autojump_clock: o
         await send(client, "t", beyond_time(now, *records))
         await later(running)
         assert await consume(client, "t") == [(1, b"1"), (2, b"2")]
+
+
+async def test_what_may_be_on_shelves_is_not_compacted(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await running.client()
+        await running.create("t", configs=COMPACTED)
+        replica = running.replica("t")
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 1, (SpuId(4),)),)))
+        await produce(running, client, "t", (b"a", b"1"), (b"a", b"2"))
+        await later(running)
+        assert [offset for offset, _ in await consume(client, "t")] == [0, 1]
+
+
+async def test_nothing_goes_by_its_age_before_what_is_on_shelves(autojump_clock: object) -> None:
+    checks = {"log.retention.check.interval.ms": "1000", "connections.max.idle.ms": "-1"}
+    async with running_spu(broker=checks) as running:
+        client = await running.client()
+        for topic, enabled in (("shelved", "true"), ("t", "false")):
+            await running.create(topic, configs={"retention.ms": "1000", "remote.storage.enable": enabled})
+            await produce(running, client, topic, (b"a", b"1"))
+        shelved, other = running.replica("shelved"), running.replica("t")
+        shelf = Shelf(0, 1, (SpuId(4),))  # which nobody can be asked what is on it
+        await produce(running, client, "shelved", (b"a", b"2"))
+        await shelved.log.advance_log_start(1)
+        shelved.use_spec(replace(shelved.spec, shelves=(shelf,)))
+        await later(running, 10)
+        assert (shelved.log.log_start, other.log.log_start) == (1, 1)
+        shelved.use_spec(replace(shelved.spec, shelves=()))
+        await later(running, 10)
+        assert shelved.log.log_start == 2
 
 
 async def test_other_topics_are_left_as_they_are(autojump_clock: object) -> None:

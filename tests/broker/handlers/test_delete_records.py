@@ -2,11 +2,15 @@
 
 import pytest
 import trio
+from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, World, batch, running_spu
 
+from tailrace.cluster.specs import Shelf
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.report_shelves import ReportShelvesRequest, ReportShelvesResponse
 from tailrace.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -45,6 +49,31 @@ async def test_every_version_deletes_what_is_below_the_offset(autojump_clock: ob
         assert await delete(client, (0, 3), version=version) == [(0, 3, 0)]
         replica = running.replica("t")
         assert (replica.log.log_start, replica.log.log_end) == (3, 5)
+
+
+async def test_records_on_shelves_are_gone_once_the_streaming_controller_says_so(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+        replica = running.replica("t")
+        await replica.delete_records(3)
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 4, (SpuId(4),)),)))
+        said = []
+
+        async def report(request: ReportShelvesRequest) -> ReportShelvesResponse:
+            (reported,) = request.partitions
+            said.append(reported.shelved_from)
+            await trio.sleep(0.5)
+            if len(said) > 1:
+                replica.use_spec(replace(replica.spec, shelved_from=reported.shelved_from))
+            return ReportShelvesResponse()
+
+        running.spu.shelving._ask_controller = report
+        assert await delete(client, (0, 1)) == [(0, 0, ErrorCode.REQUEST_TIMED_OUT)]
+        assert await delete(client, (0, 2)) == [(0, 2, 0)]
+        assert await delete(client, (0, 1)) == [(0, 2, 0)]
+        assert (said, replica.earliest, replica.log.log_start) == ([1, 2], 2, 3)
+        assert await delete(client, (0, 4)) == [(0, 4, 0)]
+        assert (said, replica.earliest, replica.log.log_start) == ([1, 2, 4], 4, 4)
 
 
 async def test_minus_one_deletes_everything(autojump_clock: object) -> None:
