@@ -129,6 +129,20 @@ async def test_old_segments_go_to_shelves_and_from_the_log(autojump_clock: objec
         assert ("local_segments_removed", 3) in events
 
 
+async def test_all_stores_are_asked_in_each_round_what_they_have(autojump_clock: object) -> None:
+    async with shelves() as given:
+        replica = given.lead(batches=2)
+        await replica.log.sync()
+        for _ in range(2):
+            await given.shelving.attend(replica)
+        assert given.asked(ONE) == given.asked(TWO) == [(0, 1), (0, 1)]
+        await given.shelving.attend(replica, asks=False)
+        assert len(given.asked(ONE)) == 2
+        replica.use_spec(replace(replica.spec, epoch=Epoch(6)))
+        await given.shelving.attend(replica, asks=False)
+        assert len(given.asked(ONE)) == 3, "what was said to an earlier leader is not known"
+
+
 async def test_a_partition_without_shelves_asks_nobody(autojump_clock: object) -> None:
     async with shelves() as given:
         replica = given.lead(batches=5, remote_storage_enable="false")
