@@ -1,6 +1,7 @@
 """The whole of the deciding: from events to actions and back, whatever the order in which they come."""
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from random import Random
 from uuid import UUID
 
@@ -27,11 +28,14 @@ from tailrace.controller.objects import (
     SpuGroupResolution,
     Topic,
     TopicResolution,
+    keepers_of,
 )
 from tailrace.controller.partition_states import TRANSITIONS, Transition
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 
 CUSTOM = (1, 2, 3)
+SPUS = range(1, 20)
+"""Those of the groups as well."""
 TOPICS = (1, 2, 3)
 
 
@@ -46,7 +50,7 @@ class World:
         """Most often something that waits goes on; now and then something happens outside."""
         steps = self.sc.enabled()
         if not steps or choice % 8 == 0:
-            steps = self._possible(choice // 8 % 10)
+            steps = self._possible(choice // 8 % 13)
         if steps:
             steps[choice // 128 % len(steps)]()
 
@@ -66,6 +70,9 @@ class World:
             return [lambda key=key: self._report(sc.told[key]) for key in sc.told]
         if kind in (6, 7):
             return self._of_elections()
+        if kind in (8, 9, 10):
+            reports = [self._begin_shelf, self._fill_shelves, self._fill_shelves, self._delete_shelf]
+            return [lambda report=report, key=key: report(sc.told[key]) for report in reports for key in sc.told]
         return self._of_topics()
 
     def _of_spus(self) -> list[Callable[[], None]]:
@@ -121,6 +128,32 @@ class World:
             there = [spu for spu in told.spec.replicas if spu in sc.running and f"spu/{spu}" in sc.kv.objects]
             sc.report(told, tuple(there))
 
+    def _begin_shelf(self, told: Partition) -> None:
+        base = max(told.spec.shelved_end, told.spec.shelved_from, 5)
+        self._commit(base)
+        self.sc.report_shelves(told, shelved_from=told.spec.shelved_from, next_base=base)
+
+    def _fill_shelves(self, told: Partition) -> None:
+        """All that keep one or are to get one have it; of the last one there is more."""
+        shelves = told.spec.shelves
+        last = shelves[-1] if shelves else None
+        filled = [
+            (shelf.base, spu, shelf.end + (shelf is last))
+            for shelf in shelves
+            for spu in (*shelf.stores, *shelf.filling)
+            if spu in self.sc.running
+        ]
+        self._commit(max((end for _, _, end in filled), default=0))
+        self.sc.report_shelves(told, *filled)
+
+    def _commit(self, end: int) -> None:
+        """Whoever may lead has it; and what is on shelves is committed."""
+        self.sc.log_ends |= {spu: max(self.sc.log_ends.get(spu, 0), end) for spu in SPUS}
+
+    def _delete_shelf(self, told: Partition) -> None:
+        if len(told.spec.shelves) > 1:
+            self.sc.report_shelves(told, shelved_from=told.spec.shelves[0].end)
+
     def _reconcile(self) -> None:
         self.sc.reconcile()
 
@@ -156,6 +189,8 @@ class World:
                 is_led = told.status.leads != NO_LEADER
                 if is_led and is_changing(told, sc.topic(told.topic).status.replica_map[told.number]):
                     self._report(told)
+                if is_led and any(shelf.filling for shelf in told.spec.shelves):
+                    self._fill_shelves(told)
             if not sc.enabled() and all(found.spec.id in sc.running for found in sc.kv.all_of(Spu)):
                 return
         raise AssertionError("it does not come to rest")
@@ -206,6 +241,7 @@ def check_step(sc: ModelSc, previous: Partition, current: Partition, stores: Map
     if status.epoch != before.epoch or status.resolution != before.resolution:
         assert (before.resolution, status.resolution) in TRANSITIONS
     assert status.live_version >= before.live_version, "a version never falls"
+    check_shelves(previous.spec, current.spec)
     if current.spec.replicas != previous.spec.replicas:
         assert before.resolution is PartitionResolution.ONLINE
         assert status.epoch > before.epoch or set(current.spec.replicas) == set(previous.spec.replicas)
@@ -219,6 +255,19 @@ def check_step(sc: ModelSc, previous: Partition, current: Partition, stores: Map
         is_sure = sc.store_of[status.leader, status.incarnation] == live[status.leader]
         nobody_is = all(stores[spu] != live[spu] for spu in live)
         assert is_sure or nobody_is, "who may have lost something leads only if all may"
+
+
+def check_shelves(before: PartitionSpec, now: PartitionSpec) -> None:
+    """Nothing is lost that was not deleted."""
+    assert all(shelf.end == following.base for shelf, following in pairwise(now.shelves))
+    left = {shelf.base: shelf for shelf in now.shelves}
+    for shelf in before.shelves:
+        same = left.get(shelf.base)
+        assert same is not None or shelf.end <= now.shelved_from
+        if same is not None and shelf.base < shelf.end:
+            assert same.end >= shelf.end
+            assert set(same.stores) <= {*shelf.stores, *shelf.filling}
+    assert not now.shelves or before.shelves == () or now.shelved_from >= before.shelved_from
 
 
 def test_all_transitions_of_a_partition_that_are_told_of_happen() -> None:
@@ -247,7 +296,8 @@ def check_topics(sc: ModelSc) -> None:
         assert there.keys() == rows.keys()
         for number, each in there.items():
             if each.status.resolution is PartitionResolution.ONLINE:
-                assert each.spec == PartitionSpec(rows[number][0], rows[number])
+                assert each.spec == each.spec.with_replicas(rows[number][0], rows[number])
+                assert not any(shelf.filling for shelf in each.spec.shelves)
 
 
 def check_partitions(sc: ModelSc) -> None:
@@ -294,9 +344,7 @@ def check_groups(sc: ModelSc) -> None:
             left = {other.spec.id for other in spus if other.spec.group == spu.spec.group}
             topics = {found.id: found for found in sc.kv.all_of(Topic)}
             named = {each for found in topics.values() for row in found.status.replica_map.values() for each in row}
-            held = {
-                each for found in sc.kv.all_of(Partition) if found.topic_id in topics for each in found.spec.replicas
-            }
+            held = {each for found in sc.kv.all_of(Partition) if found.topic_id in topics for each in keepers_of(found)}
             assert max(left) in named | held, "it would have gone otherwise"
     assert sc.provisioned.keys() >= {spu.spec.id for spu in spus if spu.spec.group is not None}
 
