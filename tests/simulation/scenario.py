@@ -194,7 +194,7 @@ def scenario_of(
         has_shelves=has_shelves,
         copies_early=replicas > 2 and random_of(seed, "copying").random() < 0.4,
         is_hasty=random_of(seed, "haste").random() < 0.25 and not may_lose,
-        has_quorum_readers=random_of(seed, "quorum").random() < 0.4 and not (may_lose or has_flips),
+        has_quorum_readers=random_of(seed, "quorum").random() < 0.4 and not (may_lose or has_flips or has_shelves),
         buffer_bytes=chance.choice((64 * 1024, 2000)),
         link_seconds=chance.choice((0.0005, 0.005, 0.03)),
         sync_seconds=chance.choice((0.002, 0.02, 0.1)),
