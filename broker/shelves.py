@@ -424,8 +424,8 @@ class Shelves:
     async def mend(self, key: ShelfKey) -> None:
         """As far as it can be had from the leader, who has it yet, or reads it from another store."""
         kept, end = self._find(key), -1
-        while kept is not None and end < kept.shelf.end:
-            response = await self._fill(key, kept.shelf.end, kept.spec.leader)
+        while kept is not None and end < self._counted_end(kept):
+            response = await self._fill(key, self._counted_end(kept), kept.spec.leader)
             if response.error_code or response.end <= end:
                 return
             kept, end = self._find(key), response.end

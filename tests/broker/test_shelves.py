@@ -312,7 +312,8 @@ async def test_leaders_count_on_what_they_were_told_before_the_specs_say_so(auto
         _lose_a_segment(bench)
         with capture_logs() as logs:
             assert (await bench.fill(6)).end == 6
-            assert await bench.fill(8)
+            assert [each["event"] for each in logs] == ["shelf_damaged"]
+            await bench.shelves.mend(bench.key)
         assert [each["event"] for each in logs] == ["shelf_damaged", "shelf_mended"]
         assert (await bench.fill()).end == END
         assert await bench.content_here() == bench.content
@@ -345,6 +346,15 @@ async def test_after_an_unclean_election_only_what_is_known_to_be_on_a_shelf_sta
         assert (asked, bench.metrics.shelf_filled_bytes) == ([8, 8], (BATCHES + 4) * BATCH_BYTES)
         await bench.fill()
         assert asked == [8, 8, 16]
+        bench.spec = replace(bench.spec, epoch=bench.spec.epoch + 1)
+        bench.name(end=8)
+        assert (await bench.fill(8)).end == 8
+        await bench.flip(70)
+        with capture_logs() as logs:
+            await bench.read(end=8)
+            await bench.shelves.mend(bench.key)
+        assert [(each["event"], each.get("end")) for each in logs] == [("shelf_damaged", None), ("shelf_mended", 8)]
+        await bench.fill()
         after = bench.after(bench.files.crash("all"))
         assert (await after.fill(8)).end == 8, "what another process has copied is of no known epoch"
         assert (await after.fill()).end == END
