@@ -5,16 +5,15 @@ that others count on goes on being read when it turns out to be damaged, as far 
 is complete that is copied beside it: the copy of another store may be damaged too, and in another place.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
 import trio
-from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
-from tailrace.cluster.specs import PartitionSpec, Shelf
+from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfResponse, ShelvedSegment
@@ -31,6 +30,7 @@ from tailrace.storage.segment_scrub import SegmentScrub
 from tailrace.storage.shelf_logs import ShelfLogs
 
 from .housekeeping import KEPT_LONGER_MS_MAX
+from .kept_shelves import KeptShelf, KeptShelves
 from .metrics import BrokerMetrics
 from .peer_codec import read_batches
 from .resting import rest
@@ -48,25 +48,6 @@ MENDED_AGAIN_SECONDS = 10.0
 LARGEST_TIMESTAMP = -3
 BY_OFFSET = -1
 _EPOCH_MAX = 2**31 - 1
-
-
-class KeptShelf(Struct, frozen=True):
-    spec: PartitionSpec
-    shelf: Shelf
-    directory: str
-    counted_end: int
-    """What is before may be read from here; 0: nothing."""
-    has_others: bool
-    """Who have all of it as well."""
-
-    @property
-    def key(self) -> ShelfKey:
-        return ShelfKey(self.spec.topic_id, self.spec.partition, self.shelf.base)
-
-    @property
-    def start(self) -> int:
-        """What is before has been deleted for good."""
-        return max(self.shelf.base, self.spec.shelved_from)
 
 
 class DamagedShelfError(OSError):
@@ -93,10 +74,7 @@ class Shelves:
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
-        self._kept: dict[ReplicaKey, dict[int, KeptShelf]] = {}
-        """By where they begin."""
-        self._has_applied_all = False
-        """Before, what lies here may be a shelf that was not heard of yet."""
+        self._kept = KeptShelves(spu)
         self._unnamed_since: dict[ShelfKey, float] = {}
         self._deleted_before: dict[ShelfKey, int] = {}
         """Where the logs begin whose beginning was deleted."""
@@ -117,64 +95,21 @@ class Shelves:
     # what is to be here
 
     def apply(self, specs: Iterable[PartitionSpec], removed: Iterable[ReplicaKey], *, is_full: bool) -> None:
-        """From the specs of partitions of which this SPU keeps a shelf, or has kept one; the others change nothing."""
-        before = self._kept
-        if is_full:
-            self._kept = {}
-        for key in removed:
-            self._kept.pop(key, None)
-        for spec in specs:
-            self._apply(spec, before)
-        self._has_applied_all = self._has_applied_all or is_full
-        self._damaged = {key: reason for key, reason in self._damaged.items() if self._find(key) is not None}
-        self._lacking = {key for key in self._lacking if self._find(key) is not None}
-        self._doubted = {key for key in self._doubted if self._find(key) is not None}
-
-    def _apply(self, spec: PartitionSpec, before: Mapping[ReplicaKey, dict[int, KeptShelf]]) -> None:
-        key = spec.topic_id, spec.partition
-        known = next(iter(before.get(key, {}).values()), None)
-        if known is not None and (spec.epoch, spec.version) < (known.spec.epoch, known.spec.version):
-            self._kept[key] = before[key]
-            return
-        self._kept.pop(key, None)
-        shelves = {}
-        for shelf in spec.shelves:
-            is_store = self._spu in shelf.stores
-            if is_store or self._spu in shelf.filling:
-                has_others = any(store != self._spu for store in shelf.stores)
-                shelf_key = ShelfKey(*key, shelf.base)
-                directory, counted_end = self._logs.directory(shelf_key), shelf.end if is_store else 0
-                shelves[shelf.base] = KeptShelf(spec, shelf, directory, counted_end, has_others)
-                if spec.was_unclean and (known is None or known.spec.epoch != spec.epoch):
-                    self._doubted.add(shelf_key)
-        if shelves:
-            self._kept[key] = shelves
-
-    def _all(self) -> Iterator[KeptShelf]:
-        return (each for shelves in self._kept.values() for each in shelves.values())
-
-    def _find(self, key: ShelfKey) -> KeptShelf | None:
-        return self._kept.get((key.topic_id, key.partition), {}).get(key.base)
-
-    def _named(self, key: ShelfKey) -> KeptShelf:
-        kept = self._find(key)
-        if kept is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"of partition {key.partition} of topic {key.topic_id} SPU {self._spu} has not been told of a shelf"
-                f" that begins at offset {key.base}",
-            )
-        return kept
+        """See `KeptShelves`."""
+        doubted = self._kept.apply(specs, removed, is_full=is_full)
+        self._doubted = {key for key in (*self._doubted, *doubted) if key in self._kept}
+        self._damaged = {key: reason for key, reason in self._damaged.items() if key in self._kept}
+        self._lacking = {key for key in self._lacking if key in self._kept}
 
     @property
     def count(self) -> int:
-        return sum(map(len, self._kept.values()))
+        return len(self._kept)
 
     @property
     def size_bytes(self) -> int:
         """Of what is to be here: what is only kept for a while does not count."""
         replacements = sum(self._logs.size_bytes(self._logs.replacement(key)) for key in self._damaged)
-        return replacements + sum(self._logs.size_bytes(each.directory) for each in self._all())
+        return replacements + sum(self._logs.size_bytes(self._logs.directory(each.key)) for each in self._kept)
 
     # filling
 
@@ -195,7 +130,7 @@ class Shelves:
                     finally:
                         self._filling.discard(key)
                 response = await self._state(key)
-                if refused is None and key in self._damaged and not self._named(key).has_others:
+                if refused is None and key in self._damaged and not self._kept.named(key).has_others:
                     refused = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, self._damaged[key])
                 if refused is not None:
                     response.error_code, response.error_message = refused.code, refused.message
@@ -233,7 +168,7 @@ class Shelves:
 
     async def _position(self, key: ShelfKey) -> int:
         """From where on it is to be filled."""
-        kept = self._named(key)
+        kept = self._kept.named(key)
         async with self._target(kept) as log:
             if key in self._doubted:
                 # After an unclean election the log may go on in another way behind what is known to be on shelves.
@@ -253,7 +188,7 @@ class Shelves:
 
     async def _fetch(self, key: ShelfKey, leader: SpuId, position: int, end: int) -> Portion:
         async with self._turns:
-            address, spec = public_address(self._cluster, leader), self._named(key).spec
+            address, spec = public_address(self._cluster, leader), self._kept.named(key).spec
             if address is None:
                 return NOTHING
             try:
@@ -264,7 +199,7 @@ class Shelves:
 
     async def _append(self, key: ShelfKey, portion: Portion, position: int) -> bool:
         """Whether the portion goes on where the log ends."""
-        async with self._target(self._named(key)) as log:
+        async with self._target(self._kept.named(key)) as log:
             first = portion[1][0].base_offset
             if log.log_start == log.log_end or log.log_end < position:
                 # A shelf may begin in the midst of a batch, as a log may.
@@ -282,7 +217,7 @@ class Shelves:
     async def _settle(self, key: ShelfKey, end: int) -> None:
         """What was copied is on the disk then; and if that is all, it takes the place of what is damaged."""
         with trio.CancelScope(shield=True):
-            kept = self._named(key)
+            kept = self._kept.named(key)
             async with self._target(kept) as log:
                 if log.log_end >= end and log.segments()[-1].size:
                     log.producers = ProducerStates()  # nobody will ask for them
@@ -298,7 +233,7 @@ class Shelves:
                 self._log(key).warning("shelf_mended", end=kept.shelf.end)
 
     async def _state(self, key: ShelfKey) -> FillShelfResponse:
-        kept = self._named(key)
+        kept = self._kept.named(key)
         async with self._target(kept) as log:
             if log.log_start == log.log_end:
                 return FillShelfResponse(end=kept.start)
@@ -319,8 +254,8 @@ class Shelves:
     async def read(self, request: ReadShelfRequest) -> ReadShelfResponse:
         key = ShelfKey(request.topic_id, request.partition, request.base)
         try:
-            kept = self._named(key)
-            async with self._checked(kept, kept.directory) as log:
+            kept = self._kept.named(key)
+            async with self._checked(kept, self._logs.directory(kept.key)) as log:
                 return self._read(kept, log, request)
         except KafkaError as error:
             return ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, error.message)
@@ -363,7 +298,7 @@ class Shelves:
     async def _target(self, kept: KeptShelf) -> AsyncIterator[Log]:
         """What is to be filled: of a shelf that is damaged, the copy that is to replace it. Raises OSError."""
         is_damaged = kept.key in self._damaged
-        directory = self._logs.replacement(kept.key) if is_damaged else kept.directory
+        directory = self._logs.replacement(kept.key) if is_damaged else self._logs.directory(kept.key)
         async with self._checked(kept, directory) as log:
             yield log
 
@@ -388,10 +323,10 @@ class Shelves:
 
     async def _on_damaged(self, key: ShelfKey, damage: DamagedShelfError) -> None:
         """What nobody counts on makes way for another try."""
-        kept = self._find(key)
+        kept = self._kept.find(key)
         if kept is None:
             return
-        if damage.directory == kept.directory and self._counted_end(kept) > kept.start:
+        if damage.directory == self._logs.directory(kept.key) and self._counted_end(kept) > kept.start:
             if key not in self._damaged:
                 self._log(key).error("shelf_damaged", reason=str(damage), is_only_copy=not kept.has_others)
             self._damaged[key] = str(damage)
@@ -423,12 +358,12 @@ class Shelves:
 
     async def mend(self, key: ShelfKey) -> None:
         """As far as it can be had from the leader, who has it yet, or reads it from another store."""
-        kept, end = self._find(key), -1
+        kept, end = self._kept.find(key), -1
         while kept is not None and end < self._counted_end(kept):
             response = await self._fill(key, self._counted_end(kept), kept.spec.leader)
             if response.error_code or response.end <= end:
                 return
-            kept, end = self._find(key), response.end
+            kept, end = self._kept.find(key), response.end
 
     async def _clear_again_and_again(self) -> None:
         while True:
@@ -438,16 +373,16 @@ class Shelves:
 
     async def remove_unnamed(self) -> None:
         """What has been named by no specs for so long that nobody brings it back."""
-        if not self._has_applied_all:
+        if not self._kept.are_all_known:
             return
         now, retention_ms = trio.current_time(), self._configs.settings.deleted_topic_retention_ms
         seconds = (retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX)) / 1000
-        unnamed = [key for key in self._logs.found() if self._find(key) is None]
-        self._deleted_before = {key: start for key, start in self._deleted_before.items() if self._find(key)}
-        self._told = {key: end for key, end in self._told.items() if self._find(key)}
+        unnamed = [key for key in self._logs.found() if key not in self._kept]
+        self._deleted_before = {key: start for key, start in self._deleted_before.items() if key in self._kept}
+        self._told = {key: end for key, end in self._told.items() if key in self._kept}
         self._unnamed_since = {key: self._unnamed_since.get(key, now) for key in unnamed}
         for key, since in list(self._unnamed_since.items()):
-            if now < since + seconds or self._find(key) is not None:
+            if now < since + seconds or key in self._kept:
                 continue
             try:
                 await self._logs.remove(self._logs.directory(key), self._logs.replacement(key))
@@ -457,11 +392,11 @@ class Shelves:
                 self._log(key).info("shelf_removed")
 
     async def delete_before_starts(self) -> None:
-        for kept in list(self._all()):
+        for kept in list(self._kept):
             if kept.start <= self._deleted_before.get(kept.key, kept.shelf.base):
                 continue
             try:
-                async with self._checked(kept, kept.directory) as log:
+                async with self._checked(kept, self._logs.directory(kept.key)) as log:
                     await self._delete_before_start(kept, log)
             except DamagedShelfError as damage:
                 await self._on_damaged(kept.key, damage)
@@ -472,7 +407,7 @@ class Shelves:
 
     async def scrub(self, rest_after: Callable[[int], Awaitable[None]], is_off: Callable[[], bool]) -> None:
         """Reads all of them once more, with a rest after so many bytes."""
-        for kept in list(self._all()):
+        for kept in list(self._kept):
             try:
                 await self._scrub(kept, rest_after, is_off)
             except DamagedShelfError as damage:
@@ -485,7 +420,7 @@ class Shelves:
         self, kept: KeptShelf, rest_after: Callable[[int], Awaitable[None]], is_off: Callable[[], bool]
     ) -> None:
         """What is closed meanwhile is left for the next time."""
-        directory = kept.directory
+        directory = self._logs.directory(kept.key)
         segments: Sequence[SealedSegment] = ()
         if not is_off() and self._logs.has(kept.key):
             async with self._checked(kept, directory) as log:
@@ -510,7 +445,7 @@ class Shelves:
         await self._logs.close()
 
     def _log(self, key: ShelfKey) -> FilteringBoundLogger:
-        kept = self._find(key)
+        kept = self._kept.find(key)
         logger = self._logger if kept is None else self._logger.bind(topic=kept.spec.topic)
         return logger.bind(topic_id=str(key.topic_id), partition=key.partition, shelf=key.base)
 
