@@ -1,7 +1,8 @@
 """Shelves of one SPU, filled from another, whole one that leads: also over damage, crashes and lost interest."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from random import Random
 from typing import Any
 
 import pytest
@@ -501,6 +502,56 @@ async def test_a_failed_sync_is_not_tried_again_with_the_same_files(
         assert (response.error_code, response.end) == (0, END)
         assert [each["event"] for each in logs] == ["shelf_damaged", "shelf_mended"]
         assert bench.metrics.shelf_filled_bytes == (4 + 6 + BATCHES) * BATCH_BYTES
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_whatever_happens_nothing_is_lost_that_was_told_and_nothing_wrong_is_read(
+    autojump_clock: object, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf_portions, "PORTION_BYTES_MAX", 2 * BATCH_BYTES)
+    chance = Random(seed)
+
+    async def rest_after(count: int) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async with _bench() as bench:
+        content, told, are_flipped = bench.content, 0, False
+        for _ in range(40):
+            match chance.choice(["fill", "fill", "give up", "crash", "kill", "flip", "read", "mend", "scrub"]):
+                case "fill":
+                    told = max(told, (await bench.fill(chance.randrange(0, END + 1, 2))).end)
+                    bench.name(end=told)
+                case "give up":
+                    with trio.move_on_after(0) as giving_up:
+                        await bench.fill()
+                    assert giving_up.cancelled_caught
+                case "crash":
+                    bench = bench.after(bench.files.crash(chance))
+                case "kill":
+                    bench = bench.after(bench.files.crash("all"))
+                case "flip" if told and not chance.randrange(3):
+                    with suppress(OSError, IndexError, ValueError):  # where it does not open, or has no such segment
+                        are_flipped = True
+                        await bench.flip(chance.randrange(told // 2 * BATCH_BYTES))
+                case "read" if told:
+                    offset = chance.randrange(told)
+                    response = await bench.read(offset, told, BATCH_BYTES)
+                    at = offset // 2 * BATCH_BYTES
+                    assert response.error_code or response.records == content[at : at + BATCH_BYTES]
+                case "mend":
+                    await bench.shelves.mend(bench.key)
+                case "scrub":
+                    await bench.shelves.scrub(rest_after, lambda: False)
+            assert are_flipped or (await bench.fill(0)).end >= told
+        await bench.shelves.scrub(rest_after, lambda: False)
+        with suppress(AssertionError):
+            await bench.content_here()  # what is damaged in a segment that is open is found when it is read
+        await bench.fill()
+        bench.name(end=END)
+        await bench.shelves.mend(bench.key)
+        assert await bench.content_here() == content
+        after = bench.after(bench.files.crash("synced"))
+        assert await after.content_here() == content
 
 
 # reading
