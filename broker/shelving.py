@@ -314,7 +314,7 @@ class Shelving:
                     await trio.sleep(TOLD_AGAIN_SECONDS)
             except (OSError, RemoteProtocolError) as error:
                 reason = str(error)
-        self._log(replica).warning("shelf_not_filled", store=spu, base=step.base, end=step.end, reason=reason)
+        self._log(replica).warning("segments_not_shelved", store=spu, base=step.base, end=step.end, reason=reason)
         return None
 
     def _log(self, replica: Replica) -> FilteringBoundLogger:
