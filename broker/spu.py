@@ -321,7 +321,7 @@ class Spu:
                 self._network,
                 self.broker_configs,
                 self.wall_clock,
-                sc.request,
+                sc.report_shelves,
                 self._logger,
             )
             nursery.start_soon(sc.run)

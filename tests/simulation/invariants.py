@@ -21,7 +21,9 @@ from tailrace.controller.key_value.interface import Change, Put
 from tailrace.controller.object_codec import decode
 from tailrace.controller.objects import Partition, PartitionResolution, SpuResolution
 from tailrace.controller.objects import Spu as RegisteredSpu
+from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, SpuId
+from tailrace.protocol.internal.read_shelf import ReadShelfRequest
 from tailrace.protocol.record_batch import iterate
 from tailrace.protocol.records import read_records
 from tailrace.storage.layout import store_path
@@ -204,6 +206,8 @@ class Invariants:
         self._check_unsealed(where, replica)
         if replica.leads_recovered and not replica.is_internal:
             self._check_deleted(where, replica)
+        if replica.settings.shelves and not replica.is_internal:
+            self._check_let_go(where, replica)
         # After an unclean election followers may have what its leader has not, until they have compared their logs.
         is_right = begins is None or (replica.is_leader and epoch >= begins)
         is_new = seen.checked_end < high_watermark
@@ -254,6 +258,47 @@ class Invariants:
             return
         start, told = replica.log.log_start, self._histories[replica.partition].deleted_for_good
         _hold(start >= told, f"{where} leads and begins at {start}: records before {told} were deleted")
+
+    def _check_let_go(self, where: str, replica: Replica) -> None:
+        """What a log does not have any more is on a shelf, or somebody wanted it to be deleted."""
+        stored = self._stored.get(f"{replica.topic}-{replica.partition}")
+        shelves = () if stored is None else stored.spec.shelves
+        gone = max(self._histories[replica.partition].deleted_end, shelves[-1].end if shelves else 0)
+        start = replica.log.log_start
+        _hold(start <= gone, f"{where} begins at {start}, and only what is before {gone} is on shelves or deleted")
+
+    async def check_shelves(self) -> int:
+        """Each store of a shelf has all of it, and nothing else. How many there are."""
+        count = 0
+        for partition in self._stored.values():
+            key = partition.topic_id, partition.number
+            for shelf in partition.spec.shelves:
+                for store in shelf.stores:
+                    offset = max(shelf.base, partition.spec.shelved_from)
+                    where = f"the shelf of {partition.topic}-{partition.number} from {shelf.base} on, on SPU {store},"
+                    while offset < shelf.end:
+                        offset = await self._check_portion(
+                            where, store, ReadShelfRequest(*key, shelf.base, shelf.end, offset)
+                        )
+                    count += 1
+        return count
+
+    async def _check_portion(self, where: str, store: SpuId, request: ReadShelfRequest) -> int:
+        """Where the next one begins."""
+        answer = await self._world.running_spus()[store].shelves.read(request)
+        _hold(
+            answer.error_code == ErrorCode.NONE, f"{where} cannot be read at {request.offset}: {answer.error_message}"
+        )
+        committed = self._committed[request.topic_id, request.partition].entries
+        offset = request.offset
+        for _, header in iterate(answer.records):
+            entry = Entry(header.base_offset, header.next_offset, header.crc)
+            known = committed.get(entry.base, entry)
+            _hold(known == entry, f"{where} has {entry}, where a replica had {known}")
+            _hold(entry.base <= offset < entry.end, f"{where} lacks what is at {offset}")
+            offset = entry.end
+        _hold(offset > request.offset, f"{where} has nothing at {offset}")
+        return offset
 
     def _compare(self, where: str, committed: _Committed, replica: Replica, start: int) -> int:
         end = max(start, replica.log.log_start)

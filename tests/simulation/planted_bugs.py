@@ -5,10 +5,12 @@ from itertools import count
 from typing import Any
 
 import pytest
+import trio
 from crc32c import crc32c
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tailrace.broker import shelving_plan
 from tailrace.broker import spu as spu_module
 from tailrace.broker.replica import Replica
 from tailrace.broker.replica_controller import ReplicaController
@@ -21,15 +23,18 @@ from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import Append, SealReply
 from tailrace.broker.replication.policy import Live, Quorum
 from tailrace.broker.replication.sealing import Sealing
+from tailrace.broker.shelves import Shelves
 from tailrace.controller import administration, copy_sets, election
 from tailrace.controller.changes import Planned
 from tailrace.controller.connection_manager import ConnectionManager
 from tailrace.controller.events import LeasesUnknownOver
 from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.internal.fill_shelf import FillShelfResponse
 from tailrace.protocol.record_batch import CRC_START
 from tailrace.storage import log, open_segment, producer_snapshots, promises
 from tailrace.storage.batch_walk import walk
-from tailrace.storage.layout import store_path
+from tailrace.storage.layout import ShelfKey, store_path
+from tailrace.storage.log import Log
 from tailrace.storage.log_disk import LogDisk
 from tailrace.storage.open_segment import OpenSegment
 from tailrace.storage.producer_state import ProducerStates
@@ -65,6 +70,8 @@ class PlantedBug(Struct, frozen=True):
     """Whether replicas that lack a few batches copy them from followers."""
     has_quorum_readers: bool | None = False
     """Whether somebody reads from several stores; None for what the seed says."""
+    may_shelve: bool = False
+    """Whether old segments may be put on shelves, as the seed says."""
     shows_in: Callable[[Scenario], bool] = lambda scenario: True
     """Where else nothing could be seen of it."""
     first_seed: int = 0
@@ -82,6 +89,7 @@ class PlantedBug(Struct, frozen=True):
             has_erasers=self.has_erasers,
             copies_early=self.copies_early,
             has_quorum_readers=self.has_quorum_readers,
+            may_shelve=self.may_shelve,
         )
 
     def scenarios(self) -> Iterator[Scenario]:
@@ -383,8 +391,34 @@ def says_that_it_has_what_it_is_about_to_copy(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Follower, "_begin_copying", begin)
 
 
+# shelves
+
+
+def lets_go_what_is_not_on_a_shelf_yet(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(shelving_plan, "_confirmed_end", lambda partition: partition.high_watermark)
+
+
+def says_of_a_shelf_that_it_is_on_the_disk_before_it_is(patch: pytest.MonkeyPatch) -> None:
+    async def settle(self: Shelves, key: ShelfKey, end: int) -> None:
+        await trio.lowlevel.checkpoint()
+
+    patch.setattr(Shelves, "_settle", settle)
+    state = Shelves._state
+
+    async def said(self: Shelves, key: ShelfKey) -> FillShelfResponse:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(Log, "synced_end", property(lambda log: log.log_end))
+            return await state(self, key)
+
+    patch.setattr(Shelves, "_state", said)
+
+
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"
 POWER_FAILURES = ("lose_power", "lose_power_in_a_write", "kill_spu", "slow_disk")
+
+
+def _has_shelves(scenario: Scenario) -> bool:
+    return scenario.has_shelves
 
 
 def _has_quorum_readers(scenario: Scenario) -> bool:
@@ -450,6 +484,13 @@ PLANTED_BUGS = (
     ),
     PlantedBug(lets_readers_ask_one_store_too_few, MAJORITY, has_quorum_readers=None, shows_in=_has_quorum_readers),
     PlantedBug(says_that_it_has_what_it_is_about_to_copy, copies_early=True),
+    PlantedBug(lets_go_what_is_not_on_a_shelf_yet, may_shelve=True, shows_in=_has_shelves),
+    PlantedBug(
+        says_of_a_shelf_that_it_is_on_the_disk_before_it_is,
+        faults=("lose_power",),
+        may_shelve=True,
+        shows_in=_has_shelves,
+    ),
     PlantedBug(believes_whatever_copy_it_is_given, shows_in=lambda scenario: scenario.has_flips),
     PlantedBug(
         notes_of_a_segment_what_the_disk_has,

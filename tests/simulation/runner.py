@@ -41,10 +41,14 @@ class Task(Struct, frozen=True):
     """Whether a replica that lacks a few batches copies them from followers; None for what the seed says."""
     has_quorum_readers: bool | None = None
     """Whether somebody reads from several stores; None for what the seed says."""
+    may_shelve: bool = True
+    """Whether old segments may be put on shelves, as the seed says."""
 
     def scenario(self) -> Scenario:
         make = group_scenario_of if self.has_groups else scenario_of
-        more = {} if self.kinds is None else {"faults": self.kinds}
+        more: dict[str, Any] = {} if self.kinds is None else {"faults": self.kinds}
+        if not self.has_groups:
+            more["may_shelve"] = self.may_shelve
         replicas = int(self.policy[4:].split(",")[0]) if self.policy.startswith("nrw:") else self.replicas
         scenario = make(self.seed, self.policy, replicas=replicas, **more)
         topic = {**scenario.topic, **dict(self.topic)}
@@ -80,6 +84,7 @@ class Report(Struct, frozen=True):
     faults: int
     elections: int
     copied_bytes: int
+    shelf_copies: int
     seconds: float
     failure: str | None
 
@@ -88,7 +93,14 @@ def run_task(task: Task) -> Report:
     outcome = simulate(task.scenario())
     failure = None if outcome.failure is None else describe(outcome.failure)
     return Report(
-        task, outcome.acknowledged, outcome.faults, outcome.elections, outcome.copied_bytes, outcome.seconds, failure
+        task,
+        outcome.acknowledged,
+        outcome.faults,
+        outcome.elections,
+        outcome.copied_bytes,
+        outcome.shelf_copies,
+        outcome.seconds,
+        failure,
     )
 
 
@@ -176,6 +188,8 @@ def run_all(tasks: Sequence[Task], processes: int, failures_max: int) -> int:
         f"{sum(each.faults for each in done)} faults, {sum(each.elections for each in done)} elections, "
         f"{sum(each.copied_bytes for each in done)} bytes copied from followers in "
         f"{sum(each.copied_bytes > 0 for each in done)} seeds, "
+        f"{sum(each.shelf_copies for each in done)} copies of shelves in "
+        f"{sum(each.shelf_copies > 0 for each in done)} seeds, "
         f"{sum(each.seconds for each in done) / 60:.0f} simulated minutes in {seconds:.0f} s; "
         f"{len(done) / seconds:.2f} seeds/s"
     )

@@ -112,7 +112,12 @@ class Scenario(Struct, frozen=True):
 
 
 def scenario_of(
-    seed: int, policy: str = "live", *, replicas: int = 3, faults: Sequence[str] = tuple(CATALOGUE)
+    seed: int,
+    policy: str = "live",
+    *,
+    replicas: int = 3,
+    faults: Sequence[str] = tuple(CATALOGUE),
+    may_shelve: bool = True,
 ) -> Scenario:
     chance = random_of(seed, "scenario")
     spus = max(3, replicas)
@@ -166,7 +171,7 @@ def scenario_of(
     has_flips = replicas > 1 and not changes and flips.random() < 0.3
     shelves = random_of(seed, "shelves")
     goes = is_retained or may_lose or has_flips or "cleanup.policy" in topic
-    has_shelves = not goes and shelves.random() < 0.25
+    has_shelves = may_shelve and not goes and shelves.random() < 0.25
     if has_shelves:
         spus = max(spus, replicas + shelves.choice((1, 2)))
         topic |= _shelving(shelves)

@@ -46,6 +46,7 @@ LOOK_SECONDS = 0.04
 CREATION_SECONDS_MAX = 20.0
 SETTLE_SECONDS_MAX = 60.0
 """After everything was mended."""
+SHELVES_SECONDS_MAX = 20.0
 PATIENCE_SECONDS = 2.0
 
 
@@ -61,6 +62,8 @@ class Outcome(Struct):
     elections: int = 0
     copied_bytes: int = 0
     """From followers, to others that lacked them."""
+    shelf_copies: int = 0
+    """That there are in the end, each with all that it is to have."""
     seconds: float = 0.0
     """Simulated ones."""
     digest: int = 0
@@ -402,6 +405,20 @@ class _Run:
         self.outcome.copied_bytes = sum(spu.metrics.copied_bytes for spu in self.started)
         await self._wait_until_settled()  # members may have joined once more meanwhile, or committed
         self._compare_logs()
+        await self._check_shelves()
+
+    async def _check_shelves(self) -> None:
+        """A store that has lost its copy gets it again, soon."""
+        ends = trio.current_time() + SHELVES_SECONDS_MAX
+        while True:
+            try:
+                self.outcome.shelf_copies = await self.invariants.check_shelves()
+            except InvariantError:
+                if trio.current_time() > ends:
+                    raise
+                await trio.sleep(0.5)
+            else:
+                return
 
     def _compare_logs(self) -> None:
         scenario = self.scenario
