@@ -16,7 +16,7 @@ from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolE
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
-from tailrace.runtime.network import Network
+from tailrace.runtime.network import Address, Network
 
 from .metrics import BrokerMetrics
 from .replica import Replica
@@ -81,8 +81,11 @@ class ShelfReader:
             replica.spec.topic_id, replica.partition, shelf.base, shelf.end, offset, bytes_max, timestamp
         )
         for store in in_turn(shelf.stores, shelf.base + replica.partition):
+            address = public_address(self._cluster, store)
+            if address is None:
+                continue
             async with self._turns:
-                answer = await self._answer_of(store, request)
+                answer = await self._answer_of(address, request)
             if isinstance(answer, ReadShelfResponse):
                 return answer
             self._logger.warning(
@@ -99,11 +102,8 @@ class ShelfReader:
             "and none of them can be read now",
         )
 
-    async def _answer_of(self, store: SpuId, request: ReadShelfRequest) -> ReadShelfResponse | str:
+    async def _answer_of(self, address: Address, request: ReadShelfRequest) -> ReadShelfResponse | str:
         """Or why there is none."""
-        address = public_address(self._cluster, store)
-        if address is None:
-            return "it is not there"
         with trio.move_on_after(ANSWER_SECONDS_MAX):
             try:
                 answer: Any = await ask(self._network, address, CLIENT_ID, READ_SHELF, request)
