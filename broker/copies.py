@@ -81,7 +81,7 @@ class FetchedCopies:
         with trio.move_on_after(ANSWER_SECONDS_MAX):
             try:
                 # Also what is not synced yet, which a store does not count for what it has when it says how it stands.
-                found = await fetch_records(self._network, address, CLIENT_ID, replica, offset, 1, MENDING_REPLICA)
+                found = await fetch_records(self._network, address, CLIENT_ID, replica.spec, offset, 1, MENDING_REPLICA)
                 response = await ask(self._network, address, CLIENT_ID, READ_STORE, request)
                 if found.error_code in (0, ErrorCode.OFFSET_OUT_OF_RANGE) and response.error_code == 0:
                     return store_answer(spu, response), records_of(found)
