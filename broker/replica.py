@@ -236,7 +236,8 @@ class Replica:
     @property
     def earliest(self) -> int:
         """Where the partition begins: with the log, or on a shelf."""
-        return earliest_offset(self.spec, self.log.log_start)
+        log_start = self.log.log_start
+        return earliest_offset(self.spec, log_start) if self.spec.shelves else log_start
 
     @property
     def shelves_more(self) -> bool:

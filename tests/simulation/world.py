@@ -89,6 +89,8 @@ class Machine(Struct):
     clock: HostClock = field(default_factory=HostClock)
     files: SimulatedFiles = field(default_factory=SimulatedFiles)
     process: Process | None = None
+    killed_at: float = -math.inf
+    """When one was, the last time."""
     is_on: bool = True
     wants_to_run: bool = False
     """Whether a supervisor starts the process again that ended by itself."""
@@ -169,9 +171,13 @@ class World:
         return structlog.wrap_logger(structlog.ReturnLogger(), processors=[look], wrapper_class=wrapper)
 
     def _runs(self, host: str) -> bool:
-        """What a process that has just been killed stumbles over is no mistake: its sockets are gone before it is."""
+        """What a process that has just been killed stumbles over is no mistake: its sockets are gone before it is. That
+        goes on for no time at all, and another one may have been started by then."""
         machines = (*self.spus.values(), *self.scs.values())
-        return any(machine.host == host and machine.process is not None for machine in machines)
+        return any(
+            machine.host == host and machine.process is not None and machine.killed_at < trio.current_time()
+            for machine in machines
+        )
 
     @property
     def hosts(self) -> list[str]:
@@ -315,6 +321,7 @@ class World:
         machine.wants_to_run = False
         if process is not None:
             process.is_killed = True
+            machine.killed_at = trio.current_time()
             if machine.store is not None:
                 machine.store.is_dead = True
             process.scope.cancel()
