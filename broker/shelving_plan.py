@@ -190,11 +190,12 @@ def _local_retention(partition: ShelvedPartition) -> Step | None:
 
 
 def _confirmed_end(partition: ShelvedPartition) -> int:
-    """Up to where those who should have what the log has too have just said that they do."""
+    """Up to where those who should have what the log has too have just said that they do; as many as have the log."""
     end = 0
+    copies = len(partition.spec.copy_sets[-1] if partition.spec.copy_sets else partition.spec.replicas)
     for shelf in partition.spec.shelves:
-        copied = [_copied_end(partition, shelf, spu) for spu in shelf.stores]
-        if shelf.end > partition.log_start and min(copied, default=NOWHERE) < shelf.end:
+        having = sum(_copied_end(partition, shelf, spu) >= shelf.end for spu in shelf.stores)
+        if shelf.end > partition.log_start and having < max(copies, len(shelf.stores)):
             break
         end = shelf.end
     return end

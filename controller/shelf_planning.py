@@ -4,9 +4,10 @@ Its leader reports what it knows of them: up to where SPUs have a shelf on their
 before where all is deleted for good. What it says is true of the moment at which it says it; where that has passed, or
 where it cannot be, nothing changes. So whatever is decided twice is decided once.
 
-A shelf is to be in as many copies as the partition has, on SPUs that have no replica of it. Where one of these is to
-keep none any more, or there were too few, others get it, and it is in their place when they have all of it: until then
-it stays named, for it may come back, and may be the last one that has something.
+A shelf is in as many copies as the partition has, on SPUs that have no replica of it: what is there is to be no easier
+lost than what is not. Where there are too few of these, none begins. Where one is to keep none any more, or the
+partition has got more replicas, others get the shelf, and are its stores when they have all of it: until then the first
+one stays named, for it may come back, and may be the last one that has something.
 """
 
 from collections import Counter
@@ -108,9 +109,10 @@ def _with_another(spec: PartitionSpec, said: ShelvesReported, stores: Stores) ->
         return spec
     if last is not None and _is_empty(last):
         return spec  # who keeps that is another matter
-    chosen = _Placing(spec, stores).choose(len(spec.copy_set), ())
+    copies = len(spec.copy_set)
+    chosen = _Placing(spec, stores).choose(copies, ())
     shelves = (*spec.shelves, Shelf(base, base, chosen))
-    if not chosen or sum(map(_bytes_max, shelves)) > SHELVES_BYTES_MAX:
+    if len(chosen) < copies or sum(map(_bytes_max, shelves)) > SHELVES_BYTES_MAX:
         return spec
     return replace(spec, shelves=shelves, shelved_from=spec.shelved_from if last is not None else base)
 
@@ -134,7 +136,7 @@ def _placed(shelf: Shelf, copies: int, stores: Stores, placing: "_Placing") -> S
     able = {each.id for each in stores.taking()}
     named = tuple(spu for spu in shelf.stores if spu in able)
     named += placing.choose(copies - len(named), named)
-    return Shelf(shelf.base, shelf.end, named or shelf.stores)
+    return Shelf(shelf.base, shelf.end, named) if len(named) >= copies else shelf
 
 
 class _Placing:

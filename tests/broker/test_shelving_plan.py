@@ -222,9 +222,19 @@ def test_the_log_keeps_what_a_store_does_not_say_to_have(copies: dict[tuple[int,
 
 
 def test_a_store_that_is_away_does_not_concern_what_is_not_in_the_log_any_more() -> None:
-    shelves, log = (both(0, 100), Shelf(100, 300, (ONE,))), segments(100, 200, 300, time=OLD)
-    view = partition(*shelves, log=log, configs=LOCAL, copies={(100, ONE): 300}, failed=frozenset((TWO, ONE)))
+    shelves, log = (both(0, 100), Shelf(100, 300, (ONE, THREE))), segments(100, 200, 300, time=OLD)
+    copies = {(100, ONE): 300, (100, THREE): 300}
+    view = partition(*shelves, log=log, configs=LOCAL, copies=copies, failed=frozenset((TWO, ONE)))
     assert next_step(view) == Advance(300, is_local=True)
+
+
+def test_the_log_keeps_what_fewer_have_than_there_are_replicas() -> None:
+    view = partition(Shelf(0, 200, (ONE,)), log=segments(0, 100, 200, time=OLD), configs=LOCAL)
+    assert next_step(view) is None
+    alone = replace(view.spec, replicas=(LEADER,))
+    assert next_step(replace(view, spec=alone)) == Advance(200, is_local=True)
+    coming = replace(view.spec, copy_sets=((LEADER,),))
+    assert next_step(replace(view, spec=coming)) == Advance(200, is_local=True), "whose copy does not count yet"
 
 
 # total retention

@@ -173,7 +173,7 @@ def scenario_of(
     goes = is_retained or may_lose or has_flips or "cleanup.policy" in topic
     has_shelves = may_shelve and not goes and shelves.random() < 0.25
     if has_shelves:
-        spus = max(spus, replicas + shelves.choice((1, 2)))
+        spus = max(spus, 2 * replicas + shelves.choice((0, 1)))
         topic |= _shelving(shelves)
         broker["log.retention.check.interval.ms"] = str(shelves.choice((50, 300)))
     if has_flips:
