@@ -6,13 +6,14 @@ from tailrace.controller.segment_comparison import Comparison
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 from tailrace.protocol.internal.describe_segments import DescribedSegment, SegmentedPartition
 
-from .partition import UNKNOWN, details_of, lag_of, leader_of
+from .partition import UNKNOWN, details_of, lag_of, leader_of, shelf_copies
 from .printing import plain
 from .segment import OPEN
 
 SEGMENTS_WIDTH = 68
 SEGMENT_WIDTH_MIN = 14
 GROUPS_MAX = 10
+SHELVES_MAX = 8
 
 _LEGEND = "= sealed  - open  ~ to be sealed  : compacted  ! other records  ? not compared"
 _FILLS = {"sealed": "=", "sealing": "~", "recovering": "~", OPEN: "-"}
@@ -27,6 +28,7 @@ def partition_picture(
     parts = [
         f"{partition.topic}/{partition.partition}: {_status(partition)}",
         "\n".join([*_roles(partition), *_readers(partition, marks)]),
+        "\n".join(_shelves(segments)),
         "\n".join(_stores(segments)),
         "\n".join(notes),
     ]
@@ -86,6 +88,16 @@ def _readers(partition: DescribedPartition, marks: Mapping[str, int]) -> list[st
 
 
 # what lies where
+
+
+def _shelves(partition: SegmentedPartition) -> list[str]:
+    """What others keep than the replicas: the last of it, for the first may be long ago."""
+    shelves = partition.shelves[-SHELVES_MAX:]
+    older = partition.older_shelves + len(partition.shelves) - len(shelves)
+    title = f"on shelves, without {older} older ones:" if older else "on shelves:"
+    width = len(str(shelves[-1].end)) if shelves else 0
+    rows = [f"  {each.base:{width}} to {each.end:{width}}  SPUs {shelf_copies(each)}" for each in shelves]
+    return [title, *rows] if rows else []
 
 
 def _stores(partition: SegmentedPartition) -> list[str]:

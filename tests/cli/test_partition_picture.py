@@ -4,6 +4,7 @@ from tailrace.cli.partition_picture import GROUPS_MAX, partition_picture
 from tailrace.protocol.internal.describe_partitions import DescribedPartition, ReplicaDetail
 from tailrace.protocol.internal.describe_segments import (
     DescribedSegment,
+    DescribedShelf,
     SegmentCopy,
     SegmentedPartition,
     SegmentHolder,
@@ -115,6 +116,19 @@ def test_the_last_segments_alone_where_there_are_many() -> None:
         "SPU 3  [!!!!!!!!!!!!][!!!!!!!!!!!!][!!!!!!!!!!!!][!!!!!!!!!!!!]",
         "                                                               ^ committed up to 138",
     ]
+
+
+def test_what_others_keep_than_the_replicas_stands_before_the_segments() -> None:
+    shelves = [DescribedShelf(base, base + 10, [7, 8]) for base in range(0, 80, 10)]
+    shelves.append(DescribedShelf(80, 90, [7], [9]))
+    rows = partition_picture(PARTITION, replace(SEGMENTS, shelves=shelves, older_shelves=2), {}, []).splitlines()
+    title = rows.index("on shelves, without 3 older ones:")
+    assert rows[title + 1] == "  10 to 20  SPUs 7, 8"
+    assert rows[title + 8] == "  80 to 90  SPUs 7, 9 (being filled)"
+    assert rows[title + 10].startswith("segments")
+    few = partition_picture(PARTITION, replace(SEGMENTS, shelves=shelves[:1]), {}, [])
+    assert "on shelves:\n   0 to 10  SPUs 7, 8\n" in few
+    assert "shelves" not in partition_picture(PARTITION, SEGMENTS, {}, [])
 
 
 def test_what_is_committed_may_end_before_all_that_is_drawn() -> None:
