@@ -4,6 +4,7 @@ Any store of a shelf has all of it. They are asked in turn, another part of the 
 not answer in time is left out, and the client is told to come again only when none of them does.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import trio
@@ -36,8 +37,18 @@ TimedOffset = tuple[int, int, int]
 
 class ShelfReader:
     def __init__(
-        self, cluster: Cluster, network: Network, metrics: BrokerMetrics, logger: FilteringBoundLogger
+        self,
+        here: SpuId,
+        read_here: Callable[[ReadShelfRequest], Awaitable[ReadShelfResponse]],
+        cluster: Cluster,
+        network: Network,
+        metrics: BrokerMetrics,
+        logger: FilteringBoundLogger,
     ) -> None:
+        """`read_here`: from the shelves that this SPU keeps; one of a partition that it leads by now may be among
+        them."""
+        self._here = here
+        self._read_here = read_here
         self._cluster = cluster
         self._network = network
         self._metrics = metrics
@@ -54,6 +65,15 @@ class ShelfReader:
                 return answer.records
             offset = shelf.end  # a gap, which compaction may have left once
         return b""
+
+    async def read_into_log(self, replica: Replica, offset: int, bytes_max: int) -> bytes:
+        """The same, and what the log has where that is all: what consumers are given. Raises KafkaError."""
+        records = await self.read(replica, offset, bytes_max)
+        if records:
+            return records
+        log_start = replica.log.log_start
+        found = replica.read(max(offset, log_start), bytes_max, replica.high_watermark, at_least_one=True)
+        return b"" if found is None else found.read()
 
     async def find_timestamp(self, replica: Replica, timestamp_ms: int) -> TimedOffset | None:
         """The first record on shelves, from where they begin, that is not older. Raises KafkaError."""
@@ -82,10 +102,13 @@ class ShelfReader:
         )
         for store in in_turn(shelf.stores, shelf.base + replica.partition):
             address = public_address(self._cluster, store)
-            if address is None:
+            if store == self._here:
+                answer = _answer_or_reason(await self._read_here(request))
+            elif address is None:
                 continue
-            async with self._turns:
-                answer = await self._answer_of(address, request)
+            else:
+                async with self._turns:
+                    answer = await self._answer_of(address, request)
             if isinstance(answer, ReadShelfResponse):
                 return answer
             self._logger.warning(
@@ -110,10 +133,14 @@ class ShelfReader:
             except (OSError, RemoteProtocolError) as error:
                 return str(error)
             assert isinstance(answer, ReadShelfResponse)
-            if answer.error_code == ErrorCode.NONE:
-                return answer
-            return answer.error_message or f"it answers with error {answer.error_code}"
+            return _answer_or_reason(answer)
         return f"it has not answered within {ANSWER_SECONDS_MAX:g} s"
+
+
+def _answer_or_reason(answer: ReadShelfResponse) -> ReadShelfResponse | str:
+    if answer.error_code == ErrorCode.NONE:
+        return answer
+    return answer.error_message or f"it answers with error {answer.error_code}"
 
 
 def _found(answer: ReadShelfResponse) -> TimedOffset:

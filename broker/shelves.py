@@ -34,7 +34,15 @@ from .kept_shelves import KeptShelf, KeptShelves
 from .metrics import BrokerMetrics
 from .peer_codec import read_batches
 from .resting import rest
-from .shelf_portions import NOTHING, Portion, fetch_portion, runs_of, with_rising_epochs
+from .shelf_portions import (
+    NOTHING,
+    PORTION_BYTES_MAX,
+    Portion,
+    fetch_portion,
+    portion_of,
+    runs_of,
+    with_rising_epochs,
+)
 from .spu_question import public_address
 
 READ_BYTES_MAX = 1 << 20
@@ -89,6 +97,8 @@ class Shelves:
         """Those that may hold more than any specs say, of an epoch whose end is no part of the log any more."""
         self._is_to_mend = trio.Event()
         self._turns = trio.Semaphore(AT_ONCE_MAX)
+        self.read_led: Callable[[ReplicaKey, int, int], Awaitable[bytes]] = _nothing
+        """What consumers are given of a partition that is led here. Raises KafkaError."""
         self.check_room: Callable[[], None] = _always
         """Raises KafkaError where no more is to be stored here."""
 
@@ -189,10 +199,13 @@ class Shelves:
     async def _fetch(self, key: ShelfKey, leader: SpuId, position: int, end: int) -> Portion:
         async with self._turns:
             address, spec = public_address(self._cluster, leader), self._kept.named(key).spec
-            if address is None:
-                return NOTHING
             try:
-                return await fetch_portion(self._network, address, spec, position, end)
+                if leader == self._spu:
+                    records = await self.read_led((key.topic_id, key.partition), position, PORTION_BYTES_MAX)
+                    return portion_of(memoryview(records), spec.epoch, position, end) if records else NOTHING
+                return NOTHING if address is None else await fetch_portion(self._network, address, spec, position, end)
+            except KafkaError:
+                return NOTHING
             except (OSError, RemoteProtocolError) as error:
                 self._log(key).warning("shelf_portion_not_copied", leader=leader, offset=position, reason=str(error))
                 return NOTHING
@@ -448,6 +461,10 @@ class Shelves:
         kept = self._kept.find(key)
         logger = self._logger if kept is None else self._logger.bind(topic=kept.spec.topic)
         return logger.bind(topic_id=str(key.topic_id), partition=key.partition, shelf=key.base)
+
+
+async def _nothing(_: ReplicaKey, __: int, ___: int) -> bytes:
+    return b""
 
 
 def _always() -> None:

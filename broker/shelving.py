@@ -73,6 +73,7 @@ class Shelving:
         configs: BrokerConfigs,
         wall_clock: WallClock,
         report: AskController,
+        fill_here: Callable[[FillShelfRequest], Awaitable[FillShelfResponse]],
         logger: FilteringBoundLogger,
     ) -> None:
         self._here = here
@@ -82,6 +83,8 @@ class Shelving:
         self._configs = configs
         self._wall_clock = wall_clock
         self._ask_controller = report
+        self._fill_here = fill_here
+        """A shelf that this SPU keeps: it may be of a partition that it leads by now."""
         self._logger = logger
         self._known: dict[ReplicaKey, _Known] = {}
         """Of those that are led here and have shelves."""
@@ -196,7 +199,7 @@ class Shelving:
             log.synced_end,
             compacted_end(log.compactions),
             self._wall_clock.now_ms(),
-            frozenset(spu for spu, each in self._cluster.spus.items() if each.online),
+            frozenset((self._here, *(spu for spu, each in self._cluster.spus.items() if each.online))),
             frozenset(failed),
             known.copies,
             known.contents,
@@ -300,11 +303,10 @@ class Shelving:
         with trio.move_on_after(FILL_SECONDS_MAX):
             try:
                 while True:
-                    address = public_address(self._cluster, spu)
-                    if address is None:
+                    answer = await self._ask(spu, request)
+                    if answer is None:
                         reason = "it is not there"
                         break
-                    answer: FillShelfResponse = await ask(self._network, address, CLIENT_ID, _API, request)
                     if answer.error_code == ErrorCode.NONE:
                         return answer
                     reason = answer.error_message or known_code(answer.error_code).name
@@ -316,6 +318,15 @@ class Shelving:
                 reason = str(error)
         self._log(replica).warning("segments_not_shelved", store=spu, base=step.base, end=step.end, reason=reason)
         return None
+
+    async def _ask(self, spu: SpuId, request: FillShelfRequest) -> FillShelfResponse | None:
+        if spu == self._here:
+            return await self._fill_here(request)
+        address = public_address(self._cluster, spu)
+        if address is None:
+            return None
+        answer: FillShelfResponse = await ask(self._network, address, CLIENT_ID, _API, request)
+        return answer
 
     def _log(self, replica: Replica) -> FilteringBoundLogger:
         return self._logger.bind(topic=replica.topic, partition=replica.partition)

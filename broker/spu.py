@@ -124,7 +124,6 @@ class Spu:
             self._closed,
             self._logger,
         )
-        self.shelf_reader = ShelfReader(self.cluster, self._network, self.metrics, self._logger)
         self._shelf_logs = ShelfLogs(self.data_directory, self.files)
         self.shelves = Shelves(
             self.id,
@@ -135,6 +134,10 @@ class Spu:
             self.metrics,
             self._logger,
         )
+        self.shelf_reader = ShelfReader(
+            self.id, self.shelves.read, self.cluster, self._network, self.metrics, self._logger
+        )
+        self.shelves.read_led = self._read_led
         self.storage_limit = StorageLimit(self.replicas, self.metrics, self._logger, lambda: self.shelves.size_bytes)
         self.shelves.check_room = self.storage_limit.check_room
         copies = FetchedCopies(self.id, self.cluster, self._network)
@@ -209,6 +212,9 @@ class Spu:
         replica = self.replicas.find(*key)
         if replica is not None:
             replica.go_offline(reason)
+
+    async def _read_led(self, key: ReplicaKey, offset: int, bytes_max: int) -> bytes:
+        return await self.shelf_reader.read_into_log(self.replicas.leading(*key), offset, bytes_max)
 
     # what handlers call
 
@@ -322,6 +328,7 @@ class Spu:
                 self.broker_configs,
                 self.wall_clock,
                 sc.report_shelves,
+                self.shelves.fill,
                 self._logger,
             )
             nursery.start_soon(sc.run)

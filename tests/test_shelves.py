@@ -12,6 +12,11 @@ from tailrace.broker.replica import Replica
 from tailrace.cluster.shelves import shelved_end
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from tailrace.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from tailrace.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -183,6 +188,24 @@ async def test_who_leads_next_reads_the_same_shelves(autojump_clock: object) -> 
         partition.leader, partition.client = follower, await partition.cluster.client_of(follower)
         found = await partition.offsets_from(0)
         assert found[: RECORDS - 1] == list(range(RECORDS - 1))
+
+
+async def test_a_store_that_leads_by_now_reads_what_it_keeps_itself(autojump_clock: object) -> None:
+    async with shelved() as partition:
+        first, second = partition.replica.spec.shelves[-1].stores
+        wanted = ReassignablePartition(0, [first, second])
+        request = AlterPartitionReassignmentsRequest(5000, True, [ReassignableTopic("t", [wanted])])
+        api = ApiKey.ALTER_PARTITION_REASSIGNMENTS
+        response = await partition.client.request(api, newest(api), request)
+        assert response.responses[0].partitions[0].error_code == ErrorCode.NONE
+        await trio.sleep(30)
+        partition.leader, partition.client = first, await partition.cluster.client_of(first)
+        assert partition.replica.is_leader
+        assert await partition.offsets_from(0) == list(range(RECORDS))
+        last = partition.replica.spec.shelves[-1]
+        await partition.cluster.kill_spu(second)
+        found = await partition.fetch(last.base)
+        assert bases(found)[0] == last.base, "from the only store that is left"
 
 
 async def test_a_batch_that_is_larger_than_the_limit_comes_all_the_same(autojump_clock: object) -> None:

@@ -85,7 +85,8 @@ class _Deletion:
             with trio.move_on_at(deadline) as waiting:
                 await self._replica.wait_until_deleted(self._offset, self._epoch)
                 await spu.shelving.wait_until_deleted(self._replica, self._offset, self._epoch)
-                answer.low_watermark = self._deleted_end()
+                # A follower may have been lost meanwhile: what it has deleted stays deleted.
+                answer.low_watermark = max(self._deleted_end(), self._offset)
         except KafkaError as error:
             answer.error_code, answer.low_watermark = error.code, UNKNOWN
         else:

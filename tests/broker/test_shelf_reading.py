@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import structlog
 import trio
-from held_replicas import World, topic_of
+from held_replicas import HERE, World, topic_of
 from msgspec.structs import replace
 from simulation.network import MemoryNetwork
 
@@ -43,7 +43,9 @@ class Stores:
         for spu in (FIRST, SECOND, AWAY):
             endpoints = (Endpoint("PUBLIC", host_of(spu), 9005),)
             cluster.put_spu(SpuSpec(spu, endpoints=endpoints, online=spu != AWAY))
-        self.reader = ShelfReader(cluster, MemoryNetwork(), BrokerMetrics(), structlog.get_logger())
+        self.reader = ShelfReader(
+            HERE, self._read_here, cluster, MemoryNetwork(), BrokerMetrics(), structlog.get_logger()
+        )
         patch.setattr(shelf_reading, "ask", self._ask)
 
     async def _ask(self, _: object, address: Address, *more: Any) -> ReadShelfResponse:
@@ -53,6 +55,11 @@ class Stores:
         if self.is_silent:
             await trio.sleep_forever()
         return self.answers(spu, request)
+
+    async def _read_here(self, request: ReadShelfRequest) -> ReadShelfResponse:
+        self.asked.append((HERE, request))
+        await trio.lowlevel.checkpoint()
+        return self.answers(HERE, request)
 
     def asked_spus(self) -> list[int]:
         return [spu for spu, _ in self.asked]
@@ -81,6 +88,15 @@ async def test_who_is_not_there_is_not_asked(monkeypatch: pytest.MonkeyPatch) ->
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
     assert await stores.reader.read(replica, 25, 500) == b"5:25"
     assert stores.asked_spus() == [SECOND]
+
+
+async def test_a_shelf_that_is_kept_here_is_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
+    replica.spec = replace(replica.spec, shelves=(Shelf(0, 35, (AWAY, HERE)),))
+    assert await stores.reader.read(replica, 25, 500) == b"1:25"
+    stores.answers = lambda _, request: ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, "damaged")
+    with pytest.raises(KafkaError, match="on a shelf of SPUs 6, 1"):
+        await stores.reader.read(replica, 25, 500)
 
 
 async def test_what_the_log_has_or_nobody_has_any_more_is_asked_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

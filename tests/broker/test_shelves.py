@@ -29,6 +29,7 @@ from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfRes
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import iterate
+from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.layout import ShelfKey
 from tailrace.storage.log import Log
 from tailrace.storage.shelf_logs import ShelfLogs
@@ -690,3 +691,26 @@ async def test_of_many_some_stay_open(autojump_clock: object) -> None:
 
 def test_batches_here_are_what_the_tests_take_them_for() -> None:
     assert header_of(batch(b"00", b"00")).last_offset_delta == 1
+
+
+async def test_who_leads_what_it_is_to_keep_copies_what_consumers_are_given(autojump_clock: object) -> None:
+    async with _bench() as bench:
+        asked = []
+
+        async def read_led(key: ReplicaKey, offset: int, bytes_max: int) -> bytes:
+            asked.append((key, offset))
+            await trio.lowlevel.checkpoint()
+            log = bench.running.replica("t").log
+            return b"".join(each.read() for each in log.read_batches(offset, log.log_end))
+
+        bench.shelves.read_led = read_led
+        request = FillShelfRequest(bench.spec.topic_id, 0, 0, END, HERE)
+        assert (await bench.shelves.fill(request)).end == END
+        assert asked == [((bench.spec.topic_id, 0), 0)]
+        assert await bench.content_here() == bench.content
+
+        async def refused(*_: object) -> bytes:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "not any more")
+
+        bench.shelves.read_led = refused
+        assert (await bench.shelves.fill(replace(request, base=0, end=END + 1))).end == END

@@ -48,6 +48,12 @@ class Shelves(Struct):
     stores: dict[int, Store]
     """Those that do something else than what they are asked for."""
     reported: list[ReportedPartition] = field(default_factory=list)
+    filled_here: list[tuple[int, int]] = field(default_factory=list)
+
+    async def fill_here(self, request: FillShelfRequest) -> FillShelfResponse:
+        self.filled_here.append((request.base, request.end))
+        await trio.lowlevel.checkpoint()
+        return with_all(request)
 
     def lead(self, topic: str = "t", number: int = 7, batches: int = 0, **configs: str) -> Replica:
         (replica,) = self.world.add(topic_of(topic, TopicId(int=number)), **{**SHELVED, **configs})
@@ -110,9 +116,23 @@ async def shelves(controller: Callable[[Any], Awaitable[Any]] | None = None) -> 
             address = brokers.brokers[spu].address
             world.cluster.put_spu(SpuSpec(spu, endpoints=(Endpoint("PUBLIC", address.host, address.port),)))
         configs = BrokerConfigs({"log.retention.check.interval.ms": str(int(ROUND_SECONDS * 1000))})
-        shelving = Shelving(HERE, world.replicas, world.cluster, brokers.network, configs, clock, report, get_logger())
+
+        async def fill_here(request: FillShelfRequest) -> FillShelfResponse:
+            return await made.fill_here(request)
+
+        shelving = Shelving(
+            HERE, world.replicas, world.cluster, brokers.network, configs, clock, report, fill_here, get_logger()
+        )
         made = Shelves(world, brokers, shelving, clock, stores)
         yield made
+
+
+async def test_who_leads_what_it_keeps_a_shelf_of_asks_itself(autojump_clock: object) -> None:
+    async with shelves() as made:
+        replica = made.lead(batches=3)
+        replica.use_spec(replace(replica.spec, shelves=(Shelf(0, 2, (HERE, STORES[0])),)))
+        await made.shelving.attend(replica)
+        assert made.filled_here == made.asked(STORES[0]) == [(0, 2)]
 
 
 async def test_old_segments_go_to_shelves_and_from_the_log(autojump_clock: object) -> None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from simulation.client import WireClient
 from spus import RunningSpu, World, batch, running_spu
 
+from tailrace.broker.replica import Replica
 from tailrace.cluster.specs import Shelf
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
@@ -201,3 +202,17 @@ async def test_who_lost_the_lead_while_it_deleted_says_nothing_of_what_others_ha
 
         monkeypatch.setattr(Log, "advance_log_start", advance_and_lose)
         assert await delete(client, (0, 3)) == [(0, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+
+
+async def test_what_all_have_deleted_is_told_also_if_one_is_lost_meanwhile(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        client = await with_records(running)
+
+        async def wait_until_deleted(replica: Replica, *_: object) -> None:
+            await trio.lowlevel.checkpoint()
+            replica.deleted_end = lambda: 0  # where that one has come back, and has not said yet where its log starts
+
+        monkeypatch.setattr(running.spu.shelving, "wait_until_deleted", wait_until_deleted)
+        assert await delete(client, (0, 3)) == [(0, 3, 0)]
