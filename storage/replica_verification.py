@@ -181,7 +181,9 @@ class ReplicaVerification:
             self.segment_count += 1
             self._end = segment.end
             if segment.epoch != NO_EPOCH and not segment.is_damaged:
-                is_stamped = facts is None or facts.epoch_starts is not None
+                # Also where no mark is noted of it: there the log that this one is made like was stamped.
+                is_expected = base < known.stamped_end and segment.epoch <= known.stamped_epoch
+                is_stamped = facts is None or facts.epoch_starts is not None or is_expected
                 if segment.epoch < epoch:
                     sentence = f"is of leader epoch {segment.epoch}, after one of epoch {epoch}"
                     # Recovery may have been stamping, and a crash stopped it there.

@@ -229,6 +229,20 @@ async def test_what_recovery_has_stamped_is_whole() -> None:
             content(files, name)[15] ^= 1
 
 
+async def test_older_epochs_behind_what_recovery_has_stamped_elsewhere_are_no_damage() -> None:
+    """Copied in portions from two logs, of which one was not stamped."""
+    files = SimulatedFiles()
+    log = open_log(files)
+    await log.expect_stamped(100, 6)
+    append(log, 10, epoch=6)
+    await log.end_segment()
+    append(log, 10, epoch=5)
+    await log.end_segment()
+    await log.close()
+    assert any("after one of epoch 6" in note.sentence for note in verify(files))
+    assert damage(files) == []
+
+
 async def test_a_recovery_that_a_crash_has_stopped_between_two_segments_is_no_damage() -> None:
     files = await closed_log()
     log = open_log(files, clean=True)
