@@ -431,12 +431,16 @@ class Replica:
         more: then it does not matter."""
         await self._wait_as_leader(lambda: is_there(self.spec), epoch)
 
+    def check_leads(self, epoch: int) -> None:
+        """Raises KafkaError unless it still leads in that epoch: what was begun then must not be told by another."""
+        if not self.is_leader or self.spec.epoch != epoch:
+            raise self.not_leader()
+
     async def _wait_as_leader(self, has_come: Callable[[], bool], epoch: int) -> None:
         while True:
             if self.offline_reason is not None:
                 raise self.storage_error()
-            if not self.is_leader or self.spec.epoch != epoch:
-                raise self.not_leader()
+            self.check_leads(epoch)
             if has_come():
                 return
             if self._deleters is None:

@@ -307,8 +307,7 @@ class Fetch:
         replica, offset, epoch = part.replica, part.wanted.fetch_offset, part.replica.spec.epoch
         try:
             records = await self._spu.shelf_reader.read(replica, offset, part.bytes_max)
-            if not replica.is_leader or replica.spec.epoch != epoch:
-                raise replica.not_leader()
+            replica.check_leads(epoch)
             if len(records) <= part.bytes_max or at_least_one:
                 part.data.records = records
             if not records and offset < (log_start := replica.log.log_start):

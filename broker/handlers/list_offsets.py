@@ -110,8 +110,7 @@ async def _answer_shelved(question: ShelvedQuestion, reader: ShelfReader) -> Non
             found = await reader.max_timestamp(replica)
         else:
             found = await reader.find_timestamp(replica, question.timestamp)
-        if not replica.is_leader or replica.spec.epoch != epoch:
-            raise replica.not_leader()
+        replica.check_leads(epoch)
         if question.timestamp == MAX_TIMESTAMP or found is None:
             here = _find_by_time(replica, question.timestamp, question.version)
             found = here if found is None or (here is not None and here[0] > found[0]) else found
