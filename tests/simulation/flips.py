@@ -74,7 +74,9 @@ def flip_while_down(world: World, number: int, chance: Random) -> str | None:
     """Of a file that is read at the start."""
     files = world.spus[number].files
     small = [path(DATA_DIRECTORY) for path in (clean_shutdown_path, high_watermarks_path, promises_path, store_path)]
-    small += [path for path in files.paths() if path.endswith((Kind.PRODUCERS, f"/{MANIFEST}"))]
+    proofs = {f"{path.rpartition('/')[0]}/{MANIFEST}" for path in flipped_logs(world.spus[number])}
+    """Nothing else tells what these logs were."""
+    small += [path for path in files.paths() if path.endswith((Kind.PRODUCERS, f"/{MANIFEST}")) and path not in proofs]
     found = [path for path in small if files.exists(path) and files.is_at_rest(path) and files.size(path)]
     if not found or chance.random() < 0.5:
         return flip_at_rest(world, number, chance)
