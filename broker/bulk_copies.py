@@ -4,14 +4,11 @@ They are asked as by any consumer, so their leader has no part in it. All replic
 was lost does not come back all at once: what waits takes no memory, and what is on its way has a bound.
 """
 
-from functools import partial
 from typing import Protocol
 
 import trio
 
-from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.error_codes import KafkaError, RemoteProtocolError
-from tailrace.runtime.network import Network
 
 from .copies import fetch_records, records_of
 from .metrics import BrokerMetrics
@@ -19,7 +16,7 @@ from .peer_codec import read_batches
 from .peer_messages import ReceivedBatches
 from .replica import Replica
 from .replication.copying import AskForCopies, CopiedEntries, CopyLimits
-from .spu_question import public_address
+from .spu_question import Spus
 
 LIMITS = CopyLimits()
 CLIENT_ID = "tailrace-copy"
@@ -49,9 +46,8 @@ class NoCopies:
 
 
 class FetchedPortions:
-    def __init__(self, cluster: Cluster, network: Network, metrics: BrokerMetrics) -> None:
-        self._cluster = cluster
-        self._network = network
+    def __init__(self, spus: Spus, metrics: BrokerMetrics) -> None:
+        self._spus = spus
         self._metrics = metrics
         self._turns = trio.Semaphore(AT_ONCE_MAX)
 
@@ -61,20 +57,16 @@ class FetchedPortions:
         return None if replica.spec.was_unclean or replica.settings.log.compacts else LIMITS
 
     async def fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
-        failed = partial(CopiedEntries, asked)
         async with self._turns:
-            with trio.move_on_after(ANSWER_SECONDS_MAX):
-                try:
-                    return await self._fetch(replica, asked)
-                except (OSError, RemoteProtocolError, KafkaError) as error:
-                    return failed(failure=str(error)), None
-        return failed(failure=f"it has not answered within {ANSWER_SECONDS_MAX:g} s"), None
+            try:
+                return await self._fetch(replica, asked)
+            except (OSError, RemoteProtocolError, KafkaError) as error:
+                return CopiedEntries(asked, failure=str(error)), None
 
     async def _fetch(self, replica: Replica, asked: AskForCopies) -> Portion:
-        address = public_address(self._cluster, asked.holder)
-        if address is None:
-            return CopiedEntries(asked, failure="it is not there"), None
-        found = await fetch_records(self._network, address, CLIENT_ID, replica.spec, asked.offset, asked.bytes_max)
+        found = await fetch_records(
+            self._spus, asked.holder, CLIENT_ID, replica.spec, asked.offset, asked.bytes_max, ANSWER_SECONDS_MAX
+        )
         if found.error_code:
             return CopiedEntries(asked, failure=f"it answers with error {found.error_code}"), None
         records = records_of(found)

@@ -21,13 +21,10 @@ from tailrace.protocol.internal.describe_positions import (
 )
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
 from tailrace.protocol.primitives import NO_UUID
-from tailrace.runtime.network import Network
 from tailrace.runtime.wall_clock import WallClock
 
 from .groups.lag import NOTHING_THERE, Committed, FarthestBehind, Lag, Place, lags, unread
-from .positions import describe_positions
-from .replicas import Replicas
-from .spu_question import ask, public_address
+from .spu_question import Spus
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -50,19 +47,15 @@ Questions = Mapping[Place, Sequence[int]]
 class GroupLag:
     def __init__(
         self,
-        here: SpuId,
+        spus: Spus,
         committed: Callable[[], Sequence["CommittedOffsets"]],
-        replicas: Replicas,
         cluster: Cluster,
-        network: Network,
         wall_clock: WallClock,
     ) -> None:
         """`committed`: for each coordinator here what its groups have committed."""
-        self._here = here
+        self._spus = spus
         self._committed = committed
-        self._replicas = replicas
         self._cluster = cluster
-        self._network = network
         self._wall_clock = wall_clock
         self._lock = trio.Lock()
         self._measured_at = -FRESH_SECONDS
@@ -156,14 +149,10 @@ class GroupLag:
         return found
 
     async def _ask_one(self, spu: SpuId, request: DescribePositionsRequest) -> DescribePositionsResponse:
-        if spu == self._here:
-            return await describe_positions(self._replicas, request)
-        address = public_address(self._cluster, spu)
-        if address is not None:
-            with trio.move_on_after(ANSWER_SECONDS_MAX):
-                try:
-                    response: DescribePositionsResponse = await ask(self._network, address, CLIENT_ID, _API, request)
-                    return response
-                except (OSError, RemoteProtocolError):
-                    pass
-        return DescribePositionsResponse()
+        try:
+            response: DescribePositionsResponse = await self._spus.ask(
+                spu, CLIENT_ID, _API, request, ANSWER_SECONDS_MAX
+            )
+        except (OSError, RemoteProtocolError):
+            return DescribePositionsResponse()
+        return response

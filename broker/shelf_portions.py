@@ -5,15 +5,17 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import SpuId
 from tailrace.protocol.record_batch import BatchHeader, stamp_as
-from tailrace.runtime.network import Address, Network
 
 from .copies import fetch_records, records_of
 from .peer_codec import read_batches
+from .spu_question import Spus
 
 CLIENT_ID = "tailrace-shelf"
 PORTION_BYTES_MAX = 2 << 20
 """A batch that is larger comes all the same."""
+ANSWER_SECONDS_MAX = 5.0
 
 Portion = tuple[memoryview, Sequence[BatchHeader]]
 """Whole batches, and their headers."""
@@ -21,9 +23,9 @@ Portion = tuple[memoryview, Sequence[BatchHeader]]
 NOTHING: Portion = (memoryview(b""), ())
 
 
-async def fetch_portion(network: Network, address: Address, spec: PartitionSpec, position: int, end: int) -> Portion:
+async def fetch_portion(spus: Spus, leader: SpuId, spec: PartitionSpec, position: int, end: int) -> Portion:
     """From the batch on that holds the position. Raises OSError and RemoteProtocolError."""
-    found = await fetch_records(network, address, CLIENT_ID, spec, position, PORTION_BYTES_MAX)
+    found = await fetch_records(spus, leader, CLIENT_ID, spec, position, PORTION_BYTES_MAX, ANSWER_SECONDS_MAX)
     if found.error_code:
         raise OSError(f"the leader answers with error {found.error_code}")
     records = memoryview(records_of(found))

@@ -4,25 +4,20 @@ Any store of a shelf has all of it. They are asked in turn, another part of the 
 not answer in time is left out, and the client is told to come again only when none of them does.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Any
-
 import trio
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.shelves import shelf_of, shelves_before
 from tailrace.cluster.specs import Shelf
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
-from tailrace.runtime.network import Address, Network
 
 from .metrics import BrokerMetrics
 from .replica import Replica
 from .replication.copying import in_turn
-from .spu_question import ask, public_address
+from .spu_question import NotThereError, Spus
 
 CLIENT_ID = "tailrace-shelf"
 READ_SHELF = SPU_OBJECT_APIS[InternalApiKey.READ_SHELF]
@@ -36,21 +31,8 @@ TimedOffset = tuple[int, int, int]
 
 
 class ShelfReader:
-    def __init__(
-        self,
-        here: SpuId,
-        read_here: Callable[[ReadShelfRequest], Awaitable[ReadShelfResponse]],
-        cluster: Cluster,
-        network: Network,
-        metrics: BrokerMetrics,
-        logger: FilteringBoundLogger,
-    ) -> None:
-        """`read_here`: from the shelves that this SPU keeps; one of a partition that it leads by now may be among
-        them."""
-        self._here = here
-        self._read_here = read_here
-        self._cluster = cluster
-        self._network = network
+    def __init__(self, spus: Spus, metrics: BrokerMetrics, logger: FilteringBoundLogger) -> None:
+        self._spus = spus
         self._metrics = metrics
         self._logger = logger
         self._turns = trio.Semaphore(AT_ONCE_MAX)
@@ -65,15 +47,6 @@ class ShelfReader:
                 return answer.records
             offset = shelf.end  # a gap, which compaction may have left once
         return b""
-
-    async def read_into_log(self, replica: Replica, offset: int, bytes_max: int) -> bytes:
-        """The same, and what the log has where that is all: what consumers are given. Raises KafkaError."""
-        records = await self.read(replica, offset, bytes_max)
-        if records:
-            return records
-        log_start = replica.log.log_start
-        found = replica.read(max(offset, log_start), bytes_max, replica.high_watermark, at_least_one=True)
-        return b"" if found is None else found.read()
 
     async def find_timestamp(self, replica: Replica, timestamp_ms: int) -> TimedOffset | None:
         """The first record on shelves, from where they begin, that is not older. Raises KafkaError."""
@@ -101,46 +74,32 @@ class ShelfReader:
             replica.spec.topic_id, replica.partition, shelf.base, shelf.end, offset, bytes_max, timestamp
         )
         for store in in_turn(shelf.stores, shelf.base + replica.partition):
-            address = public_address(self._cluster, store)
-            if store == self._here:
-                answer = _answer_or_reason(await self._read_here(request))
-            elif address is None:
+            try:
+                return await self._answer_of(store, request)
+            except NotThereError:
                 continue
-            else:
-                async with self._turns:
-                    answer = await self._answer_of(address, request)
-            if isinstance(answer, ReadShelfResponse):
-                return answer
-            self._logger.warning(
-                "shelf_not_read",
-                topic=replica.topic,
-                partition=replica.partition,
-                base=shelf.base,
-                store=store,
-                reason=answer,
-            )
+            except (OSError, RemoteProtocolError) as error:
+                self._logger.warning(
+                    "shelf_not_read",
+                    topic=replica.topic,
+                    partition=replica.partition,
+                    base=shelf.base,
+                    store=store,
+                    reason=str(error),
+                )
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"offset {offset} of {replica.topic}-{replica.partition} is on a shelf of SPUs {_listed(shelf.stores)}, "
             "and none of them can be read now",
         )
 
-    async def _answer_of(self, address: Address, request: ReadShelfRequest) -> ReadShelfResponse | str:
-        """Or why there is none."""
-        with trio.move_on_after(ANSWER_SECONDS_MAX):
-            try:
-                answer: Any = await ask(self._network, address, CLIENT_ID, READ_SHELF, request)
-            except (OSError, RemoteProtocolError) as error:
-                return str(error)
-            assert isinstance(answer, ReadShelfResponse)
-            return _answer_or_reason(answer)
-        return f"it has not answered within {ANSWER_SECONDS_MAX:g} s"
-
-
-def _answer_or_reason(answer: ReadShelfResponse) -> ReadShelfResponse | str:
-    if answer.error_code == ErrorCode.NONE:
+    async def _answer_of(self, store: SpuId, request: ReadShelfRequest) -> ReadShelfResponse:
+        """Raises OSError, which says why there is none, and RemoteProtocolError."""
+        async with self._turns:
+            answer: ReadShelfResponse = await self._spus.ask(store, CLIENT_ID, READ_SHELF, request, ANSWER_SECONDS_MAX)
+        if answer.error_code != ErrorCode.NONE:
+            raise OSError(answer.error_message or f"it answers with error {answer.error_code}")
         return answer
-    return answer.error_message or f"it answers with error {answer.error_code}"
 
 
 def _found(answer: ReadShelfResponse) -> TimedOffset:

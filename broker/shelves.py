@@ -12,14 +12,12 @@ import trio
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfResponse, ShelvedSegment
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
 from tailrace.runtime.files import UnreadableError
-from tailrace.runtime.network import Network
 from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.layout import ShelfKey
 from tailrace.storage.log import Log
@@ -36,14 +34,12 @@ from .peer_codec import read_batches
 from .resting import rest
 from .shelf_portions import (
     NOTHING,
-    PORTION_BYTES_MAX,
     Portion,
     fetch_portion,
-    portion_of,
     runs_of,
     with_rising_epochs,
 )
-from .spu_question import public_address
+from .spu_question import Spus
 
 READ_BYTES_MAX = 1 << 20
 """In one answer, whatever is asked for; a larger batch comes all the same."""
@@ -67,22 +63,18 @@ class DamagedShelfError(OSError):
 class Shelves:
     def __init__(
         self,
-        spu: SpuId,
+        spus: Spus,
         logs: ShelfLogs,
-        cluster: Cluster,
-        network: Network,
         configs: BrokerConfigs,
         metrics: BrokerMetrics,
         logger: FilteringBoundLogger,
     ) -> None:
-        self._spu = spu
+        self._spus = spus
         self._logs = logs
-        self._cluster = cluster
-        self._network = network
         self._configs = configs
         self._metrics = metrics
         self._logger = logger
-        self._kept = KeptShelves(spu)
+        self._kept = KeptShelves(spus.here)
         self._unnamed_since: dict[ShelfKey, float] = {}
         self._deleted_before: dict[ShelfKey, int] = {}
         """Where the logs begin whose beginning was deleted."""
@@ -97,8 +89,6 @@ class Shelves:
         """Those that may hold more than any specs say, of an epoch whose end is no part of the log any more."""
         self._is_to_mend = trio.Event()
         self._turns = trio.Semaphore(AT_ONCE_MAX)
-        self.read_led: Callable[[ReplicaKey, int, int], Awaitable[bytes]] = _nothing
-        """What consumers are given of a partition that is led here. Raises KafkaError."""
         self.check_room: Callable[[], None] = _always
         """Raises KafkaError where no more is to be stored here."""
 
@@ -198,15 +188,10 @@ class Shelves:
 
     async def _fetch(self, key: ShelfKey, leader: SpuId, position: int, end: int) -> Portion:
         async with self._turns:
-            address, spec = public_address(self._cluster, leader), self._kept.named(key).spec
+            spec = self._kept.named(key).spec
             try:
-                if leader == self._spu:
-                    records = await self.read_led((key.topic_id, key.partition), position, PORTION_BYTES_MAX)
-                    return portion_of(memoryview(records), spec.epoch, position, end) if records else NOTHING
-                return NOTHING if address is None else await fetch_portion(self._network, address, spec, position, end)
-            except KafkaError:
-                return NOTHING
-            except (OSError, RemoteProtocolError) as error:
+                return await fetch_portion(self._spus, leader, spec, position, end)
+            except (OSError, RemoteProtocolError, KafkaError) as error:
                 self._log(key).warning("shelf_portion_not_copied", leader=leader, offset=position, reason=str(error))
                 return NOTHING
 
@@ -286,7 +271,7 @@ class Shelves:
                 self._lacking.add(kept.key)
                 self._is_to_mend.set()
             has = "nothing" if is_empty else f"what is before offset {log.log_end}"
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"SPU {self._spu} has {has} of a shelf up to {end}")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"SPU {self._spus.here} has {has} of a shelf up to {end}")
         if request.timestamp != BY_OFFSET:
             is_largest = request.timestamp == LARGEST_TIMESTAMP
             found = log.max_timestamp(end, offset) if is_largest else log.find_timestamp(request.timestamp, end, offset)
@@ -461,10 +446,6 @@ class Shelves:
         kept = self._kept.find(key)
         logger = self._logger if kept is None else self._logger.bind(topic=kept.spec.topic)
         return logger.bind(topic_id=str(key.topic_id), partition=key.partition, shelf=key.base)
-
-
-async def _nothing(_: ReplicaKey, __: int, ___: int) -> bytes:
-    return b""
 
 
 def _always() -> None:

@@ -11,7 +11,6 @@ from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError, known_code
 from tailrace.protocol.ids import Epoch, SpuId
@@ -23,7 +22,6 @@ from tailrace.protocol.internal.report_shelves import (
     ReportShelvesResponse,
 )
 from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
-from tailrace.runtime.network import Network
 from tailrace.runtime.wall_clock import WallClock
 from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.compaction import compacted_end
@@ -34,7 +32,7 @@ from .replicas import Replicas
 from .resting import rest
 from .sc_connection import ScUnreachableError
 from .shelving_plan import Advance, Fill, Report, ShelvedPartition, Step, next_step
-from .spu_question import ask, public_address
+from .spu_question import Spus
 
 AT_ONCE_MAX = 4
 """Partitions."""
@@ -66,25 +64,18 @@ class _Known(Struct):
 class Shelving:
     def __init__(
         self,
-        here: SpuId,
+        spus: Spus,
         replicas: Replicas,
-        cluster: Cluster,
-        network: Network,
         configs: BrokerConfigs,
         wall_clock: WallClock,
         report: AskController,
-        fill_here: Callable[[FillShelfRequest], Awaitable[FillShelfResponse]],
         logger: FilteringBoundLogger,
     ) -> None:
-        self._here = here
+        self._spus = spus
         self._replicas = replicas
-        self._cluster = cluster
-        self._network = network
         self._configs = configs
         self._wall_clock = wall_clock
         self._ask_controller = report
-        self._fill_here = fill_here
-        """A shelf that this SPU keeps: it may be of a partition that it leads by now."""
         self._logger = logger
         self._known: dict[ReplicaKey, _Known] = {}
         """Of those that are led here and have shelves."""
@@ -199,7 +190,7 @@ class Shelving:
             log.synced_end,
             compacted_end(log.compactions),
             self._wall_clock.now_ms(),
-            frozenset((self._here, *(spu for spu, each in self._cluster.spus.items() if each.online))),
+            self._spus.there(),
             frozenset(failed),
             known.copies,
             known.contents,
@@ -297,36 +288,22 @@ class Shelving:
                 nursery.start_soon(fill_one, spu)
 
     async def _answer(self, step: Fill, replica: Replica, spu: SpuId) -> FillShelfResponse | None:
-        reason = "it does not answer"
-        request = FillShelfRequest(*replica.key, step.base, step.end, self._here)
+        request = FillShelfRequest(*replica.key, step.base, step.end, self._spus.here)
         told_until = trio.current_time() + TOLD_SECONDS_MAX
-        with trio.move_on_after(FILL_SECONDS_MAX):
-            try:
-                while True:
-                    answer = await self._ask(spu, request)
-                    if answer is None:
-                        reason = "it is not there"
-                        break
-                    if answer.error_code == ErrorCode.NONE:
-                        return answer
-                    reason = answer.error_message or known_code(answer.error_code).name
-                    is_to_be_told = answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                    if not is_to_be_told or trio.current_time() >= told_until:
-                        break
-                    await trio.sleep(TOLD_AGAIN_SECONDS)
-            except (OSError, RemoteProtocolError) as error:
-                reason = str(error)
+        try:
+            while True:
+                answer: FillShelfResponse = await self._spus.ask(spu, CLIENT_ID, _API, request, FILL_SECONDS_MAX)
+                if answer.error_code == ErrorCode.NONE:
+                    return answer
+                reason = answer.error_message or known_code(answer.error_code).name
+                is_to_be_told = answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if not is_to_be_told or trio.current_time() >= told_until:
+                    break
+                await trio.sleep(TOLD_AGAIN_SECONDS)
+        except (OSError, RemoteProtocolError) as error:
+            reason = str(error)
         self._log(replica).warning("segments_not_shelved", store=spu, base=step.base, end=step.end, reason=reason)
         return None
-
-    async def _ask(self, spu: SpuId, request: FillShelfRequest) -> FillShelfResponse | None:
-        if spu == self._here:
-            return await self._fill_here(request)
-        address = public_address(self._cluster, spu)
-        if address is None:
-            return None
-        answer: FillShelfResponse = await ask(self._network, address, CLIENT_ID, _API, request)
-        return answer
 
     def _log(self, replica: Replica) -> FilteringBoundLogger:
         return self._logger.bind(topic=replica.topic, partition=replica.partition)

@@ -1,6 +1,6 @@
 """A Streaming Processing Unit: wires what serves Kafka clients from the replicas in one data directory, and runs it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
-from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
@@ -29,7 +29,7 @@ from tailrace.server.client_connection import Route, Shortcut
 from tailrace.server.listening import listen
 from tailrace.server.metrics_server import MetricsServer
 from tailrace.server.public_server import PublicServer
-from tailrace.server.request_context import Reply, RequestContext
+from tailrace.server.request_context import Reply, RequestContext, request_without_connection
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import (
     ReplicaKey,
@@ -78,6 +78,7 @@ from .shelf_reading import ShelfReader
 from .shelves import Shelves
 from .shelving import Shelving
 from .spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
+from .spu_question import Spus
 from .storage_limit import StorageLimit
 from .unreadable_logs import UnreadableLogs
 from .waiting import Deadlines
@@ -125,22 +126,12 @@ class Spu:
             self._logger,
         )
         self._shelf_logs = ShelfLogs(self.data_directory, self.files)
-        self.shelves = Shelves(
-            self.id,
-            self._shelf_logs,
-            self.cluster,
-            self._network,
-            self.broker_configs,
-            self.metrics,
-            self._logger,
-        )
-        self.shelf_reader = ShelfReader(
-            self.id, self.shelves.read, self.cluster, self._network, self.metrics, self._logger
-        )
-        self.shelves.read_led = self._read_led
+        self._spus = Spus(self.id, self.cluster, self._network, self.answer)
+        self.shelves = Shelves(self._spus, self._shelf_logs, self.broker_configs, self.metrics, self._logger)
+        self.shelf_reader = ShelfReader(self._spus, self.metrics, self._logger)
         self.storage_limit = StorageLimit(self.replicas, self.metrics, self._logger, lambda: self.shelves.size_bytes)
         self.shelves.check_room = self.storage_limit.check_room
-        copies = FetchedCopies(self.id, self.cluster, self._network)
+        copies = FetchedCopies(self._spus)
         self._scrubbing = Scrubbing(self.replicas, copies, self.broker_configs, self.metrics, self._logger)
         self._scrubbing.also = self.shelves.scrub
         self.apis = API_TABLE
@@ -213,8 +204,13 @@ class Spu:
         if replica is not None:
             replica.go_offline(reason)
 
-    async def _read_led(self, key: ReplicaKey, offset: int, bytes_max: int) -> bytes:
-        return await self.shelf_reader.read_into_log(self.replicas.leading(*key), offset, bytes_max)
+    # what it asks itself
+
+    async def answer(self, api: Api, version: int, request: Any) -> Any:
+        reply = self._handler(api.key)(request_without_connection(api.key, version, "itself"), request)
+        response = await reply if isinstance(reply, Coroutine) else reply
+        assert response is not None, "nobody here asks what is answered later"
+        return response
 
     # what handlers call
 
@@ -311,9 +307,7 @@ class Spu:
             live_replicas = LiveReplicasUpdater(self.replicas, self.metrics, self._logger)
             replication = self._replication(nursery, live_replicas)
             self.groups = GroupCoordination(self.replicas, self._group_context(nursery))
-            self._group_lag = GroupLag(
-                self.id, self.groups.committed, self.replicas, self.cluster, self._network, self.wall_clock
-            )
+            self._group_lag = GroupLag(self._spus, self.groups.committed, self.cluster, self.wall_clock)
             receiver = self._receiver(nursery, replication, live_replicas)
             sc = self._connection(receiver, [_endpoint(*each) for each in public], private)
             self.sc = sc
@@ -321,14 +315,11 @@ class Spu:
             self.forwarding = Forwarding(sc, self.cluster, self._mirror)
             self.producer_ids = ProducerIds(partial(allocate_from, sc.request))
             self.shelving = Shelving(
-                self.id,
+                self._spus,
                 self.replicas,
-                self.cluster,
-                self._network,
                 self.broker_configs,
                 self.wall_clock,
                 sc.report_shelves,
-                self.shelves.fill,
                 self._logger,
             )
             nursery.start_soon(sc.run)
@@ -391,7 +382,7 @@ class Spu:
                 self._scrubbing.on_doubt,
                 self.metrics,
                 self._logger,
-                FetchedPortions(self.cluster, self._network, self.metrics),
+                FetchedPortions(self._spus, self.metrics),
                 self._trace,
             )
         )

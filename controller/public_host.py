@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from tailrace.cluster.broker_configs import BrokerConfigs
-from tailrace.cluster.client_view import ConnectedListener
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
 from tailrace.cluster.topic_planning import NewTopic
@@ -24,7 +23,7 @@ from tailrace.runtime.files import UnreadableError
 from tailrace.server.client_connection import Route
 from tailrace.server.handlers import ADMINISTRATIVE, SHARED, load, load_administrative
 from tailrace.server.host import NO_SPU
-from tailrace.server.request_context import ClientIdentity, RequestContext
+from tailrace.server.request_context import request_without_connection
 
 from . import handlers
 from .administration import Administration
@@ -107,16 +106,7 @@ class PublicHost:
             request = decode(api.request, asked.api_version, asked.body, elements_max=len(asked.body))
         except RemoteProtocolError as error:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"a forwarded {api.name} cannot be read: {error}") from error
-        context = RequestContext(
-            asked.api_key,
-            asked.api_version,
-            0,
-            None,
-            ConnectedListener("PRIVATE", ("", 0)),
-            ClientIdentity("an SPU"),
-            0.0,
-            _ignore,
-        )
+        context = request_without_connection(asked.api_key, asked.api_version, "an SPU")
         reply = load_administrative(asked.api_key)(self, context, request)
         assert isinstance(reply, Coroutine), "what changes the cluster takes its time"
         response = await reply
@@ -129,7 +119,3 @@ class PublicHost:
         if api_key in ADMINISTRATIVE:
             return partial(load_administrative(api_key), self)
         return partial(handlers.load(api_key), self)
-
-
-def _ignore(context: RequestContext) -> None:
-    """A forwarded request is answered by its caller."""

@@ -37,6 +37,10 @@ def _do_nothing() -> None:
     pass
 
 
+def _answered_by_return(context: "RequestContext") -> NoReturn:
+    raise AssertionError("the handler returns the response")
+
+
 def _answered_elsewhere(correlation_id: int, message: object) -> NoReturn:
     raise AssertionError("whoever passed this request on answers it")
 
@@ -107,3 +111,17 @@ class RequestContext(Struct, eq=False):
         """Ends a request that has no response (acks=0); `close` gives the reason to close the connection for."""
         self.close_after = close
         self.respond_with(())
+
+
+def request_without_connection(api_key: int, api_version: int, client: str) -> RequestContext:
+    """For a handler that answers at once, or as a coroutine: whoever calls it has the response."""
+    return RequestContext(
+        api_key,
+        api_version,
+        0,
+        None,
+        ConnectedListener("PRIVATE", ("", 0)),
+        ClientIdentity(client),
+        0.0,
+        _answered_by_return,
+    )

@@ -16,6 +16,8 @@ from simulation.network import MemoryNetwork
 
 from tailrace.broker.replica import Replica
 from tailrace.broker.spu import Spu
+from tailrace.broker.spu_question import AnswerHere, Spus
+from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import TopicSpec
 from tailrace.controller.key_value.interface import NO_VERSION, Put
 from tailrace.controller.key_value.memory import MemoryStore
@@ -25,7 +27,7 @@ from tailrace.controller.objects import Spu as Registered
 from tailrace.controller.objects import SpuSpec as RegisteredSpec
 from tailrace.controller.public_host import KNOWN
 from tailrace.controller.streaming_controller import StreamingController
-from tailrace.protocol.apis import API_TABLE, ApiKey
+from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.undelete_topic import UndeleteTopicRequest
 from tailrace.protocol.internal_apis import InternalApiKey
@@ -35,7 +37,7 @@ from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from tailrace.protocol.record_batch import BatchHeader, assemble
 from tailrace.protocol.records import Record, build_batch, encode_records
 from tailrace.runtime.chance import RandomChance
-from tailrace.runtime.network import Address, receive_some
+from tailrace.runtime.network import Address, Network, receive_some
 from tailrace.runtime.seams import Seams
 from tailrace.runtime.settings import ListenerSettings, ScSettings, SpuSettings
 
@@ -115,6 +117,15 @@ class RunningSpu(Struct):
         response = await controller.request(InternalApiKey.UNDELETE_TOPIC, 0, UndeleteTopicRequest(str(topic.id)))
         assert response.error_code == 0, response
         await trio.testing.wait_all_tasks_blocked()
+
+
+async def _never(api: Api, version: int, request: Any) -> Any:
+    raise AssertionError("nobody has a question to itself")
+
+
+def spus_from(here: SpuId, cluster: Cluster, network: Network, answer_here: AnswerHere = _never) -> Spus:
+    """As that one asks them."""
+    return Spus(here, cluster, network, answer_here)
 
 
 @asynccontextmanager

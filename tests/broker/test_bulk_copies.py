@@ -4,7 +4,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 from simulation.network import MemoryNetwork
-from spus import ADDRESS, filled, running_spu
+from spus import ADDRESS, filled, running_spu, spus_from
 
 from tailrace.broker.bulk_copies import ANSWER_SECONDS_MAX, AT_ONCE_MAX, LIMITS, FetchedPortions
 from tailrace.broker.metrics import BrokerMetrics
@@ -24,7 +24,7 @@ def _portions(network: Network) -> FetchedPortions:
     endpoints = (Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)
     cluster.put_spu(SpuSpec(THERE, endpoints=endpoints))
     cluster.put_spu(SpuSpec(AWAY, endpoints=endpoints, online=False))
-    return FetchedPortions(cluster, network, BrokerMetrics())
+    return FetchedPortions(spus_from(SpuId(9), cluster, network), BrokerMetrics())
 
 
 def _asked(offset: int, bytes_max: int = 1_000_000, holder: SpuId = THERE) -> AskForCopies:

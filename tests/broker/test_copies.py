@@ -4,7 +4,7 @@ import pytest
 import trio
 from msgspec.structs import replace
 from simulation.network import MemoryNetwork
-from spus import ADDRESS, filled, running_spu
+from spus import ADDRESS, filled, running_spu, spus_from
 
 from tailrace.broker.copies import ANSWER_SECONDS_MAX, FetchedCopies
 from tailrace.broker.store_answers import membership_of
@@ -29,7 +29,7 @@ def _cluster(address: Address = ADDRESS) -> Cluster:
 async def test_a_batch_comes_from_another_spu(autojump_clock: object) -> None:
     async with running_spu() as running:
         replica = await filled(running)
-        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        copies = FetchedCopies(spus_from(HERE, _cluster(), running.world.network))
         for offset, base in ((0, 0), (1, 0), (2, 2), (3, 3)):
             copy = await copies.fetch(THERE, replica, offset, is_committed=True)
             header = read_header(copy)
@@ -40,7 +40,7 @@ async def test_what_is_not_known_to_be_committed_there_comes_if_that_is_asked_fo
     async with running_spu() as running:
         replica = await filled(running)
         replica.high_watermark = 2
-        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        copies = FetchedCopies(spus_from(HERE, _cluster(), running.world.network))
         assert await copies.fetch(THERE, replica, 2, is_committed=True) == b""
         copy = await copies.fetch(THERE, replica, 2, is_committed=False)
         assert read_header(copy).base_offset == 2
@@ -52,7 +52,7 @@ async def test_what_is_not_known_to_be_committed_there_comes_if_that_is_asked_fo
 async def test_what_is_not_there_is_empty(autojump_clock: object, spu: SpuId, offset: int) -> None:
     async with running_spu() as running:
         replica = await filled(running)
-        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        copies = FetchedCopies(spus_from(HERE, _cluster(), running.world.network))
         assert await copies.fetch(spu, replica, offset, is_committed=True) == b""
 
 
@@ -61,7 +61,7 @@ async def test_who_does_not_answer_or_speak_the_protocol_has_nothing(autojump_cl
     listener = await network.listen(ADDRESS)
     async with running_spu() as running:
         replica = await filled(running)
-        copies = FetchedCopies(HERE, _cluster(), network)
+        copies = FetchedCopies(spus_from(HERE, _cluster(), network))
         begun = trio.current_time()
         assert await copies.fetch(THERE, replica, 0, is_committed=True) == b""
         assert trio.current_time() - begun == ANSWER_SECONDS_MAX
@@ -84,7 +84,7 @@ async def test_a_store_says_how_it_stands_and_what_it_has_there(autojump_clock: 
     async with running_spu() as running:
         replica = await filled(running)
         replica.high_watermark = 2
-        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        copies = FetchedCopies(spus_from(HERE, _cluster(), running.world.network))
         for offset, base in ((0, 0), (3, 3)):
             found = await copies.look(THERE, replica, offset)
             assert found is not None
@@ -101,9 +101,9 @@ async def test_a_store_says_how_it_stands_and_what_it_has_there(autojump_clock: 
 async def test_a_store_that_says_nothing_is_not_one_that_has_nothing(autojump_clock: object) -> None:
     async with running_spu() as running:
         replica = await filled(running)
-        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        copies = FetchedCopies(spus_from(HERE, _cluster(), running.world.network))
         assert await copies.look(AWAY, replica, 0) is None
-        unreachable = FetchedCopies(HERE, _cluster(Address("elsewhere", 1)), running.world.network)
+        unreachable = FetchedCopies(spus_from(HERE, _cluster(Address("elsewhere", 1)), running.world.network))
         assert await unreachable.look(THERE, replica, 0) is None
         replica.go_offline("its disk has failed")
         assert await copies.look(THERE, replica, 0) is None
@@ -112,7 +112,7 @@ async def test_a_store_that_says_nothing_is_not_one_that_has_nothing(autojump_cl
 async def test_the_leader_is_asked_first_and_who_is_not_live_last(autojump_clock: object) -> None:
     async with running_spu() as running:
         replica = await filled(running)
-        copies = FetchedCopies(HERE, _cluster(), running.world.network)
+        copies = FetchedCopies(spus_from(HERE, _cluster(), running.world.network))
         live = (THERE, AWAY, HERE, OTHER)
         for leader, holders in ((OTHER, [OTHER, THERE]), (THERE, [THERE, OTHER]), (SpuId(-1), [THERE, OTHER])):
             replica.spec = replace(replica.spec, leader=leader, live_replicas=live)

@@ -13,9 +13,11 @@ from tailrace.broker import group_lag
 from tailrace.broker.group_lag import ANSWER_SECONDS_MAX, FRESH_SECONDS, GroupLag
 from tailrace.broker.groups.lag import Lag
 from tailrace.broker.groups.offsets import CommittedOffset, CommittedOffsets
+from tailrace.broker.handlers import describe_positions as describe_positions_handler
 from tailrace.broker.positions import describe_positions
 from tailrace.broker.replicas import Replicas
 from tailrace.broker.spu import Spu
+from tailrace.broker.spu_question import Spus
 from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.describe_positions import DescribePositionsRequest, DescribePositionsResponse
@@ -40,7 +42,8 @@ class World:
     def __post_init__(self) -> None:
         spu = self.spu
         seams = self.cluster.world
-        self.lag = GroupLag(SpuId(1), self._committed, spu.replicas, spu.cluster, seams.network, seams.clock)
+        spus = Spus(SpuId(1), spu.cluster, seams.network, spu.answer)
+        self.lag = GroupLag(spus, self._committed, spu.cluster, seams.clock)
 
     @property
     def spu(self) -> Spu:
@@ -137,7 +140,7 @@ async def test_an_age_is_looked_up_once_for_as_long_as_a_group_stands_there(
         asked.extend(offset for topic in request.topics for each in topic.partitions for offset in each.offsets)
         return await describe_positions(replicas, request)
 
-    monkeypatch.setattr(group_lag, "describe_positions", noted)
+    monkeypatch.setattr(describe_positions_handler, "describe_positions", noted)
     async with world_of_two() as world:
         for offset in (1, 1, 2, 1):
             world.commit(world.led_here, offset)

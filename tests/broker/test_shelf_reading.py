@@ -10,13 +10,15 @@ import trio
 from held_replicas import HERE, World, topic_of
 from msgspec.structs import replace
 from simulation.network import MemoryNetwork
+from spus import spus_from
 
-from tailrace.broker import shelf_reading
+from tailrace.broker import spu_question
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.replica import Replica
 from tailrace.broker.shelf_reading import ANSWER_SECONDS_MAX, AT_ONCE_MAX, BY_LARGEST_TIME, ShelfReader
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, Shelf, SpuSpec
+from tailrace.protocol.apis import Api
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
@@ -43,10 +45,9 @@ class Stores:
         for spu in (FIRST, SECOND, AWAY):
             endpoints = (Endpoint("PUBLIC", host_of(spu), 9005),)
             cluster.put_spu(SpuSpec(spu, endpoints=endpoints, online=spu != AWAY))
-        self.reader = ShelfReader(
-            HERE, self._read_here, cluster, MemoryNetwork(), BrokerMetrics(), structlog.get_logger()
-        )
-        patch.setattr(shelf_reading, "ask", self._ask)
+        spus = spus_from(HERE, cluster, MemoryNetwork(), self._read_here)
+        self.reader = ShelfReader(spus, BrokerMetrics(), structlog.get_logger())
+        patch.setattr(spu_question, "ask", self._ask)
 
     async def _ask(self, _: object, address: Address, *more: Any) -> ReadShelfResponse:
         spu, request = int(address.host.removeprefix(host_of(0)[:-1])), more[2]
@@ -56,7 +57,7 @@ class Stores:
             await trio.sleep_forever()
         return self.answers(spu, request)
 
-    async def _read_here(self, request: ReadShelfRequest) -> ReadShelfResponse:
+    async def _read_here(self, api: Api, version: int, request: ReadShelfRequest) -> ReadShelfResponse:
         self.asked.append((HERE, request))
         await trio.lowlevel.checkpoint()
         return self.answers(HERE, request)

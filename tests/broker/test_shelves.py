@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from simulation.client import WireClient
 from simulation.files import SimulatedFile, SimulatedFiles
-from spus import ADDRESS, RunningSpu, batch, running_spu
+from spus import ADDRESS, RunningSpu, batch, running_spu, spus_from
 from structlog.testing import capture_logs
 
 from tailrace.broker import shelf_portions, shelves
@@ -29,7 +29,6 @@ from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfRes
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
 from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tailrace.protocol.record_batch import iterate
-from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.layout import ShelfKey
 from tailrace.storage.log import Log
 from tailrace.storage.shelf_logs import ShelfLogs
@@ -106,11 +105,13 @@ class Bench(Struct):
         return b"".join([(await self.read(offset, bytes_max=1)).records for offset in range(0, END, 2)])
 
 
-def _shelves(running: RunningSpu, logs: ShelfLogs, metrics: BrokerMetrics) -> Shelves:
+def _shelves(running: RunningSpu, logs: ShelfLogs, metrics: BrokerMetrics, here: SpuId = HERE) -> Shelves:
     cluster = Cluster()
-    cluster.put_spu(SpuSpec(LEADER, endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
+    if here != LEADER:
+        cluster.put_spu(SpuSpec(LEADER, endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
     configs = BrokerConfigs({"deleted.topic.retention.ms": "60000"})
-    return Shelves(HERE, logs, cluster, running.world.network, configs, metrics, structlog.get_logger())
+    spus = spus_from(here, cluster, running.world.network, running.spu.answer)
+    return Shelves(spus, logs, configs, metrics, structlog.get_logger())
 
 
 async def _produce(running: RunningSpu, numbers: Iterable[int]) -> None:
@@ -695,22 +696,13 @@ def test_batches_here_are_what_the_tests_take_them_for() -> None:
 
 async def test_who_leads_what_it_is_to_keep_copies_what_consumers_are_given(autojump_clock: object) -> None:
     async with _bench() as bench:
-        asked = []
-
-        async def read_led(key: ReplicaKey, offset: int, bytes_max: int) -> bytes:
-            asked.append((key, offset))
-            await trio.lowlevel.checkpoint()
-            log = bench.running.replica("t").log
-            return b"".join(each.read() for each in log.read_batches(offset, log.log_end))
-
-        bench.shelves.read_led = read_led
-        request = FillShelfRequest(bench.spec.topic_id, 0, 0, END, HERE)
-        assert (await bench.shelves.fill(request)).end == END
-        assert asked == [((bench.spec.topic_id, 0), 0)]
+        bench.shelves = _shelves(bench.running, bench.logs, bench.metrics, here=LEADER)
+        bench.name(stores=(LEADER, OTHER))
+        assert (await bench.fill()).end == END
         assert await bench.content_here() == bench.content
-
-        async def refused(*_: object) -> bytes:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "not any more")
-
-        bench.shelves.read_led = refused
-        assert (await bench.shelves.fill(replace(request, base=0, end=END + 1))).end == END
+        bench.running.replica("t").is_leader = False
+        with capture_logs() as logs:
+            assert (await bench.fill(END + 1)).end == END
+        assert [(each["event"], each["reason"]) for each in logs] == [
+            ("shelf_portion_not_copied", "the leader answers with error 6")
+        ]

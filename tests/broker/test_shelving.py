@@ -10,7 +10,7 @@ from held_replicas import ELSEWHERE, HERE, World, topic_of
 from msgspec import Struct, field
 from msgspec.structs import replace
 from scripted_brokers import ScriptedBroker, ScriptedBrokers, scripted_brokers
-from spus import SteadyClock, batch
+from spus import SteadyClock, batch, spus_from
 from structlog import get_logger
 from structlog.testing import capture_logs
 
@@ -20,6 +20,7 @@ from tailrace.broker.shelving import FILL_SECONDS_MAX, SHOWN_SECONDS_MAX, Shelvi
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.shelves import shelved_end
 from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec
+from tailrace.protocol.apis import Api
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfResponse, ShelvedSegment
@@ -50,7 +51,7 @@ class Shelves(Struct):
     reported: list[ReportedPartition] = field(default_factory=list)
     filled_here: list[tuple[int, int]] = field(default_factory=list)
 
-    async def fill_here(self, request: FillShelfRequest) -> FillShelfResponse:
+    async def fill_here(self, api: Api, version: int, request: FillShelfRequest) -> FillShelfResponse:
         self.filled_here.append((request.base, request.end))
         await trio.lowlevel.checkpoint()
         return with_all(request)
@@ -117,12 +118,11 @@ async def shelves(controller: Callable[[Any], Awaitable[Any]] | None = None) -> 
             world.cluster.put_spu(SpuSpec(spu, endpoints=(Endpoint("PUBLIC", address.host, address.port),)))
         configs = BrokerConfigs({"log.retention.check.interval.ms": str(int(ROUND_SECONDS * 1000))})
 
-        async def fill_here(request: FillShelfRequest) -> FillShelfResponse:
-            return await made.fill_here(request)
+        async def fill_here(*question: Any) -> FillShelfResponse:
+            return await made.fill_here(*question)
 
-        shelving = Shelving(
-            HERE, world.replicas, world.cluster, brokers.network, configs, clock, report, fill_here, get_logger()
-        )
+        spus = spus_from(HERE, world.cluster, brokers.network, fill_here)
+        shelving = Shelving(spus, world.replicas, configs, clock, report, get_logger())
         made = Shelves(world, brokers, shelving, clock, stores)
         yield made
 

@@ -8,7 +8,7 @@ from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.headers import decode_response, response_encoder
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorResponse
-from tailrace.server.request_context import ClientIdentity, RequestContext
+from tailrace.server.request_context import ClientIdentity, RequestContext, request_without_connection
 
 
 def _context(
@@ -125,3 +125,11 @@ def test_nobody_is_called_back_about_a_client_that_was_answered() -> None:
     context.abandon = lambda: None
     context.respond_nothing()
     assert context.abandon is None
+
+
+def test_what_came_without_a_connection_is_not_answered_through_the_context() -> None:
+    context = request_without_connection(ApiKey.FIND_COORDINATOR, 3, "an SPU")
+    assert (context.api_version, context.client.address) == (3, "an SPU")
+    for respond in (partial(context.respond, FindCoordinatorResponse()), context.respond_nothing):
+        with pytest.raises(AssertionError):
+            respond()
