@@ -211,3 +211,21 @@ async def test_a_store_that_leads_by_now_reads_what_it_keeps_itself(autojump_clo
 async def test_a_batch_that_is_larger_than_the_limit_comes_all_the_same(autojump_clock: object) -> None:
     async with shelved() as partition:
         assert bases(await partition.fetch(3, bytes_max=1)) == [3]
+
+
+async def test_the_room_of_what_is_on_shelves_is_not_given_to_others(autojump_clock: object) -> None:
+    async with shelved() as partition:
+        assert await partition.cluster.create(1, "u", 5, 1) == ErrorCode.NONE
+        leaders = await partition.cluster.leaders(1, "u")
+        (other,) = (number for number, (leader, _) in leaders.items() if leader == partition.leader)
+        for _ in range(4):
+            assert await partition.cluster.produce(partition.leader, "u", other, b"x") == ErrorCode.NONE
+        wanted = (("t", 0), ("u", other))
+        topics = [FetchTopic(topic, partitions=[FetchPartition(number)]) for topic, number in wanted]
+        for each in topics:
+            each.partitions[0].partition_max_bytes = 300
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=300, topics=topics)
+        response = await partition.client.request(ApiKey.FETCH, FETCH_VERSION, request)
+        shelf, log = (topic.partitions[0] for topic in response.responses)
+        assert bases(shelf) == [0]
+        assert bases(log) == [0], "one that does not fit, as long as nobody knows what comes from a shelf"

@@ -141,9 +141,11 @@ class ShelvedPart(Struct, eq=False):
 class Reading:
     """What one pass over the partitions found."""
 
-    __slots__ = ("answers_at_once", "bytes", "found", "shelved")
+    __slots__ = ("answers_at_once", "bytes", "bytes_left", "found", "shelved")
 
-    def __init__(self) -> None:
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_left = bytes_max
+        """What is on shelves has its room as well, and comes later."""
         self.found: list[tuple[FetchedPartition, PartitionData]] = []
         self.bytes = 0
         self.answers_at_once = False
@@ -209,13 +211,12 @@ class Fetch:
         return reading.bytes >= bytes_min or reading.answers_at_once or not self._partitions
 
     def read(self) -> Reading:
-        reading = Reading()
-        bytes_left = self._bytes_max
+        reading = Reading(self._bytes_max)
         for wanted in self._partitions:
             name, number = wanted.key
             try:
                 replica = self._find(name, number, wanted.current_leader_epoch)
-                data = self._read_partition(replica, wanted, reading, bytes_left)
+                data = self._read_partition(replica, wanted, reading)
             except KafkaError as error:
                 if isinstance(error, CutOffError):
                     self._context.close_after = error.message
@@ -229,17 +230,13 @@ class Fetch:
             assert data.records is not None
             size = len(data.records)
             reading.bytes += size
-            bytes_left -= size
-            if reading.shelved and reading.shelved[-1].data is data:
-                bytes_left -= max(0, reading.shelved[-1].bytes_max)
+            reading.bytes_left -= size
             if data.error_code or data.diverging_epoch is not None or data.preferred_read_replica != NO_PREFERENCE:
                 reading.answers_at_once = True
             reading.found.append((wanted, data))
         return reading
 
-    def _read_partition(
-        self, replica: Replica, wanted: FetchedPartition, reading: Reading, bytes_left: int
-    ) -> PartitionData:
+    def _read_partition(self, replica: Replica, wanted: FetchedPartition, reading: Reading) -> PartitionData:
         if not (replica.is_leader or self._mends) and replica.spec.leader in (NO_LEADER, self._spu.id):
             # It may have led until it was started again, and told of more than what it now knows to be committed.
             raise replica.not_leader()
@@ -270,12 +267,13 @@ class Fetch:
                 self._check_verdict(replica)
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data
-        bytes_max = min(wanted.bytes_max, bytes_left)
+        bytes_max = min(wanted.bytes_max, reading.bytes_left)
         if offset < replica.log.log_start and replica.has_shelves and not self._mends:
             if not replica.is_leader:
                 raise replica.not_leader()  # it may not know yet how far all is on shelves
             if offset >= replica.earliest:
                 reading.shelved.append(ShelvedPart(replica, wanted, data, bytes_max))
+                reading.bytes_left -= max(0, bytes_max)
                 return data
         if not replica.log.log_start <= offset <= replica.log.log_end:
             self._check_verdict(replica)
