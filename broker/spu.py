@@ -127,13 +127,21 @@ class Spu:
         )
         self._shelf_logs = ShelfLogs(self.data_directory, self.files)
         self._spus = Spus(self.id, self.cluster, self._network, self.answer)
-        self.shelves = Shelves(self._spus, self._shelf_logs, self.broker_configs, self.metrics, self._logger)
+        self.storage_limit = StorageLimit(
+            self.replicas, self.metrics, self._logger, lambda: self.shelves.copies.size_bytes
+        )
+        self.shelves = Shelves(
+            self._spus,
+            self._shelf_logs,
+            self.storage_limit.check_room,
+            self.broker_configs,
+            self.metrics,
+            self._logger,
+        )
         self.shelf_reader = ShelfReader(self._spus, self.metrics, self._logger)
-        self.storage_limit = StorageLimit(self.replicas, self.metrics, self._logger, lambda: self.shelves.size_bytes)
-        self.shelves.check_room = self.storage_limit.check_room
         copies = FetchedCopies(self._spus)
         self._scrubbing = Scrubbing(self.replicas, copies, self.broker_configs, self.metrics, self._logger)
-        self._scrubbing.also = self.shelves.scrub
+        self._scrubbing.also = self.shelves.scrubbing.scrub
         self.apis = API_TABLE
         self._appended: dict[Replica, None] = {}
         self._flusher: Flusher | None = None
@@ -248,7 +256,7 @@ class Spu:
                 refused = first_error(errors)
             # Nobody can connect any more: who tries learns at once that this SPU has gone.
             await self._housekeeping.save_high_watermarks()
-            await self.shelves.close()
+            await self._shelf_logs.close()
             await self._close_replicas()
         if refused is not None:
             raise StartError(str(refused)) from refused
@@ -422,7 +430,7 @@ class Spu:
             UnreadableLogs(nursery, self._scrubbing.mend_or_cut, self._closed),
             self._logger,
         )
-        self._dispatcher.on_shelved = self.shelves.apply
+        self._dispatcher.on_shelved = self.shelves.copies.apply
         return ScReceiver(
             self.id,
             self._dispatcher,
@@ -520,8 +528,8 @@ class Spu:
             unsynced_seconds_max(self.replicas, now),
             self.storage_limit.used_bytes,
             self.storage_limit.size_bytes,
-            self.shelves.count,
-            self.shelves.size_bytes,
+            self.shelves.copies.count,
+            self.shelves.copies.size_bytes,
             count_replicas(self.replicas),
             self.peers.gauges(now),
             gauge_groups(self.groups.groups(), lags),

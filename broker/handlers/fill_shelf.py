@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 
 async def handle(spu: "Spu", context: RequestContext, request: FillShelfRequest) -> FillShelfResponse:
-    return await spu.shelves.fill(request)
+    return await spu.shelves.filling.answer(request)

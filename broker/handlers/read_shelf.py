@@ -10,4 +10,4 @@ if TYPE_CHECKING:
 
 
 async def handle(spu: "Spu", context: RequestContext, request: ReadShelfRequest) -> ReadShelfResponse:
-    return await spu.shelves.read(request)
+    return await spu.shelves.reading.read(request)

@@ -285,7 +285,7 @@ class Invariants:
 
     async def _check_portion(self, where: str, store: SpuId, request: ReadShelfRequest) -> int:
         """Where the next one begins."""
-        answer = await self._world.running_spus()[store].shelves.read(request)
+        answer = await self._world.running_spus()[store].shelves.reading.read(request)
         _hold(
             answer.error_code == ErrorCode.NONE, f"{where} cannot be read at {request.offset}: {answer.error_message}"
         )

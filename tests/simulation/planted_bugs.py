@@ -23,7 +23,7 @@ from tailrace.broker.replication.live_replicas import LiveReplicas
 from tailrace.broker.replication.messages import Append, SealReply
 from tailrace.broker.replication.policy import Live, Quorum
 from tailrace.broker.replication.sealing import Sealing
-from tailrace.broker.shelves import Shelves
+from tailrace.broker.shelf_filling import ShelfFilling
 from tailrace.controller import administration, copy_sets, election
 from tailrace.controller.changes import Planned
 from tailrace.controller.connection_manager import ConnectionManager
@@ -399,18 +399,18 @@ def lets_go_what_is_not_on_a_shelf_yet(patch: pytest.MonkeyPatch) -> None:
 
 
 def says_of_a_shelf_that_it_is_on_the_disk_before_it_is(patch: pytest.MonkeyPatch) -> None:
-    async def settle(self: Shelves, key: ShelfKey, end: int) -> None:
+    async def settle(self: ShelfFilling, key: ShelfKey, end: int) -> None:
         await trio.lowlevel.checkpoint()
 
-    patch.setattr(Shelves, "_settle", settle)
-    state = Shelves._state
+    patch.setattr(ShelfFilling, "_settle", settle)
+    state = ShelfFilling._state
 
-    async def said(self: Shelves, key: ShelfKey) -> FillShelfResponse:
+    async def said(self: ShelfFilling, key: ShelfKey) -> FillShelfResponse:
         with pytest.MonkeyPatch.context() as within:
             within.setattr(Log, "synced_end", property(lambda log: log.log_end))
             return await state(self, key)
 
-    patch.setattr(Shelves, "_state", said)
+    patch.setattr(ShelfFilling, "_state", said)
 
 
 MAJORITY, QUORUM = "majority", "nrw:3,2,2"

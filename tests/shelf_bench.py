@@ -1,0 +1,144 @@
+"""Shelves of one SPU that a test fills from another, whole one that leads."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+import structlog
+from msgspec import Struct
+from msgspec.structs import replace
+from simulation.client import WireClient
+from simulation.files import SimulatedFile, SimulatedFiles
+from spus import ADDRESS, RunningSpu, batch, running_spu, spus_from
+
+from tailrace.broker.metrics import BrokerMetrics
+from tailrace.broker.shelves import Shelves
+from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import Endpoint, PartitionSpec, Shelf, SpuSpec
+from tailrace.protocol.apis import ApiKey
+from tailrace.protocol.ids import SpuId
+from tailrace.protocol.internal.fill_shelf import FillShelfRequest, FillShelfResponse
+from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
+from tailrace.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tailrace.protocol.record_batch import iterate
+from tailrace.storage.layout import ShelfKey
+from tailrace.storage.shelf_logs import ShelfLogs
+
+LEADER, HERE, OTHER = map(SpuId, (1, 5, 6))
+NOW = 1_700_000_000_000
+BATCHES = 10
+"""Each of two records."""
+END = 2 * BATCHES
+BATCH_BYTES = len(batch(b"00", b"00"))
+
+
+class Bench(Struct):
+    running: RunningSpu
+    files: SimulatedFiles
+    spec: PartitionSpec
+    metrics: BrokerMetrics
+    logs: ShelfLogs
+    shelves: Shelves
+
+    @property
+    def key(self) -> ShelfKey:
+        return ShelfKey(self.spec.topic_id, 0, 0)
+
+    def name(
+        self,
+        *,
+        stores: Sequence[SpuId] = (HERE, OTHER),
+        filling: Sequence[SpuId] = (),
+        base: int = 0,
+        end: int = 0,
+        shelved_from: int = 0,
+    ) -> None:
+        """By the next specs."""
+        shelf = Shelf(base, end, tuple(stores), tuple(filling))
+        self.spec = replace(self.spec, version=self.spec.version + 1, shelved_from=shelved_from, shelves=(shelf,))
+        self.shelves.copies.apply([self.spec], (), is_full=False)
+
+    async def fill(self, end: int = END, base: int = 0) -> FillShelfResponse:
+        return await self.shelves.filling.answer(FillShelfRequest(self.spec.topic_id, 0, base, end, LEADER))
+
+    async def read(
+        self, offset: int = 0, end: int = END, bytes_max: int = 1 << 20, timestamp: int = -1, base: int = 0
+    ) -> ReadShelfResponse:
+        request = ReadShelfRequest(self.spec.topic_id, 0, base, end, offset, bytes_max, timestamp)
+        return await self.shelves.reading.read(request)
+
+    async def bases(self, offset: int = 0, end: int = END, bytes_max: int = 1 << 20, base: int = 0) -> list[int]:
+        response = await self.read(offset, end, bytes_max, base=base)
+        assert response.error_code == 0, response.error_message
+        return [header.base_offset for _, header in iterate(response.records)]
+
+    def after(self, files: SimulatedFiles) -> "Bench":
+        """What another process finds there."""
+        logs = ShelfLogs("/data", files)
+        again = replace(self, files=files, logs=logs, shelves=shelves_of(self.running, logs, self.metrics))
+        again.shelves.copies.apply([self.spec], (), is_full=True)
+        return again
+
+    async def flip(self, position: int, directory: str | None = None) -> None:
+        """A bit in the first segment."""
+        async with self.logs.using(directory or self.logs.directory(self.key)) as log:
+            file = log.read_batches(log.log_start, log.log_end)[0].file
+            (byte,) = file.read_at(position, 1)
+            assert isinstance(file, SimulatedFile)
+            file.write_at(position, bytes([byte ^ 4]))
+
+    @property
+    def content(self) -> bytes:
+        log = self.running.replica("t").log
+        return b"".join(each.read() for each in log.read_batches(0, log.log_end))
+
+    async def content_here(self) -> bytes:
+        return b"".join([(await self.read(offset, bytes_max=1)).records for offset in range(0, END, 2)])
+
+
+def _has_room() -> None:
+    pass
+
+
+def shelves_of(
+    running: RunningSpu,
+    logs: ShelfLogs,
+    metrics: BrokerMetrics,
+    here: SpuId = HERE,
+    check_room: Callable[[], None] = _has_room,
+) -> Shelves:
+    cluster = Cluster()
+    if here != LEADER:
+        cluster.put_spu(SpuSpec(LEADER, endpoints=(Endpoint("PUBLIC", ADDRESS.host, ADDRESS.port),)))
+    configs = BrokerConfigs({"deleted.topic.retention.ms": "60000"})
+    spus = spus_from(here, cluster, running.world.network, running.spu.answer)
+    return Shelves(spus, logs, check_room, configs, metrics, structlog.get_logger())
+
+
+async def produce(running: RunningSpu, numbers: Iterable[int]) -> None:
+    client: WireClient = await running.client()
+    for number in numbers:
+        records = batch(b"%02d" % number, b"%02d" % number, timestamp=NOW + 10 * number)
+        data = [TopicProduceData(name="t", partition_data=[PartitionProduceData(0, records)])]
+        await client.request(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
+
+
+@asynccontextmanager
+async def shelf_bench() -> AsyncIterator[Bench]:
+    async with running_spu() as running:
+        await running.create("t")
+        await produce(running, range(BATCHES))
+        files, metrics = SimulatedFiles(), BrokerMetrics()
+        files.make_directories("/data")
+        await files.sync_directory("")
+        logs = ShelfLogs("/data", files)
+        bench = Bench(running, files, running.replica("t").spec, metrics, logs, shelves_of(running, logs, metrics))
+        bench.name()
+        yield bench
+        await bench.logs.close()
+
+
+def lose_a_segment(bench: Bench) -> None:
+    directory = bench.logs.directory(bench.key)
+    name = next(each for each in bench.files.list(directory) if each.endswith(".log"))
+    bench.files.remove(f"{directory}/{name}")
