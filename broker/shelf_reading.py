@@ -17,7 +17,7 @@ from tailrace.protocol.internal_apis import SPU_OBJECT_APIS, InternalApiKey
 from .metrics import BrokerMetrics
 from .replica import Replica
 from .replication.copying import in_turn
-from .spu_question import NotThereError, Spus
+from .spu_question import Spus
 
 CLIENT_ID = "tailrace-shelf"
 READ_SHELF = SPU_OBJECT_APIS[InternalApiKey.READ_SHELF]
@@ -73,11 +73,9 @@ class ShelfReader:
         request = ReadShelfRequest(
             replica.spec.topic_id, replica.partition, shelf.base, shelf.end, offset, bytes_max, timestamp
         )
-        for store in in_turn(shelf.stores, shelf.base + replica.partition):
+        for store in filter(self._spus.is_there, in_turn(shelf.stores, shelf.base + replica.partition)):
             try:
                 return await self._answer_of(store, request)
-            except NotThereError:
-                continue
             except (OSError, RemoteProtocolError) as error:
                 self._logger.warning(
                     "shelf_not_read",

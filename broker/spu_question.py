@@ -21,13 +21,6 @@ AnswerHere = Callable[[Api, int, Any], Awaitable[Any]]
 """A request in this version, of which the answer does not wait for anything to come."""
 
 
-class NotThereError(OSError):
-    """The SPU is not online, or is none."""
-
-    def __init__(self) -> None:
-        super().__init__("it is not there")
-
-
 class Spus:
     """All of them, as the one here asks them."""
 
@@ -54,7 +47,7 @@ class Spus:
                 return await self._answer_here(api, version, request)
             address = public_address(self._cluster, spu)
             if address is None:
-                raise NotThereError
+                raise OSError("it is not there")
             return await ask(self._network, address, client_id, api, request, version)
         raise TimeoutError(f"it has not answered within {seconds:g} s")
 

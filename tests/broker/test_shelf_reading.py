@@ -11,6 +11,7 @@ from held_replicas import HERE, World, topic_of
 from msgspec.structs import replace
 from simulation.network import MemoryNetwork
 from spus import spus_from
+from structlog.testing import capture_logs
 
 from tailrace.broker import spu_question
 from tailrace.broker.metrics import BrokerMetrics
@@ -87,8 +88,9 @@ async def test_a_store_of_the_shelf_that_has_the_offset_is_asked_for_it(monkeypa
 
 async def test_who_is_not_there_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
-    assert await stores.reader.read(replica, 25, 500) == b"5:25"
-    assert stores.asked_spus() == [SECOND]
+    with capture_logs() as logs:
+        assert await stores.reader.read(replica, 25, 500) == b"5:25"
+    assert (stores.asked_spus(), logs) == ([SECOND], [])
 
 
 async def test_a_shelf_that_is_kept_here_is_read_here(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import trio
 from simulation.network import MemoryNetwork
 from spus import ADDRESS, running_spu, spus_from
 
-from tailrace.broker.spu_question import NotThereError, Spus, public_address
+from tailrace.broker.spu_question import Spus, public_address
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import Endpoint, SpuSpec
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
@@ -90,7 +90,7 @@ async def test_nobody_is_there(autojump_clock: object) -> None:
     with pytest.raises(OSError):
         await _ask(spus)
     for spu in (AWAY, SpuId(77)):
-        with pytest.raises(NotThereError, match="it is not there"):
+        with pytest.raises(OSError, match="it is not there"):
             await _ask(spus, spu)
 
 
