@@ -88,6 +88,7 @@ async def test_a_store_of_the_shelf_that_has_the_offset_is_asked_for_it(monkeypa
 
 async def test_who_is_not_there_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
+    replica.spec = replace(replica.spec, shelves=(Shelf(21, 35, (AWAY, SECOND)),))  # whose turn it would be
     with capture_logs() as logs:
         assert await stores.reader.read(replica, 25, 500) == b"5:25"
     assert (stores.asked_spus(), logs) == ([SECOND], [])
