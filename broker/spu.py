@@ -215,6 +215,7 @@ class Spu:
     # what it asks itself
 
     async def answer(self, api: Api, version: int, request: Any) -> Any:
+        """What a client would be answered, before it is encoded: records may still lie in their file."""
         reply = self._handler(api.key)(request_without_connection(api.key, version, "itself"), request)
         response = await reply if isinstance(reply, Coroutine) else reply
         assert response is not None, "nobody here asks what is answered later"
