@@ -1,15 +1,21 @@
 """Reads the shelves that are kept here, for the leaders of their partitions: batches, and where a time is."""
 
+from collections.abc import Sequence
+
+import trio
+
 from tailrace.protocol.error_codes import ErrorCode, KafkaError, RemoteProtocolError
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest, ReadShelfResponse
 from tailrace.storage.layout import ShelfKey
 from tailrace.storage.log import Log
+from tailrace.storage.sealed_segment import SealedSegment
 from tailrace.storage.segment_recovery import LogDamagedError
+from tailrace.storage.segment_scrub import SegmentScrub
 
 from .kept_shelves import KeptShelf
 from .metrics import BrokerMetrics
 from .peer_codec import read_batches
-from .shelf_copies import ShelfCopies
+from .shelf_copies import Damage, ShelfCopies
 
 READ_BYTES_MAX = 1 << 20
 """In one answer, whatever is asked for; a larger batch comes all the same."""
@@ -27,11 +33,26 @@ class KeptShelfReading:
         try:
             kept = self._copies.kept.named(ShelfKey(request.topic_id, request.partition, request.base))
             async with self._copies.to_read(kept) as log:
+                damage = self._copies.damaged.get(kept.key)
+                if damage is not None:
+                    await self._check_headers(_asked_for(kept, log, request), damage)
                 return self._read(kept, log, request)
         except KafkaError as error:
             return ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, error.message)
         except OSError as error:
             return ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
+    async def _check_headers(self, segments: Sequence[SealedSegment], damage: Damage) -> None:
+        """No checksum of a batch covers its offset and its epoch: if one of these may be what is damaged, nothing of
+        that segment is told. The copy that replaces this one might be made of it. Raises KafkaError."""
+        for segment in segments:
+            if segment.base not in damage.readable:
+                damage.readable[segment.base] = not await _has_other_headers(segment)
+            if not damage.readable[segment.base]:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"SPU {self._copies.here} has another segment at offset {segment.base} of a shelf than it had",
+                )
 
     def _read(self, kept: KeptShelf, log: Log, request: ReadShelfRequest) -> ReadShelfResponse:
         offset, end = max(request.offset, kept.start), request.end
@@ -57,3 +78,20 @@ class KeptShelfReading:
             raise LogDamagedError(f"{log.directory}: {error}") from error
         self._metrics.shelf_read_bytes += len(records)
         return records
+
+
+def _asked_for(kept: KeptShelf, log: Log, request: ReadShelfRequest) -> Sequence[SealedSegment]:
+    """What is read of these is told."""
+    offset = max(request.offset, kept.start)
+    found = [each for each in log.segments_at_rest() if offset < each.end and each.base < request.end]
+    return found[:1] if request.timestamp == BY_OFFSET else found
+
+
+async def _has_other_headers(segment: SealedSegment) -> bool:
+    """Than were written, though each batch has its checksum."""
+    scrub = SegmentScrub(segment)
+    while not (scrub.is_at_end or scrub.is_over):
+        if scrub.step() is not None:
+            return False
+        await trio.lowlevel.checkpoint()
+    return not (scrub.is_over or scrub.is_proven)

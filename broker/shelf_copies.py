@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import trio
+from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.specs import PartitionSpec
@@ -27,13 +28,19 @@ class DamagedShelfError(OSError):
     """What is to be done about it has been seen to."""
 
 
+class Damage(Struct):
+    reason: str
+    readable: dict[int, bool] = field(default_factory=dict)
+    """Of the segments that were looked through since, by where they begin: whether they may be read."""
+
+
 class ShelfCopies:
     def __init__(self, here: SpuId, logs: ShelfLogs, logger: FilteringBoundLogger) -> None:
         self.here = here
         self.logs = logs
         self.kept = KeptShelves(here)
-        self.damaged: dict[ShelfKey, str] = {}
-        """Those that others count on, and that another copy is to replace; and why."""
+        self.damaged: dict[ShelfKey, Damage] = {}
+        """Those that others count on, and that another copy is to replace."""
         self.lacking: set[ShelfKey] = set()
         """Those that others count on, and that are to be filled from here."""
         self.doubted: set[ShelfKey] = set()
@@ -50,7 +57,7 @@ class ShelfCopies:
         """See `KeptShelves`."""
         doubted = self.kept.apply(specs, removed, is_full=is_full)
         self.doubted = {key for key in (*self.doubted, *doubted) if key in self.kept}
-        self.damaged = {key: reason for key, reason in self.damaged.items() if key in self.kept}
+        self.damaged = {key: damage for key, damage in self.damaged.items() if key in self.kept}
         self.lacking = {key for key in self.lacking if key in self.kept}
 
     @property
@@ -115,7 +122,7 @@ class ShelfCopies:
         if directory == self.logs.directory(key) and self.counted_end(kept) > kept.start:
             if key not in self.damaged:
                 self.log(key).error("shelf_damaged", reason=reason, is_only_copy=not kept.has_others)
-            self.damaged[key] = reason
+            self.damaged[key] = Damage(reason)
             self.is_to_mend.set()
             return
         self.log(key).warning("shelf_begun_anew", reason=reason)

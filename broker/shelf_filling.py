@@ -50,7 +50,7 @@ class ShelfFilling:
                 response = await self._state(key)
                 damaged = self._copies.damaged
                 if refused is None and key in damaged and not self._copies.kept.named(key).has_others:
-                    refused = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, damaged[key])
+                    refused = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, damaged[key].reason)
                 if refused is not None:
                     response.error_code, response.error_message = refused.code, refused.message
                 return response

@@ -1,11 +1,14 @@
 """What leaders read from the shelves that are kept here."""
 
+from typing import Any
+
 import pytest
 from batch_samples import header_of
 from shelf_bench import BATCH_BYTES, END, NOW, OTHER, shelf_bench
 from spus import batch
 
-from tailrace.broker import kept_shelf_reading
+from tailrace.broker import kept_shelf_reading, shelf_filling, shelf_portions
+from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import ErrorCode
 
 
@@ -60,6 +63,41 @@ async def test_of_a_shelf_that_is_not_here_nothing_is_read(autojump_clock: objec
         await bench.fill()
         bench.name(stores=[OTHER])
         assert (await bench.read()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@pytest.mark.parametrize("position", [12, 15, 7])
+async def test_what_no_checksum_covers_is_not_copied_from_what_is_damaged(
+    position: int, autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader has it no more, and reads through from the stores: one of them is this one."""
+    async with shelf_bench() as bench:
+        await bench.fill()
+        bench.name(end=END)
+        content = await bench.content_here()
+        fetch = shelf_filling.fetch_portion
+        has_others = False
+
+        async def read_through(
+            spus: Any, leader: Any, spec: PartitionSpec, offset: int, end: int
+        ) -> shelf_portions.Portion:
+            if has_others:
+                return await fetch(spus, leader, spec, offset, end)
+            response = await bench.read(offset, end)
+            records = memoryview(response.records)
+            return shelf_portions.portion_of(records, spec.epoch, offset, end) if records else shelf_portions.NOTHING
+
+        async def rest_after(count: int) -> None:
+            pass
+
+        monkeypatch.setattr(shelf_filling, "fetch_portion", read_through)
+        await bench.flip(4 * BATCH_BYTES + position)
+        await bench.shelves.scrubbing.scrub(rest_after, lambda: False)
+        await bench.shelves.mending.mend(bench.key)
+        assert (await bench.read(8, bytes_max=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert (await bench.read(timestamp=NOW)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        has_others = True
+        await bench.shelves.mending.mend(bench.key)
+        assert await bench.content_here() == content
 
 
 def test_batches_here_are_what_the_tests_take_them_for() -> None:
