@@ -215,8 +215,11 @@ class LogOfEntries:
     def _entry(self, header: BatchHeader, kind: ControlKind | None) -> Entry:
         if kind is None:
             return entry_of(header)
-        (found,) = self._log.read_batches(header.base_offset, header.next_offset)
-        return entry_of_control(header, kind, found.file.read_at(found.position, found.count))
+        found = self._log.read_batches(header.base_offset, header.next_offset)
+        if [each.count for each in found] != [header.size]:
+            reason = f"the batch at offset {header.base_offset} is out of place"
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, reason)
+        return entry_of_control(header, kind, found[0].file.read_at(found[0].position, header.size))
 
 
 def entry_of(header: BatchHeader) -> Entry:

@@ -277,6 +277,26 @@ async def test_a_bit_that_flips_behind_the_high_watermark_commits_nothing(
         assert await LogOfEntries(log).high_watermark_at_start(4) == 4
 
 
+@pytest.mark.parametrize("bit", range(64))
+async def test_a_bridge_of_which_the_offset_has_flipped_is_damage(bit: int) -> None:
+    """What it says is looked up where its offset says: there may be none, or parts of two segments."""
+    files, directory = SimulatedFiles(), "/data/topics/t/id/0"
+    data = batch(b"a", b"b")
+    log = log_at(files, directory, LogConfig(segment_bytes_max=2 * len(data)), clean=True)
+    for _ in range(4):
+        append(log, data)
+    made = bridge(log.log_end, Epoch(2))
+    log.append(made, read_header(made))
+    await log.sync()
+    (found,) = log.read_batches(8, log.log_end)
+    assert [entry.kind for entry in LogOfEntries(log).entries(8, log.log_end)] == [EntryKind.BRIDGE]
+    files.flip(found.file.path, found.position + bit // 8, bit % 8, is_covered=False)
+    with pytest.raises(DamagedLogError):
+        list(LogOfEntries(log).entries(8, log.log_end))
+    with pytest.raises(DamagedLogError):
+        list(LogOfEntries(log).entries(0, log.log_end))
+
+
 async def test_what_lies_in_front_of_the_high_watermark_does_not_move_it() -> None:
     """A batch there may have an offset that has flipped, too."""
     files, directory = SimulatedFiles(), "/data/topics/t/id/0"
