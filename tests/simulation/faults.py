@@ -11,13 +11,15 @@ import trio
 from msgspec import Struct
 
 from .files import Keep
-from .flips import flip_at_rest, flip_in_open_header, flip_while_down
+from .flips import flip_at_rest, flip_in_lone_end, flip_in_open_header, flip_while_down
 from .moments import GROW, Moments
 from .world import Machine, World
 
 FILE_OPERATIONS_MAX = 60
 GROWTH_AWAITED_SECONDS = 8.0
 WRITES_OF_A_GROWTH = 4
+LONE_SECONDS_MAX = 2.0
+"""So long somebody is waited for who writes to it."""
 STORE_WRITES_MAX = 8
 """Of so many an SPU or an SC dies in one."""
 
@@ -40,11 +42,18 @@ MayLose = Callable[[int, Keep], bool]
 
 class FaultContext:
     def __init__(
-        self, world: World, may_lose: MayLose, on_lost: Callable[[int], None], may_flip: Callable[[int], bool]
+        self,
+        world: World,
+        may_lose: MayLose,
+        on_lost: Callable[[int], None],
+        may_flip: Callable[[int], bool],
+        may_flip_lone: Callable[[int], bool],
     ) -> None:
         self.world = world
         self.may_flip = may_flip
         """Whether bits may flip on that SPU's disk now."""
+        self.may_flip_lone = may_flip_lone
+        """The same, in what is not committed."""
         self._may_lose = may_lose
         self._on_lost = on_lost
         self.moments = Moments()
@@ -230,6 +239,35 @@ async def flip_open_headers(context: FaultContext, fault: Fault) -> None:
         await context.last(0.01)
 
 
+async def flip_lone_end(context: FaultContext, fault: Fault) -> None:
+    """All followers of what an SPU leads are killed, and bits flip in what it alone has then, before they come back.
+    Which SPU, chance says: it must lead something."""
+    chance = Random(fault.seed)
+    led = [
+        (number, replica)
+        for number, process in context.world.running_spus().items()
+        for replica in process.replicas
+        if replica.leads_recovered and not replica.is_internal and context.may_flip_lone(number)
+    ]
+    if not led:
+        return
+    number, replica = chance.choice(led)
+    machine = context.world.spus[number]
+    others = [spu for spu in replica.spec.replicas if spu != number and context.world.spus[spu].process is not None]
+    for spu in others:
+        context.world.kill(context.world.spus[spu])
+    until = trio.current_time() + LONE_SECONDS_MAX
+    while trio.current_time() < until and not context.is_over.is_set():
+        await context.last(0.01)
+        is_lone = machine.process is not None and not any(context.world.spus[spu].process for spu in others)
+        may_flip = is_lone and context.may_flip_lone(number)
+        if may_flip and flip_in_lone_end(context.world, number, {replica.key}, chance) is not None:
+            break
+    await context.last(fault.seconds)
+    for spu in others:
+        context.world.start_spu(spu)
+
+
 async def flip_bits_while_down(context: FaultContext, fault: Fault) -> None:
     number, machine = context.spu(fault)
     chance = Random(fault.seed)
@@ -385,6 +423,7 @@ CATALOGUE: Catalogue = {
     "flip_bits": (0, flip_bits),  # planned where they are mended soon
     "flip_bits_while_down": (0, flip_bits_while_down),
     "flip_open_headers": (0, flip_open_headers),
+    "flip_lone_end": (0, flip_lone_end),  # planned where one store alone acknowledges nothing
 }
 """What can go wrong in any cluster."""
 

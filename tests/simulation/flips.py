@@ -5,13 +5,14 @@ checksums cover and is no header, as far as it is known to be on the disk; and i
 open, which alone knows what they were. Beside it, what is found to be damaged when it is used the next time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from random import Random
 from uuid import UUID
 
 from tailrace.broker.replica import Replica
 from tailrace.protocol.record_batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, iterate
 from tailrace.storage import manifest
+from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.layout import (
     MANIFEST,
     Kind,
@@ -21,11 +22,13 @@ from tailrace.storage.layout import (
     parse_file_name,
     promises_path,
     replica_of,
+    shelf_directory,
     store_path,
 )
 from tailrace.storage.promises import PROMISES_MAGIC
 
 from .files import Flipped, SimulatedFiles
+from .shelf_files import batches_of, is_of_shelf, shelves_on
 from .world import DATA_DIRECTORY, Machine, World
 
 EPOCH_START = 12
@@ -36,7 +39,7 @@ OFFSET_END = 8
 def flip_at_rest(world: World, number: int, chance: Random) -> str | None:
     """Of a file that a running process may read; returns which, or None if there is none."""
     files = world.spus[number].files
-    logs = list(_mendable_logs(world, number))
+    logs = [*_mendable_logs(world, number), *_mendable_shelves(world, number)]
     indexes = [
         path for path in files.paths() if path.endswith((Kind.INDEX, Kind.TIME_INDEX)) and files.is_at_rest(path)
     ]
@@ -70,6 +73,31 @@ def flip_in_open_header(world: World, number: int, chance: Random) -> str | None
     return path
 
 
+def flip_in_lone_end(world: World, number: int, leads: Collection[ReplicaKey], chance: Random) -> str | None:
+    """Of a batch that a leader alone is known to have, and that nobody counts on yet; returns the file, or None if
+    there is none. In its header as in `flip_in_open_header`."""
+    files, process = world.spus[number].files, world.running_spus().get(number)
+    found = []
+    for replica in process.replicas if process is not None else ():
+        facts = replica.log.segments()[-1]
+        path = f"{replica.log.directory}/{file_name(facts.base, Kind.LOG)}"
+        if replica.key in leads and replica.is_leader and facts.size and not replica.offline_reason:
+            found += [
+                (path, position, header.size)
+                for position, header in iterate(files.content(path))
+                if header.base_offset >= replica.high_watermark
+                and position + header.size <= files.end_at_rest(path)
+                and path not in flipped_logs(world.spus[number])
+            ]
+    if not found:
+        return None
+    path, position, size = chance.choice(found)
+    within = chance.randrange(HEADER_SIZE if chance.random() < 0.3 else size)
+    is_covered = not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
+    files.flip(path, position + within, chance.randrange(8), is_covered=is_covered, is_noted=within >= HEADER_SIZE)
+    return path
+
+
 def flip_while_down(world: World, number: int, chance: Random) -> str | None:
     """Of a file that is read at the start."""
     files = world.spus[number].files
@@ -95,6 +123,17 @@ def flipped_bytes(machine: Machine) -> list[Flipped]:
     return [each for path, wrong in machine.files.flipped().items() if path.endswith(Kind.LOG) for each in wrong]
 
 
+def flipped_on_shelves(world: World) -> list[Flipped]:
+    """Of records, anywhere: whoever leads reads them through."""
+    return [
+        each
+        for machine in world.spus.values()
+        for path, wrong in machine.files.flipped().items()
+        if path.endswith(Kind.LOG) and is_of_shelf(path)
+        for each in wrong
+    ]
+
+
 def _flip_in_log(files: SimulatedFiles, path: str, chance: Random) -> None:
     data = files.content(path)
     batches = list(iterate(data))
@@ -102,14 +141,17 @@ def _flip_in_log(files: SimulatedFiles, path: str, chance: Random) -> None:
     directory, _, name = path.rpartition("/")
     file = parse_file_name(name)
     assert file is not None
-    if not _is_sealed(_manifest_of(files, directory), file.offset, len(data)):
+    is_noted = _is_sealed(_manifest_of(files, directory), file.offset, len(data))
+    noted_now = manifest.decode(files.content(f"{directory}/{MANIFEST}")) if is_of_shelf(path) else manifest.Manifest()
+    if not (is_noted or _is_sealed(noted_now, file.offset, len(data))):
         within = chance.randrange(HEADER_SIZE, header.size)
     elif chance.random() < 0.5:
         within = chance.randrange(CRC_START)
     else:
         within = chance.randrange(header.batch_length + LOG_OVERHEAD)
     is_covered = not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
-    files.flip(path, position + within, chance.randrange(8), is_covered=is_covered)
+    is_noted = is_noted or within >= CRC_START
+    files.flip(path, position + within, chance.randrange(8), is_covered=is_covered, is_noted=is_noted)
 
 
 def _manifest_of(files: SimulatedFiles, directory: str) -> manifest.Manifest:
@@ -145,6 +187,23 @@ def _mendable_logs(world: World, number: int) -> Iterator[str]:
         copies = [copy for copy in _live_copies(world, number, *key) if copy.high_watermark >= end]
         if any(copy.log.log_start <= file.offset for copy in copies):
             yield path
+
+
+def _mendable_shelves(world: World, number: int) -> Iterator[str]:
+    """Of segments of shelves which another store that runs has as well."""
+    files, damaged = world.spus[number].files, flipped_logs(world.spus[number])
+    for key, stores in shelves_on(world, number).items():
+        directory = shelf_directory(DATA_DIRECTORY, key)
+        others = [batches_of(world.spus[store].files, key) for store in stores if store in world.running_spus()]
+        for name in files.list(directory):
+            path, file = f"{directory}/{name}", parse_file_name(name)
+            if file is None or file.kind is not Kind.LOG or path in damaged or not files.is_at_rest(path):
+                continue
+            batches = {
+                (header.base_offset, header.next_offset, header.crc) for _, header in iterate(files.content(path))
+            }
+            if batches and any(batches <= other for other in others):
+                yield path
 
 
 def _open_logs(world: World, number: int) -> Iterator[tuple[str, int]]:

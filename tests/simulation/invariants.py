@@ -4,7 +4,7 @@ Logs are compared as their entries are: (base, end, content), where the content 
 covers neither base nor epoch. What was compared once is not compared again, so that looking often is cheap.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -16,6 +16,7 @@ from tailrace.broker.replica import Replica
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.spu import Spu
 from tailrace.cluster.replication_policy import LIVE, quorum_sizes
+from tailrace.cluster.shelves import earliest_offset
 from tailrace.cluster.topic_names import INTERNAL_TOPICS
 from tailrace.controller.key_value.interface import Change, Put
 from tailrace.controller.object_codec import decode
@@ -24,13 +25,14 @@ from tailrace.controller.objects import Spu as RegisteredSpu
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.protocol.internal.read_shelf import ReadShelfRequest
-from tailrace.protocol.record_batch import iterate
+from tailrace.protocol.record_batch import BatchHeader, iterate
 from tailrace.protocol.records import read_records
-from tailrace.storage.layout import store_path
+from tailrace.storage.layout import ShelfKey, store_path
 from tailrace.storage.promises import Promises
 
 from .flips import flipped_logs
 from .history import PartitionHistory
+from .shelf_files import is_whole_on
 from .world import DATA_DIRECTORY, Machine, World
 
 Key = tuple[UUID, int]
@@ -53,8 +55,8 @@ class _Committed(Struct):
 
     entries: dict[int, Entry] = field(default_factory=dict)
     end: int = 0
-    newest_ms: list[tuple[int, int]] = field(default_factory=list)
-    """Of batches, in some order: where each ends, and its largest timestamp."""
+    batches: list[tuple[int, int, int]] = field(default_factory=list)
+    """In some order: where each ends, its largest timestamp, and its size."""
     leaders: dict[int, int] = field(default_factory=dict)
     """By epoch: the process that led."""
 
@@ -134,7 +136,7 @@ class Invariants:
         return not any(promises.epoch(key) == NO_EPOCH or promises.is_in_doubt(key) for key in held)
 
     def log_start(self, partition: int) -> int:
-        """The largest there is now. Of the others some may not have heard of it yet."""
+        """The largest there is now, with what is on shelves. Of the others some may not have heard of it yet."""
         self.check_retention()
         return self._log_starts.get(partition, 0)
 
@@ -206,7 +208,7 @@ class Invariants:
         self._check_unsealed(where, replica)
         if replica.leads_recovered and not replica.is_internal:
             self._check_deleted(where, replica)
-        if replica.settings.shelves and not replica.is_internal:
+        if replica.settings.shelves and not (replica.is_internal or self._retention):
             self._check_let_go(where, replica)
         # After an unclean election followers may have what its leader has not, until they have compared their logs.
         is_right = begins is None or (replica.is_leader and epoch >= begins)
@@ -267,6 +269,19 @@ class Invariants:
         start = replica.log.log_start
         _hold(start <= gone, f"{where} begins at {start}, and only what is before {gone} is on shelves or deleted")
 
+    def shelves_survive(self, without: Collection[int]) -> bool:
+        """Whether each shelf is whole on the disk of a store that is none of these SPUs."""
+        return all(
+            any(
+                is_whole_on(self._world.spus[store].files, key, max(shelf.base, partition.spec.shelved_from), shelf.end)
+                for store in shelf.stores
+                if store not in without
+            )
+            for partition in self._stored.values()
+            for shelf in partition.spec.shelves
+            if (key := ShelfKey(partition.topic_id, partition.number, shelf.base)) and shelf.base < shelf.end
+        )
+
     async def check_shelves(self) -> int:
         """Each store of a shelf has all of it, and nothing else. How many there are."""
         count = 0
@@ -302,9 +317,9 @@ class Invariants:
 
     def _compare(self, where: str, committed: _Committed, replica: Replica, start: int) -> int:
         end = max(start, replica.log.log_start)
-        for entry, newest_ms in _stamped_entries_of(replica, end, replica.high_watermark):
+        for entry, header in _stamped_entries_of(replica, end, replica.high_watermark):
             if self._retention and entry.base not in committed.entries:
-                committed.newest_ms.append((entry.end, newest_ms))
+                committed.batches.append((entry.end, header.max_timestamp, header.size))
             known = committed.entries.setdefault(entry.base, entry)
             _hold(known == entry, f"{where} has {entry} below its high watermark, where another replica has {known}")
             end = entry.end
@@ -319,16 +334,26 @@ class Invariants:
         self._latest_ms = max(self._latest_ms, *(machine.clock.now_ms() for machine in machines))
         replicas = [replica for spu in self._world.running_spus().values() for replica in spu.replicas]
         for key in {replica.key for replica in replicas}:
+            batches = self._committed.setdefault(key, _Committed()).batches
             logs = [replica.log for replica in replicas if replica.key == key and replica.is_open]
-            before = self._log_starts.get(key[1], 0)
-            newest = max((log.log_start for log in logs), default=0)
+            starts = {log: self._earliest(key, log.log_start) for log in logs}
+            before, newest = self._log_starts.get(key[1], 0), max(starts.values(), default=0)
             if newest > before:
                 self._log_starts[key[1]] = newest
-                removed = [ms for end, ms in self._committed[key].newest_ms if before < end <= newest]
-                size_bytes = max(log.size_bytes for log in logs if log.log_start == newest)
+                removed = [ms for end, ms, _ in batches if before < end <= newest]
+                size_bytes = max(
+                    log.size_bytes + sum(size for end, _, size in batches if newest < end <= log.log_start)
+                    for log, start in starts.items()
+                    if start == newest
+                )
                 is_old = self._latest_ms - max(removed, default=0) > int(self._retention.get("retention.ms", 1 << 60))
                 is_much = size_bytes >= int(self._retention.get("retention.bytes", 1 << 60))
                 _hold(is_old or is_much, f"partition {key[1]} lost records up to {newest} that are to be kept")
+
+    def _earliest(self, key: Key, log_start: int) -> int:
+        """Of a partition of which a log begins there: what is on shelves is kept, too."""
+        stored = next((each for each in self._stored.values() if (each.topic_id, each.number) == key), None)
+        return log_start if stored is None else earliest_offset(stored.spec, log_start)
 
     # what the Streaming Controller has stored
 
@@ -401,15 +426,14 @@ def entries_of(replica: Replica, start: int, end: int) -> Iterator[Entry]:
     return (entry for entry, _ in _stamped_entries_of(replica, start, end))
 
 
-def _stamped_entries_of(replica: Replica, start: int, end: int) -> Iterator[tuple[Entry, int]]:
-    """With their largest timestamps."""
+def _stamped_entries_of(replica: Replica, start: int, end: int) -> Iterator[tuple[Entry, BatchHeader]]:
     while start < end:
         found = replica.log.read(start, 1 << 20, end, at_least_one=True)
         if found is None:
             return
         for _, header in iterate(found.read()):
             if header.base_offset >= start:
-                yield Entry(header.base_offset, header.next_offset, header.crc), header.max_timestamp
+                yield Entry(header.base_offset, header.next_offset, header.crc), header
             start = max(start, header.next_offset)
 
 

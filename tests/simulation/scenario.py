@@ -170,12 +170,21 @@ def scenario_of(
     changes = moves_replicas or has_erasers or has_meddlers or is_retained or may_lose or "cleanup.policy" in topic
     has_flips = replicas > 1 and not changes and flips.random() < 0.3
     shelves = random_of(seed, "shelves")
-    goes = is_retained or may_lose or has_flips or "cleanup.policy" in topic
-    has_shelves = may_shelve and not goes and shelves.random() < 0.25
+    cannot_shelve = not may_shelve or may_lose or "cleanup.policy" in topic
+    if has_flips:
+        has_shelves = not cannot_shelve and random_of(seed, "shelves with flips").random() < 0.25
+    elif is_retained:
+        both = random_of(seed, "shelves with retention")
+        has_shelves = not cannot_shelve and both.random() < 0.3
+        if has_shelves:
+            _keep_some_on_shelves(topic, both)
+    else:
+        has_shelves = not cannot_shelve and shelves.random() < 0.25
     if has_shelves:
         spus = max(spus, 2 * replicas + shelves.choice((0, 1)))
         topic |= _shelving(shelves)
         broker["log.retention.check.interval.ms"] = str(shelves.choice((50, 300)))
+    commits_alone = policy == "live" and topic["min.insync.replicas"] == "1"
     if has_flips:
         topic["internal.segment.bytes"] = str(flips.choice((200, 1000, 4000)))
         topic["index.interval.bytes"] = str(flips.choice((0, 200)))
@@ -208,6 +217,7 @@ def scenario_of(
         faults=_in_order(
             _planned(seed, CATALOGUE, faults, chance.choice((9,) if may_lose else (2, 5, 9)), grows=grows)
             + (_flips(flips) + _flips_in_open_headers(random_of(seed, "open headers")) if has_flips else [])
+            + (_flips_in_lone_ends(random_of(seed, "lone ends")) if has_flips and not commits_alone else [])
         ),
     )
 
@@ -287,6 +297,14 @@ def _shelving(chance: Random) -> dict[str, str]:
     return {"remote.storage.enable": "true", "internal.segment.bytes": str(chance.choice((200, 1000))), **kept}
 
 
+def _keep_some_on_shelves(topic: dict[str, str], chance: Random) -> None:
+    """So much in all that not all of it goes before it comes to a shelf."""
+    topic.pop("retention.ms", None)
+    topic.pop("retention.bytes", None)
+    name, values = chance.choice((("retention.ms", (1000, 3000)), ("retention.bytes", (1500, 4000))))
+    topic[name] = str(chance.choice(values))
+
+
 def kinds_of(chance: Random) -> tuple[str, ...]:
     """Which groups there are. Where none has members, a coordinator that is cut off has nothing to do, and is asked all
     the same."""
@@ -320,6 +338,22 @@ def _flips_in_open_headers(chance: Random) -> list[Fault]:
     return [
         Fault(chance.uniform(2.0, FAULTS_END), "flip_open_headers", chance.randrange(1000), 1.0, chance.getrandbits(32))
         for _ in range(count)
+    ]
+
+
+def _flips_in_lone_ends(chance: Random) -> list[Fault]:
+    """In a quarter of those with flips in which no store acknowledges anything alone."""
+    if chance.random() >= 0.25:
+        return []
+    return [
+        Fault(
+            chance.uniform(2.0, FAULTS_END - 1.0),
+            "flip_lone_end",
+            chance.randrange(1000),
+            chance.choice((0.05, 0.5, 2.0)),
+            chance.getrandbits(32),
+        )
+        for _ in range(chance.choice((1, 2, 4)))
     ]
 
 

@@ -36,6 +36,7 @@ from .peer_watch import PeerWatch
 from .producer import ALL, LEADER_ALONE, Producer
 from .quorum_reader import QuorumReader
 from .scenario import FAULTS_END, Scenario
+from .shelf_files import below_data
 from .turns import early_copies, small_turns
 from .world import DATA_DIRECTORY, Machine, Print, World
 
@@ -136,7 +137,7 @@ class _Run:
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
             self.world.internet.on_sent = self.peers.on_sent
-            self.faults = FaultContext(self.world, self._may_lose, self._on_lost, self._may_flip)
+            self.faults = FaultContext(self.world, self._may_lose, self._on_lost, self._may_flip, self._may_flip_lone)
             self.groups = GroupLoad(
                 self.world,
                 TOPIC,
@@ -297,6 +298,8 @@ class _Run:
         """Whether somebody else is sure to have what this one may lose: more than that, no policy promises."""
         if self.scenario.may_lose:
             return True
+        if keep == "nothing" and not self.invariants.shelves_survive({*self._flipped(), spu}):
+            return False
         if self.scenario.is_synced_before_acknowledging and keep != "nothing":
             return True
         damaged = {*self.damaged, *self._flipped(), spu}
@@ -311,6 +314,12 @@ class _Run:
         """Of all copies of something one alone may be damaged."""
         live_sets = [*self.invariants.stored_live().values(), *self.invariants.proposed_live()]
         return not self.damaged and self._flipped() <= {spu} and all(live - {spu} for live in live_sets)
+
+    def _may_flip_lone(self, spu: int) -> bool:
+        """With `live`, what the only live replica has is committed soon; else no store commits anything alone."""
+        if self.scenario.policy == "live":
+            return self._may_flip(spu)
+        return not self.damaged and self._flipped() <= {spu}
 
     def _flipped(self) -> set[int]:
         """SPUs that have something to mend."""
@@ -423,9 +432,13 @@ class _Run:
     def _compare_logs(self) -> None:
         scenario = self.scenario
         logs: dict[object, list[object]] = {}
+        starts: dict[object, int] = {}
+        for spu in self.world.running_spus().values():
+            for replica in spu.replicas:
+                starts[replica.key] = max(starts.get(replica.key, 0), replica.log.log_start)
         for number, spu in self.world.running_spus().items():
             for replica in spu.replicas:
-                start = self.invariants.log_start(replica.partition) if scenario.is_retained else replica.log.log_start
+                start = starts[replica.key] if scenario.is_retained else replica.log.log_start
                 entries: list[object] = list(contents_of(replica, start))
                 first = logs.setdefault(replica.key, entries)
                 if first != entries:
@@ -435,6 +448,7 @@ class _Run:
         # What left while its SPU was down nobody opens again, and what was not synced of it may be lost.
         held = {
             self.world.spus[number].host: {"/".join(map(str, replica.key)) for replica in spu.replicas}
+            | {below_data(kept.key) for kept in spu.shelves.copies.kept if number in kept.shelf.stores}
             for number, spu in self.world.running_spus().items()
         }
         with trio.move_on_after(30) as stopping:

@@ -1,0 +1,51 @@
+"""What lies on the disks of a simulated cluster of shelves, whoever runs there."""
+
+from collections.abc import Sequence
+
+from tailrace.protocol.error_codes import KafkaError
+from tailrace.protocol.record_batch import iterate
+from tailrace.storage.layout import Kind, ShelfKey, parse_file_name, shelf_directory, shelves_directory
+
+from .files import SimulatedFiles
+from .world import DATA_DIRECTORY, World
+
+
+def is_of_shelf(path: str) -> bool:
+    return path.startswith(shelves_directory(DATA_DIRECTORY) + "/")
+
+
+def below_data(key: ShelfKey) -> str:
+    """Where it lies."""
+    return shelf_directory(DATA_DIRECTORY, key).removeprefix(DATA_DIRECTORY + "/")
+
+
+def shelves_on(world: World, number: int) -> dict[ShelfKey, Sequence[int]]:
+    """Those of which an SPU is a store, and the others that are, by what any running one is told."""
+    found: dict[ShelfKey, Sequence[int]] = {}
+    for spu, process in world.running_spus().items():
+        for kept in process.shelves.copies.kept:
+            if {spu, number} <= set(kept.shelf.stores):
+                found[kept.key] = [store for store in kept.shelf.stores if store != number]
+    return found
+
+
+def is_whole_on(files: SimulatedFiles, key: ShelfKey, start: int, end: int) -> bool:
+    """Whether this disk has all of a shelf between these offsets, as far as its headers say."""
+    for base, following in sorted((base, following) for base, following, _ in batches_of(files, key)):
+        if base <= start < following:
+            start = following
+    return start >= end
+
+
+def batches_of(files: SimulatedFiles, key: ShelfKey) -> set[tuple[int, int, int]]:
+    """Where each batch begins and ends that this disk has of a shelf, and its checksum."""
+    directory, found = shelf_directory(DATA_DIRECTORY, key), set[tuple[int, int, int]]()
+    for name in files.list(directory):
+        file = parse_file_name(name)
+        if file is not None and file.kind is Kind.LOG:
+            try:
+                headers = [header for _, header in iterate(files.content(f"{directory}/{name}"))]
+            except KafkaError:
+                continue
+            found |= {(each.base_offset, each.next_offset, each.crc) for each in headers}
+    return found
