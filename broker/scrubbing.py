@@ -147,9 +147,11 @@ class Scrubbing:
                 if not self._can_scrub(replica):
                     break
                 try:
-                    await self._scrub(replica, segment)
+                    lost = await self._scrub(replica, segment)
                 except OSError as error:
                     self._on_failed(replica, segment, error)
+                else:
+                    await self._give_up_lone(replica, lost)
             await self._look_at_open_segment(replica)
         if self.also is not None:
             await self.also(self._rest_after, lambda: self._is_off)

@@ -427,6 +427,16 @@ async def test_a_leader_whose_end_nobody_else_will_ever_have_goes_offline(
     assert bench.replica.damaged_from == (BATCHES if leads and answers else None)
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_its_segment_may_be_over(autojump_clock: object, is_committed: bool) -> None:
+    bench = await _bench(has_copies=False)
+    bench.replica.is_leader = True
+    bench.replica.high_watermark = BATCHES if is_committed else BATCHES - 5
+    bench.flip(1, 6 * BATCH_BYTES + 70)
+    await bench.scrubbing.scrub_all()
+    assert bench.replica.damaged_from == (None if is_committed else BATCHES - 4)
+
+
 async def test_so_does_one_whose_end_is_doubted(nursery: trio.Nursery, autojump_clock: object) -> None:
     bench = await _bench(has_copies=False)
     _lose_end(bench)
