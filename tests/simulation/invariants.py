@@ -342,7 +342,7 @@ class Invariants:
                 self._log_starts[key[1]] = newest
                 removed = [ms for end, ms, _ in batches if before < end <= newest]
                 size_bytes = max(
-                    log.size_bytes + sum(size for end, _, size in batches if newest < end <= log.log_start)
+                    log.size_bytes + sum(size for end, _, size in batches if newest < end <= log.segments()[0].base)
                     for log, start in starts.items()
                     if start == newest
                 )
