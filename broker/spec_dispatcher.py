@@ -42,7 +42,7 @@ from .replication.high_watermark import epoch_at_start
 from .topic_settings import TopicSettings, settings_of
 from .unreadable_logs import UnreadableLogs
 
-APPLIED_IN_A_ROW = 50
+APPLIED_IN_A_ROW = 10
 """Thousands of partitions must not keep clients waiting: after so many it is their turn."""
 CLOSES_AT_ONCE = 16
 """Each waits for its disk, and all other specs for the last of them."""
@@ -179,6 +179,8 @@ class SpecDispatcher:
             concerned = named.partitions  # of thousands, mostly few
         self._settings_in_use[topic.id] = settings
         self._logger.debug("specs_dispatched", topic=topic.name, partitions=len(concerned))
+        missing = [spec.partition for spec in concerned if self._replicas.find(topic.id, spec.partition) is None]
+        untouched = self._parking.untouched(Storage(topic.name, topic.id), missing) if missing else ()
         for spec in concerned:
             replica = self._replicas.find(spec.topic_id, spec.partition)
             if replica is not None:
@@ -186,7 +188,7 @@ class SpecDispatcher:
                     self._flusher.on_settings(replica)
                 await self._use_spec(replica, spec)
             elif self._is_worth_opening(spec):
-                await self._open(spec, settings)
+                await self._open(spec, settings, is_new=spec.partition in untouched)
             self._in_a_row += 1
             if self._in_a_row % APPLIED_IN_A_ROW == 0:
                 await trio.lowlevel.checkpoint()
@@ -206,16 +208,18 @@ class SpecDispatcher:
         damage = self._replicas.damaged.get((spec.topic_id, spec.partition))
         return damage is None or damage.epoch != spec.epoch
 
-    async def _open(self, spec: PartitionSpec, settings: TopicSettings) -> None:
+    async def _open(self, spec: PartitionSpec, settings: TopicSettings, *, is_new: bool = False) -> None:
+        """`is_new`: it is known that nothing lies here of it."""
         key = spec.topic_id, spec.partition
         directory = layout.replica_directory(self._data_directory, spec.topic, *key)
         # With no other replica everything in the log is committed; else only what was known to be so.
         alone = spec.replicas == (self._spu,)
         await self._unreadable.give_back(key)
         try:
-            for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
-                await self._parking.unpark(Storage(spec.topic, spec.topic_id, partition))
-            is_new = not self._files.list(directory)
+            if not is_new:
+                for partition in (None, spec.partition):  # what is parked would be removed under whoever uses it
+                    await self._parking.unpark(Storage(spec.topic, spec.topic_id, partition))
+                is_new = not self._files.list(directory)
             if self._parking.was_removed(key):
                 if self._spu in spec.live_replicas:
                     # It may be the only one that is taken to have what it acknowledged: it must not say that it does.

@@ -81,7 +81,8 @@ class Files(Protocol):
     def list(self, directory: str) -> list[str]:
         """Names in the directory, sorted; what is missing, or no directory, has none."""
 
-    def make_directories(self, path: str) -> None: ...
+    def make_directories(self, path: str) -> bool:
+        """And those above it. Whether it was not there, so that it is empty now."""
 
     def remove(self, path: str) -> None:
         """Removes a file; a missing one is no error."""
@@ -218,8 +219,16 @@ class RealFiles:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def make_directories(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+    def make_directories(self, path: str) -> bool:
+        try:
+            os.mkdir(path)  # those above it are nearly always there
+        except FileNotFoundError:
+            os.makedirs(path, exist_ok=True)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+            return False
+        return True
 
     def remove(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -92,7 +92,7 @@ class Log:
         are cut off that had been written a WouldLoseRecordsError, unless it `may_lose` them. Where producers have to be
         known from batches that are none any more, `find_producers` says so: until then it can be mended, and no more.
         """
-        files.make_directories(directory)
+        is_new = files.make_directories(directory)
         self._files = files
         self.directory = directory
         manifest_file = ManifestFile(files, directory)
@@ -106,7 +106,7 @@ class Log:
         """The open segment had to wait for that, and has grown too far."""
         self.recovery = RecoveryReport()
         self._maker = SegmentMaker(open_files, directory, config, self.recovery)
-        opened = Opening(self._maker, directory, manifest_file, clean=clean, may_lose=may_lose)
+        opened = Opening(self._maker, directory, manifest_file, is_new=is_new, clean=clean, may_lose=may_lose)
         self._segments = Segments(opened.sealed, opened.open_segment)
         self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end, opened.manifest.stamped_epoch)
         self.producers = opened.producers

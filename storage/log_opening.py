@@ -25,8 +25,16 @@ class Opening:
     """One opening of one directory; its attributes are the result."""
 
     def __init__(
-        self, maker: SegmentMaker, directory: str, manifest_file: ManifestFile, *, clean: bool, may_lose: bool
+        self,
+        maker: SegmentMaker,
+        directory: str,
+        manifest_file: ManifestFile,
+        *,
+        is_new: bool,
+        clean: bool,
+        may_lose: bool,
     ) -> None:
+        """`is_new`: the directory was made just now."""
         self._maker = maker
         self._directory = directory
         self._report = maker.report
@@ -42,7 +50,7 @@ class Opening:
         self._marks: list[EpochMark] = []
         self._end: int | None = None
         """Where the next segment has to begin; None: anywhere, if not after the log start."""
-        names = maker.files.list(directory)
+        names = [] if is_new else maker.files.list(directory)
         if names:
             self._open_what_is(names)
         else:

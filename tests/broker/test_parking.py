@@ -57,6 +57,47 @@ async def test_a_replica_without_files_is_missing(world: _World) -> None:
     assert world.parking.missing(asked) == {(FIRST, 2), (SECOND, 1)}
 
 
+async def test_a_partition_is_untouched_where_nothing_of_it_lies_parked_or_not(world: _World) -> None:
+    topic = Storage("t", FIRST)
+    assert world.parking.untouched(topic, range(2)) == {0, 1}
+    world.store("t", FIRST, 1)
+    world.store("t", FIRST, 2)
+    await world.parking.park(topic._replace(partition=2))
+    world.files.rename(layout.replica_directory("/data", "t", FIRST, 2), "/data/elsewhere")
+    assert world.parking.untouched(topic, range(13)) == {0, *range(3, 13)}, "of the other one a marker is left"
+    world.store("t", FIRST, 11)
+    assert world.parking.untouched(topic, [1, 2, 11, 12]) == {12}
+    await world.parking.park(topic)
+    assert world.parking.untouched(topic, range(13)) == set()
+
+
+@pytest.mark.parametrize("partition", [None, 2])
+async def test_nothing_is_untouched_while_it_is_being_removed(world: _World, partition: int | None) -> None:
+    topic = Storage("t", FIRST)
+    world.store("t", FIRST, 2)
+    await world.parking.park(topic._replace(partition=partition))
+    seen: list[set[int]] = []
+
+    async def write_down() -> None:
+        world.files.remove(layout.parked_path("/data", "t", FIRST, partition))
+        world.files.rename(layout.replica_directory("/data", "t", FIRST, 2), "/data/elsewhere")
+        seen.append(world.parking.untouched(topic, [1, 2]))
+
+    world.parking.write_down = write_down
+    await world.parking.remove_expired(0)
+    assert seen == [set() if partition is None else {1}]
+
+
+async def test_nothing_is_taken_for_untouched_where_nobody_can_look(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: str) -> list[str]:
+        raise OSError("the disk does not answer")
+
+    monkeypatch.setattr(world.files, "list", fail)
+    assert world.parking.untouched(Storage("t", FIRST), [0]) == set()
+
+
 async def test_what_is_removed_is_forgotten_on_the_disk_first(world: _World) -> None:
     """A process that ends in between would miss it at its next start."""
     world.store("t", FIRST)

@@ -518,7 +518,9 @@ async def test_a_log_of_a_later_epoch_is_not_led_in_an_earlier_one(spu: _Spu) ->
 async def test_a_log_that_does_not_open_takes_no_neighbour_with_it(
     spu: _Spu, monkeypatch: pytest.MonkeyPatch, call: str, damaged: int
 ) -> None:
-    tried = _fail_for(monkeypatch, spu.files, call, layout.replica_directory("/data", "t", TOPIC, damaged))
+    directory = layout.replica_directory("/data", "t", TOPIC, damaged)
+    spu.files.make_directories(directory)
+    tried = _fail_for(monkeypatch, spu.files, call, directory)
     given_up: list[ReplicaKey] = []
     monkeypatch.setattr(LiveReplicasUpdater, "give_up", lambda _, key: given_up.append(key))
     (whole,) = await spu.apply(_topic(partitions=(0, 1)))
@@ -538,7 +540,9 @@ async def test_a_log_for_which_no_file_could_be_opened_is_tried_again_whenever_i
 ) -> None:
     with monkeypatch.context() as now:
         used_up = OSError(errno.EMFILE, "Too many open files")
-        _fail_for(now, spu.files, "list", layout.replica_directory("/data", "t", TOPIC, 0), used_up)
+        directory = layout.replica_directory("/data", "t", TOPIC, 0)
+        spu.files.make_directories(directory)
+        _fail_for(now, spu.files, "list", directory, used_up)
         assert await spu.apply(_topic()) == []
     assert len(await spu.apply(_topic())) == 1
 

@@ -96,9 +96,16 @@ def test_a_missing_file_is_an_error_unless_it_is_to_be_made(files: Files, direct
     assert files.exists(f"{directory}/log")
 
 
+def test_a_directory_says_whether_it_was_made(files: Files, directory: str) -> None:
+    assert files.make_directories(f"{directory}/a/b")
+    assert files.make_directories(f"{directory}/a/c")
+    assert not files.make_directories(f"{directory}/a/c")
+    assert files.list(f"{directory}/a") == ["b", "c"]
+
+
 def test_a_directory_lists_its_own_names_in_order(files: Files, directory: str) -> None:
-    files.make_directories(f"{directory}/topics/t")
-    files.make_directories(f"{directory}/topics/t")
+    assert files.make_directories(f"{directory}/topics/t")
+    assert not files.make_directories(f"{directory}/topics/t")
     for name in ("b", "a"):
         files.open(f"{directory}/{name}", create=True).close()
     assert files.list(directory) == ["a", "b", "topics"]

@@ -213,10 +213,12 @@ class SimulatedFiles:
             if path.startswith(prefix) and "/" not in path[len(prefix) :] and path
         )
 
-    def make_directories(self, path: str) -> None:
-        if path not in self._names:
-            self.make_directories(_parent(path))
-            self._enter(_parent(path), Link(path, Node(is_directory=True)))
+    def make_directories(self, path: str) -> bool:
+        if path in self._names:
+            return False
+        self.make_directories(_parent(path))
+        self._enter(_parent(path), Link(path, Node(is_directory=True)))
+        return True
 
     def remove(self, path: str) -> None:
         if path in self._names:
