@@ -6,7 +6,7 @@ The followers of one leader share the connection to it: it is dialled for the fi
 from crc32c import crc32c
 from structlog.typing import FilteringBoundLogger
 
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import FIRST_EPOCH, Epoch, SpuId
 
 from .peer_messages import FetchedEntries, FetchEntries, PeerMessage
 from .replica import Replica
@@ -52,7 +52,8 @@ class FollowerController:
             copy_limits=context.copies.limits(replica),
             turn=context.spu + crc32c(replica.spec.topic_id.bytes) + replica.partition,
         )
-        self._logger.info("following_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+        if spec.epoch != FIRST_EPOCH:
+            self._logger.info("following_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
 
     @property
     def epoch(self) -> Epoch:

@@ -8,7 +8,7 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.error_codes import KafkaError
-from tailrace.protocol.ids import Epoch, SpuId
+from tailrace.protocol.ids import FIRST_EPOCH, Epoch, SpuId
 from tailrace.protocol.record_batch import iterate, read_header, stamp
 from tailrace.runtime.descriptors import AGAIN_SECONDS
 from tailrace.runtime.files import Buffer
@@ -94,7 +94,8 @@ class LeaderController:
             syncs_before_acknowledging=replica.syncs_before_acknowledging,
             was_unclean=spec.was_unclean,
         )
-        self._logger.info("leading_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+        if spec.epoch != FIRST_EPOCH:
+            self._logger.info("leading_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
 
     @property
     def epoch(self) -> Epoch:

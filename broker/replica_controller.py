@@ -200,13 +200,17 @@ class ReplicaController:
 
     def tell_leader(self, event: Callable[[LeaderController, float], None], what: str = "") -> None:
         """What concerns this replica only if it leads; `what` is for who watches."""
-        if what and self._context.trace is not None and isinstance(self._role, LeaderController):
+        leads = isinstance(self._role, LeaderController)
+        if what and leads and self._context.trace is not None:
             self._context.trace.leader_told(self._replica.key, what)
-        self._tell(partial(_if_it_leads, event))
+        if leads or self._is_busy:
+            self._tell(partial(_if_it_leads, event))
 
     def tell_follower_of(self, leader: SpuId, event: Callable[[FollowerController, float], None]) -> None:
         """What concerns it only if it follows that SPU."""
-        self._tell(partial(_if_it_follows, leader, event))
+        role = self._role
+        if self._is_busy or (isinstance(role, FollowerController) and role.leader == leader):
+            self._tell(partial(_if_it_follows, leader, event))
 
     def _tell(self, event: Event, received: ReceivedBatches | None = None) -> None:
         """Something rarer than messages and appends."""
@@ -227,6 +231,8 @@ class ReplicaController:
     async def has_begun(self) -> None:
         """Until what takes long is done before it leads: the Streaming Controller waits for who carries out a spec. Not
         for ever, for all other specs wait as well."""
+        if not self._takes_long:
+            return  # nearly always, and a scope takes as long as a log takes to open
         with trio.move_on_after(BEGINNING_SECONDS_MAX):
             while self._takes_long and self._carried_out is not None:
                 await self._carried_out.wait()

@@ -5,7 +5,7 @@ can come back, and a new topic of the same name, which has another id, starts em
 leaves its files where they are: they go with the topic, and are attached again if it returns.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
@@ -42,8 +42,9 @@ from .replication.high_watermark import epoch_at_start
 from .topic_settings import TopicSettings, settings_of
 from .unreadable_logs import UnreadableLogs
 
-APPLIED_IN_A_ROW = 10
+APPLIED_IN_A_ROW = 5
 """Thousands of partitions must not keep clients waiting: after so many it is their turn."""
+REMOVED_IN_A_ROW = 50
 CLOSES_AT_ONCE = 16
 """Each waits for its disk, and all other specs for the last of them."""
 REMOVED = "what it had was removed as that of a deleted topic, and it is brought back as one that has it all"
@@ -372,16 +373,20 @@ class SpecDispatcher:
 
     async def _remove(self, gone: list[PartitionSpec]) -> None:
         """The replicas stop, and their storage is parked: by topics, where nothing of a topic is left here."""
-        replicas = [replica for spec in gone if (replica := self._replicas.remove(spec)) is not None]
-        for replica in replicas:
-            # From now on: whoever writes them down finds it nowhere else.
-            self._closed.keep(replica.key, replica.saved_high_watermark)
-            reason = f"{replica.topic}-{replica.partition} was deleted, or moved to other SPUs"
-            replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
-        limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
+        replicas: list[Replica] = []
+        for number, spec in enumerate(gone, 1):
+            if (replica := self._replicas.remove(spec)) is not None:
+                # From now on: whoever writes them down finds it nowhere else.
+                self._closed.keep(replica.key, replica.saved_high_watermark)
+                reason = f"{replica.topic}-{replica.partition} was deleted, or moved to other SPUs"
+                replica.refuse_waiters(KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason))
+                replicas.append(replica)
+            if number % REMOVED_IN_A_ROW == 0:
+                await trio.lowlevel.checkpoint()
+        to_close = iter(replicas)
         async with trio.open_nursery() as nursery:
-            for replica in replicas:
-                nursery.start_soon(self._close, replica, limiter)
+            for _ in range(min(CLOSES_AT_ONCE, len(replicas))):
+                nursery.start_soon(self._close_each, to_close)
             for spec in gone:
                 await self._unreadable.give_back((spec.topic_id, spec.partition))
         keys = {(spec.topic_id, spec.partition) for spec in gone}
@@ -399,8 +404,9 @@ class SpecDispatcher:
                 logger = self._logger.bind(topic=topic.name, topic_id=str(topic_id))
                 logger.info("topic_parked", partitions=len(topic.partitions))
 
-    async def _close(self, replica: Replica, limiter: trio.CapacityLimiter) -> None:
-        async with limiter:
+    async def _close_each(self, replicas: Iterator[Replica]) -> None:
+        """One after the other, of those that others have not taken."""
+        for replica in replicas:
             await self._replication.leave(replica)
             self._closed.keep(replica.key, replica.saved_high_watermark)
             try:

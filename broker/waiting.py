@@ -12,6 +12,8 @@ from typing import Protocol
 import trio
 
 _STALE_MIN = 1024
+CALLED_IN_A_ROW = 20
+"""Thousands of replicas may have the same deadline: after so many it is the turn of other tasks."""
 
 
 class Waiter(Protocol):
@@ -74,6 +76,8 @@ class Deadlines:
             while heap and heap[0][0] <= now:
                 due.append(heapq.heappop(heap)[2])
             # Whoever comes back at once comes after everybody else, and after other tasks.
-            for waiter in due:
+            for number, waiter in enumerate(due, 1):
                 if not waiter.done:
                     waiter.on_deadline()
+                if number % CALLED_IN_A_ROW == 0:
+                    await trio.lowlevel.checkpoint()

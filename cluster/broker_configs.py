@@ -79,7 +79,11 @@ class BrokerConfigs:
             (self._static, ConfigSource.STATIC_BROKER),
         )
         return [
-            ConfiguredValue(name, layer[name], source) for layer, source in layers for name in names if name in layer
+            ConfiguredValue(name, layer[name], source)
+            for layer, source in layers
+            if layer
+            for name in names
+            if name in layer
         ]
 
     def values(self, definition: ConfigDefinition) -> list[ConfiguredValue]:

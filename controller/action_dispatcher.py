@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 
 from structlog.typing import FilteringBoundLogger
 
+from tailrace.runtime.logs import shows_debug
+
 from .actions import Action, AskLogEnd, AwaitLeader, Delete, Provision, Put, Terminate, WithdrawStatus
 from .election_updater import ElectionUpdater
 from .objects import Object, Partition, Spu
@@ -52,7 +54,7 @@ class ActionDispatcher:
                 self._elections.take(action)
             else:
                 self._connections.take(action)
-        if handed:
+        if handed and shows_debug():
             self._logger.debug("actions_dispatched", actions=names_of(handed))
 
     def _unreadable_owner(self, found: Object) -> str | None:

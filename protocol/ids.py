@@ -10,6 +10,8 @@ ProducerId = NewType("ProducerId", int)
 TopicId = UUID
 NO_TOPIC_ID = UUID(int=0)
 NO_EPOCH = Epoch(-1)
+FIRST_EPOCH = Epoch(0)
+"""That of the first leader of a partition."""
 NO_REPLICA = -1
 """Stands in the place of an SPU's id where a client fetches."""
 DEBUGGING_REPLICA = -2

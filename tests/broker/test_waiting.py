@@ -2,12 +2,13 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from itertools import pairwise
 
 import pytest
 import trio
 import trio.testing
 
-from tailrace.broker.waiting import Deadlines, Timer
+from tailrace.broker.waiting import CALLED_IN_A_ROW, Deadlines, Timer
 
 pytestmark = pytest.mark.trio
 
@@ -53,6 +54,22 @@ async def test_an_earlier_deadline_shortens_the_sleep(autojump_clock: trio.testi
         await trio.sleep(2)
         assert early.called_at == pytest.approx(start + 2)
         assert late.called_at is None
+
+
+async def test_others_get_their_turns_where_thousands_have_the_same_deadline(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    waiters = [_Waiter() for _ in range(10 * CALLED_IN_A_ROW)]
+    called = [0]
+    async with _running() as deadlines:
+        for waiter in waiters:
+            deadlines.add(trio.current_time() + 1, waiter)
+        await trio.sleep(1)
+        for _ in range(100):
+            await trio.lowlevel.checkpoint()
+            called.append(sum(waiter.called_at is not None for waiter in waiters))
+    assert called[-1] == len(waiters)
+    assert max(after - before for before, after in pairwise(called)) <= 2 * CALLED_IN_A_ROW
 
 
 async def test_whoever_was_answered_is_not_called(autojump_clock: trio.testing.MockClock) -> None:
