@@ -22,7 +22,7 @@ from .object_codec import encode, key_of
 from .objects import Spu
 from .readers import Backoff, WrittenObject
 
-CHANGES_PER_WRITE_MAX = 500
+CHANGES_PER_WRITE_MAX = 200
 PROVISIONING_SECONDS_MAX = 60
 
 

@@ -35,7 +35,7 @@ from .readers import EVENTS_WAITING_MAX, ConnectionReader, KvReader, ReaderCount
 from .status_changes import StatusChanges
 from .updaters import Connections, ConnectionUpdater, KvUpdater, Provisioner, ProvisionerUpdater, UpdaterCounts
 
-EVENTS_AT_ONCE = 200
+EVENTS_AT_ONCE = 100
 """Decided about in one turn: their actions go out together, and then clients get theirs."""
 
 
