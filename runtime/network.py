@@ -59,10 +59,13 @@ class Connection(Protocol):
 
     async def wait_readable(self) -> None: ...
 
-    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
-        """Calls it each time there may be something to read, until it returns False.
+    async def call_when_readable(
+        self, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None = None
+    ) -> None:
+        """Calls it each time there may be something to read, until it returns False; then `turn_ended`, which several
+        connections may have in common: after all of them that can be read have been called, once, before anybody else.
 
-        What it raises is raised here. It is not called in the task that waits, which sleeps on meanwhile.
+        What they raise is raised here. They are not called in the task that waits, which sleeps on meanwhile.
         """
 
     def expect_soon(self) -> None:
@@ -152,9 +155,11 @@ class TcpConnection:
         self._check_open()
         await trio.lowlevel.wait_readable(self._socket)
 
-    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
+    async def call_when_readable(
+        self, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None = None
+    ) -> None:
         self._check_open()
-        await self._readiness.call_when_readable(self._socket.fileno(), on_readable)
+        await self._readiness.call_when_readable(self._socket.fileno(), on_readable, turn_ended)
 
     def expect_soon(self) -> None:
         self._readiness.expect_soon()

@@ -21,11 +21,14 @@ STAY_SECONDS_MAX = 0.005
 
 
 class _Waiting:
-    __slots__ = ("error", "on_readable", "task")
+    __slots__ = ("error", "on_readable", "task", "turn_ended")
 
-    def __init__(self, task: trio.lowlevel.Task, on_readable: Callable[[], bool]) -> None:
+    def __init__(
+        self, task: trio.lowlevel.Task, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None
+    ) -> None:
         self.task = task
         self.on_readable = on_readable
+        self.turn_ended = turn_ended
         self.error: Exception | None = None
 
 
@@ -38,14 +41,17 @@ class Readiness:
         self._other_work: OtherWork | None = None
         self._waiting: dict[int, _Waiting] = {}
 
-    async def call_when_readable(self, descriptor: int, on_readable: Callable[[], bool]) -> None:
-        """Returns when a call has returned False, or raises what it has raised."""
+    async def call_when_readable(
+        self, descriptor: int, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None = None
+    ) -> None:
+        """Returns when a call has returned False, or raises what it has raised. `turn_ended` is called when all that
+        can be read now have been called, once for those who gave the same."""
         if self._epoll is None:
             self._epoll = select.epoll()
-            trio.lowlevel.spawn_system_task(self._call, self._epoll)
+            trio.lowlevel.spawn_system_task(self._call_all, self._epoll)
         assert descriptor not in self._waiting, "a socket has one reader"
         self._register(descriptor, self._epoll)
-        waiting = self._waiting[descriptor] = _Waiting(trio.lowlevel.current_task(), on_readable)
+        waiting = self._waiting[descriptor] = _Waiting(trio.lowlevel.current_task(), on_readable, turn_ended)
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._forget(descriptor)
@@ -81,7 +87,7 @@ class Readiness:
         if self._other_work is not None:
             self._other_work.expect_soon()
 
-    async def _call(self, epoll: select.epoll) -> None:
+    async def _call_all(self, epoll: select.epoll) -> None:
         """Belongs to no nursery: it ends with Trio's run."""
         other_work: OtherWork | None = None
         try:
@@ -111,23 +117,29 @@ class Readiness:
         """Returns when it ended."""
         now = perf_counter()
         end = now + TURN_SECONDS_MAX
+        ending: dict[Callable[[], None], tuple[int, _Waiting]] = {}
         for descriptor, _ in ready:
-            self._call_one(descriptor)
+            waiting = self._waiting.get(descriptor)
+            if waiting is None:
+                continue  # an earlier call of this turn has ended it
+            self._call(descriptor, waiting, waiting.on_readable)
+            if waiting.turn_ended is not None:
+                ending[waiting.turn_ended] = descriptor, waiting
             now = perf_counter()
             if now >= end:
                 break
+        for turn_ended, (descriptor, waiting) in ending.items():
+            self._call(descriptor, waiting, turn_ended)
         return now
 
-    def _call_one(self, descriptor: int) -> None:
-        waiting = self._waiting.get(descriptor)
-        if waiting is None:
-            return  # an earlier call of this turn has ended it
+    def _call(self, descriptor: int, waiting: _Waiting, what: Callable[[], bool | None]) -> None:
+        """What is wrong with it is raised where that one waits, which goes on as well if it returns False."""
         try:
-            goes_on = waiting.on_readable()
+            goes_on = what()
         except Exception as error:
             waiting.error = error
             goes_on = False
-        if not goes_on and self._waiting.get(descriptor) is waiting:
+        if goes_on is False and self._waiting.get(descriptor) is waiting:
             self._wake(descriptor, waiting)
 
     def _wake(self, descriptor: int, waiting: _Waiting) -> None:

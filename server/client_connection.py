@@ -108,7 +108,8 @@ class Dispatcher(Protocol):
         """How a request of this version is decoded and handled; None when it is not answered here."""
 
     def end_turn(self) -> None:
-        """Called once after the requests of a turn: wakes whoever waits for what they appended."""
+        """Called once after the requests of a turn, of one client or of several that had sent some by then: wakes
+        whoever waits for what they appended."""
 
     def on_unreadable(self, error: UnreadableError) -> None:
         """A file that was being sent to a client cannot be read. Others are just being sent what they wait for."""
@@ -246,11 +247,14 @@ class ClientConnection:
                 self._room_made = None
             if self._inbox.has_request:
                 await trio.lowlevel.checkpoint()  # the turn ended with requests left: the others get theirs first
-                self._take_turn()
+                try:
+                    self._take_turn()
+                finally:
+                    self._dispatcher.end_turn()
             else:
                 await self._memory.reserve(self, self._inbox.incomplete_bytes)
                 self._reads = True
-                await self._connection.call_when_readable(self._on_readable)
+                await self._connection.call_when_readable(self._on_readable, self._dispatcher.end_turn)
                 self._reads = False
             if self._rare is not None:
                 (context, answer), self._rare = self._rare, None
@@ -273,22 +277,21 @@ class ClientConnection:
 
     def _on_readable(self) -> bool:
         """Handles what has arrived; whether there is nothing to wait for but more of it."""
-        inbox = self._inbox
+        inbox, memory = self._inbox, self._memory
         turns = 0
         has_come = self._receive()
         while has_come:
             self._take_turn()
-            if (
-                self._rare is not None
-                or self._closing is not None
-                or self._finishing
-                or inbox.has_request
-                or not self._has_room()
-                or not self._memory.has_reserved(self, inbox.incomplete_bytes)
+            if self._rare is not None or self._closing is not None or self._finishing or not self._has_room():
+                return False
+            if (memory.reserved_bytes or not inbox.is_empty) and (
+                inbox.has_request or not memory.has_reserved(self, inbox.incomplete_bytes)
             ):
                 return False
             turns += 1
             has_come = turns < TURNS_IN_A_ROW_MAX and self._is_worth_a_look() and self._look()
+            if has_come:
+                self._dispatcher.end_turn()
         return not self._at_end
 
     def _receive(self) -> bool:
@@ -321,7 +324,7 @@ class ClientConnection:
 
     def _gather(self) -> bool:
         """Whether there is more to handle in this turn."""
-        if self._received > GATHERED_BYTES_MAX or self._inbox.incomplete_bytes or not self._is_worth_a_look():
+        if self._received > GATHERED_BYTES_MAX or not self._is_worth_a_look() or self._inbox.incomplete_bytes:
             return False
         if self._outbox.has_news:
             self._flush()
@@ -329,13 +332,10 @@ class ClientConnection:
         return self._look()
 
     def _take_turn(self) -> None:
-        self.last_active = self._now()
-        self._rare = self._handle_turn()
-
-    def _handle_turn(self) -> tuple[RequestContext, Awaitable[object]] | None:
-        """Handles what has arrived whole, up to a limit or to the first request that has to be waited for."""
+        """Handles what has arrived whole, up to a limit or to the first request that has to be waited for. If it is
+        little, whoever calls this ends the turn: others who have sent as little may share it."""
         inbox, outbox = self._inbox, self._outbox
-        rare = None
+        self.last_active = self._now()
         self._in_turn = True
         self._handled = 0
         self._looked_in_vain = False
@@ -351,21 +351,21 @@ class ClientConnection:
                 self._handled += 1
                 if self._shortcuts and self._answer_at_once(frame):
                     continue
-                rare = self._handle(frame)
-                if rare is not None or self._closing is not None or self._finishing:
+                self._rare = self._handle(frame)
+                if self._rare is not None or self._closing is not None or self._finishing:
                     break
         finally:
             inbox.end_turn()
             if outbox.has_news:
                 self._flush()  # before anyone else is woken: this client waits already
-            self._dispatcher.end_turn()
+            if self._received > GATHERED_BYTES_MAX:
+                self._dispatcher.end_turn()
             self._in_turn = False
-            if outbox.has_news or outbox.held_up_by is not None:
+            if outbox.requests and (outbox.has_news or outbox.held_up_by is not None):
                 self._flush()  # what was woken may have answered
             self._metrics.received_bytes += self._received
             self._received = 0
             self._count_answered()
-        return rare
 
     def _count_answered(self) -> None:
         """Those that leave together, and have come together, have taken the same time."""
@@ -474,7 +474,7 @@ class ClientConnection:
     def _flush(self) -> None:
         """Sends what may leave now; what the client does not take yet, a task sends as room comes."""
         something_to_send = self._outbox.collect()
-        if self._outbox.held_up_by is not None and not self._in_turn:
+        if not self._in_turn and self._outbox.held_up_by is not None:
             something_to_send = self._hurry() or something_to_send
         if self._room_made is not None:
             self._room_made.set()

@@ -62,6 +62,11 @@ class Inbox:
         self._end = 0
 
     @property
+    def is_empty(self) -> bool:
+        """Nothing is left that was not taken."""
+        return self._position == self._end
+
+    @property
     def has_request(self) -> bool:
         """Whether `next_request` would give one."""
         held = self._end - self._position

@@ -155,6 +155,16 @@ class Outbox:
                     parts.popleft()
                 else:
                     parts[0] = FileRange(first.file, first.position + sent, first.count - sent)
+            elif len(parts) == 1 and type(first) is bytes:  # nearly always, with small requests
+                sent = connection.send((first,))
+                self.sent_bytes += sent
+                self.held_bytes -= sent
+                if sent == len(first):
+                    parts.clear()
+                    return True
+                if sent == 0:
+                    return False
+                parts[0] = memoryview(first)[sent:]
             elif not self._send_gathered(connection):
                 return False
         return True

@@ -3,8 +3,9 @@
 import gc
 import socket
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -187,6 +188,61 @@ async def test_what_a_call_raises_is_raised_to_its_task_alone() -> None:
                 await readiness.call_when_readable(incoming.fileno(), fail)
             other_outgoing.send(b"x.")
         assert other.received == [b"x."]
+
+
+async def _call_all_in_one_turn(calls: list[Callable[[], bool]], turn_ended: Callable[[], None]) -> list[str]:
+    """What was raised to those who waited for them."""
+    readiness, raised = Readiness(), []
+
+    async def wait(incoming: socket.socket, on_readable: Callable[[], bool]) -> None:
+        try:
+            await readiness.call_when_readable(incoming.fileno(), on_readable, turn_ended)
+        except ValueError as error:
+            raised.append(str(error))
+
+    with _pairs(len(calls)) as pairs:
+        async with trio.open_nursery() as nursery:
+            for (outgoing, incoming), on_readable in zip(pairs, calls, strict=True):
+                outgoing.send(b"x")
+                nursery.start_soon(wait, incoming, on_readable)
+    return raised
+
+
+async def test_a_turn_ends_once_for_all_who_were_called_in_it_also_if_a_call_fails() -> None:
+    happened: list[str] = []
+
+    def on_readable() -> bool:
+        happened.append("call")
+        return False
+
+    def fail() -> bool:
+        happened.append("call")
+        raise ValueError("no such thing")
+
+    def turn_ended() -> None:
+        happened.append("end")
+
+    assert await _call_all_in_one_turn([on_readable, fail, on_readable], turn_ended) == ["no such thing"]
+    assert happened == ["call", "call", "call", "end"]
+
+
+@pytest.mark.parametrize("calls", [[lambda: True], [lambda: False, lambda: False]])
+async def test_what_the_end_of_a_turn_raises_is_raised_to_one_who_was_called(calls: list[Callable[[], bool]]) -> None:
+    def turn_ended() -> None:
+        raise ValueError("no such end")
+
+    assert await _call_all_in_one_turn(calls, turn_ended) == ["no such end"]
+
+
+async def test_who_gave_another_end_has_an_end_of_its_own() -> None:
+    readiness, ended = Readiness(), []
+    with _pairs(2) as pairs:
+        async with trio.open_nursery() as nursery:
+            for number, (outgoing, incoming) in enumerate(pairs):
+                outgoing.send(b"x")
+                end = partial(ended.append, number)
+                nursery.start_soon(readiness.call_when_readable, incoming.fileno(), lambda: False, end)
+    assert sorted(ended) == [0, 1]
 
 
 async def test_what_a_call_had_at_hand_when_it_raised_goes_with_the_error() -> None:

@@ -68,7 +68,8 @@ class _Script(Struct):
         return self.handle(context, request)
 
     def end_turn(self) -> None:
-        self.turns.append(self._this_turn)
+        if self._this_turn:
+            self.turns.append(self._this_turn)
         self._this_turn = 0
 
     def on_unreadable(self, error: UnreadableError) -> None:
@@ -100,8 +101,11 @@ async def _served(
     buffer_bytes: int = 64 * 1024,
     shared_bytes: int = 64 * 1024,
     apis: Mapping[int, Api] = API_TABLE,
+    called_by: "_Caller | None" = None,
 ) -> AsyncIterator[_Served]:
     client_side, server_side = connected_pair(buffer_bytes=buffer_bytes)
+    if called_by is not None:
+        called_by.takes(server_side)
     metrics = ServerMetrics(API_TABLE)
     memory = RequestMemory(10 * REQUEST_BYTES_MAX)
     connection = ClientConnection(
@@ -127,6 +131,23 @@ async def _served(
             await trio.testing.wait_all_tasks_blocked()
             yield _Served(WireClient(client_side), connection, server_side, metrics, memory, ended)
             nursery.cancel_scope.cancel()
+
+
+class _Caller:
+    """In the place of the network: calls when a test says so."""
+
+    on_readable: Callable[[], bool]
+    turn_ended: Callable[[], None]
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    def takes(self, connection: MemoryConnection) -> None:
+        self._monkeypatch.setattr(connection, "call_when_readable", self._call_when_readable)
+
+    async def _call_when_readable(self, on_readable: Callable[[], bool], turn_ended: Callable[[], None]) -> None:
+        self.on_readable, self.turn_ended = on_readable, turn_ended
+        await trio.sleep_forever()
 
 
 def _counted_looks(served: _Served, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -216,6 +237,44 @@ async def test_a_small_turn_goes_on_with_what_comes_before_its_end(key_bytes: in
         await served.client.send(first)
         await trio.testing.wait_all_tasks_blocked()
         assert script.turns == turns
+
+
+async def test_a_small_turn_may_be_ended_with_those_of_others_and_a_large_one_waits_for_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script, caller = _Script(), _Caller(monkeypatch)
+    async with _served(script, called_by=caller) as served:
+        await served.client.send(served.ask("small"))
+        assert caller.on_readable()
+        assert (await served.client.response()).host == "small", "it has its answer already"
+        assert script.turns == []
+        caller.turn_ended()
+        assert script.turns == [1]
+        await served.client.send(served.ask("large" + "x" * GATHERED_BYTES_MAX))
+        assert caller.on_readable()
+        assert script.turns == [1, 1]
+
+
+async def test_a_turn_that_another_one_of_the_same_client_follows_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    script, caller = _Script(), _Caller(monkeypatch)
+    async with _served(script, called_by=caller) as served:
+
+        def send_another(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+            if len(script.asked) == REQUESTS_PER_TURN:
+                served.client.connection.send([served.ask("another")])
+            else:
+                assert not script.turns or request.key == "another"
+            return _echo(context, request)
+
+        script.handle = send_another
+        many = served.ask(*[""] * REQUESTS_PER_TURN)
+        assert len(many) <= GATHERED_BYTES_MAX, "a small one, but for their number"
+        await served.client.send(many)
+        assert caller.on_readable()
+        assert script.asked[-1] == "another"
+        assert script.turns == [REQUESTS_PER_TURN]
+        caller.turn_ended()
+        assert script.turns == [REQUESTS_PER_TURN, 1]
 
 
 async def test_a_client_that_goes_while_its_turn_looks_for_more_is_gone_after_it() -> None:
@@ -630,6 +689,19 @@ async def test_memory_for_a_large_request_is_reserved_while_it_arrives() -> None
         assert served.memory.reserved_bytes == 90_004
         served.client.connection.close()
         await served.ended.wait()
+        assert served.memory.reserved_bytes == 0
+
+
+async def test_memory_for_a_large_request_is_free_as_soon_as_it_was_handled() -> None:
+    async with _served(_Script(), shared_bytes=1000) as served:
+        request = served.client.encode(ApiKey.FIND_COORDINATOR, VERSION, FindCoordinatorRequest(key="k"))
+        body = request[4:] + bytes(90_000)  # what follows the fields that are known is passed over
+        large = struct.pack(">i", len(body)) + body
+        await served.client.send(large[:50_000])
+        await trio.testing.wait_all_tasks_blocked()
+        assert served.memory.reserved_bytes == len(large)
+        await served.client.send(large[50_000:])
+        assert (await served.client.response()).host == "k"
         assert served.memory.reserved_bytes == 0
 
 

@@ -62,7 +62,9 @@ class _Grudging(Struct):
     async def wait_readable(self) -> None:
         raise NotImplementedError
 
-    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
+    async def call_when_readable(
+        self, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None = None
+    ) -> None:
         raise NotImplementedError
 
     def expect_soon(self) -> None:

@@ -195,8 +195,10 @@ class SimulatedConnection:
             await self._incoming.wait_for_arrival()
             self._check_open_for_waiting()
 
-    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
-        await call_in_a_loop(self, on_readable)
+    async def call_when_readable(
+        self, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None = None
+    ) -> None:
+        await call_in_a_loop(self, on_readable, turn_ended)
 
     def expect_soon(self) -> None:
         pass  # nobody sleeps here

@@ -18,12 +18,18 @@ CLIENT = Address("192.0.2.1", 50_000)
 SERVER = Address("192.0.2.2", 9092)
 
 
-async def call_in_a_loop(connection: Connection, on_readable: Callable[[], bool]) -> None:
+async def call_in_a_loop(
+    connection: Connection, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None
+) -> None:
     """`call_when_readable`, for connections that can do nothing better than to wait each time."""
-    while True:
+    goes_on = True
+    while goes_on:
         await connection.wait_readable()
-        if not on_readable():
-            return
+        try:
+            goes_on = on_readable()
+        finally:
+            if turn_ended is not None:
+                turn_ended()
 
 
 class _Pipe:
@@ -92,8 +98,10 @@ class MemoryConnection:
             await self._incoming.changed.wait()
         self._check_open_for_waiting()
 
-    async def call_when_readable(self, on_readable: Callable[[], bool]) -> None:
-        await call_in_a_loop(self, on_readable)
+    async def call_when_readable(
+        self, on_readable: Callable[[], bool], turn_ended: Callable[[], None] | None = None
+    ) -> None:
+        await call_in_a_loop(self, on_readable, turn_ended)
 
     def expect_soon(self) -> None:
         self.times_expected += 1
