@@ -8,6 +8,7 @@ import pytest
 import structlog
 import trio
 import trio.testing
+from calling import Caller
 from msgspec import Struct, field
 from simulation.client import WireClient
 from simulation.network import MemoryConnection, connected_pair
@@ -101,7 +102,7 @@ async def _served(
     buffer_bytes: int = 64 * 1024,
     shared_bytes: int = 64 * 1024,
     apis: Mapping[int, Api] = API_TABLE,
-    called_by: "_Caller | None" = None,
+    called_by: Caller | None = None,
 ) -> AsyncIterator[_Served]:
     client_side, server_side = connected_pair(buffer_bytes=buffer_bytes)
     if called_by is not None:
@@ -131,23 +132,6 @@ async def _served(
             await trio.testing.wait_all_tasks_blocked()
             yield _Served(WireClient(client_side), connection, server_side, metrics, memory, ended)
             nursery.cancel_scope.cancel()
-
-
-class _Caller:
-    """In the place of the network: calls when a test says so."""
-
-    on_readable: Callable[[], bool]
-    turn_ended: Callable[[], None]
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._monkeypatch = monkeypatch
-
-    def takes(self, connection: MemoryConnection) -> None:
-        self._monkeypatch.setattr(connection, "call_when_readable", self._call_when_readable)
-
-    async def _call_when_readable(self, on_readable: Callable[[], bool], turn_ended: Callable[[], None]) -> None:
-        self.on_readable, self.turn_ended = on_readable, turn_ended
-        await trio.sleep_forever()
 
 
 def _counted_looks(served: _Served, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -242,7 +226,7 @@ async def test_a_small_turn_goes_on_with_what_comes_before_its_end(key_bytes: in
 async def test_a_small_turn_may_be_ended_with_those_of_others_and_a_large_one_waits_for_nobody(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    script, caller = _Script(), _Caller(monkeypatch)
+    script, caller = _Script(), Caller(monkeypatch)
     async with _served(script, called_by=caller) as served:
         await served.client.send(served.ask("small"))
         assert caller.on_readable()
@@ -256,7 +240,7 @@ async def test_a_small_turn_may_be_ended_with_those_of_others_and_a_large_one_wa
 
 
 async def test_a_turn_that_another_one_of_the_same_client_follows_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    script, caller = _Script(), _Caller(monkeypatch)
+    script, caller = _Script(), Caller(monkeypatch)
     async with _served(script, called_by=caller) as served:
 
         def send_another(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
