@@ -52,7 +52,9 @@ class FollowerController:
             copy_limits=context.copies.limits(replica),
             turn=context.spu + crc32c(replica.spec.topic_id.bytes) + replica.partition,
         )
-        if spec.epoch != FIRST_EPOCH:
+        if spec.epoch == FIRST_EPOCH:  # thousands may begin at once
+            self._logger.debug("following_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+        else:
             self._logger.info("following_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
 
     @property

@@ -94,7 +94,9 @@ class LeaderController:
             syncs_before_acknowledging=replica.syncs_before_acknowledging,
             was_unclean=spec.was_unclean,
         )
-        if spec.epoch != FIRST_EPOCH:
+        if spec.epoch == FIRST_EPOCH:  # thousands may begin at once
+            self._logger.debug("leading_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
+        else:
             self._logger.info("leading_began", log_end=entries.log_end, high_watermark=replica.high_watermark)
 
     @property
