@@ -142,6 +142,9 @@ class SpusAway(Struct, frozen=True):
 class RebalanceDue(Struct, frozen=True):
     """Preferred replicas that could lead are to lead."""
 
+    failed: frozenset[FailedReplica] = frozenset()
+    """These could not: also those whose logs did not open, which are tried again when they are elected."""
+
 
 class ReconciliationDue(Struct, frozen=True):
     """Everything is to be looked at again."""

@@ -124,7 +124,7 @@ class MetadataDispatcher:
                 (of_spus, lambda _: spus.reconcile()),
                 (of_partitions, lambda _: partitions.on_leases_known()),
             ),
-            RebalanceDue: ((of_partitions, lambda _: partitions.rebalance()),),
+            RebalanceDue: ((of_partitions, lambda event: partitions.rebalance(event.failed)),),
             ReconciliationDue: (
                 (of_spus, lambda _: spus.reconcile()),
                 (of_groups, lambda _: spu_groups.reconcile()),

@@ -6,7 +6,7 @@ its topic is there; that of a deleted topic stays in the store as it is, so that
 is brought back.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
 from msgspec import Struct, field
@@ -21,6 +21,7 @@ from .actions import Action, AddPartition, AskLogEnd, AwaitLeader, DeletePartiti
 from .copy_sets import next_copy_set, wanted_row
 from .election import Rules, can_return, decide, elected_cleanly, has_leader, is_current
 from .events import (
+    FailedReplica,
     LeaderSilent,
     LiveReplicasReported,
     LogEndsReported,
@@ -152,14 +153,17 @@ class PartitionController(Struct, frozen=True):
     def _has_leader(self, partition: Partition) -> bool:
         return has_leader(partition, self.store.spus, self.observed.heard((partition.topic_id, partition.number)))
 
-    def rebalance(self) -> Iterator[Action]:
-        """Leaders that have taken over from others give back what they lead, a part of it at a time."""
+    def rebalance(self, failed: Collection[FailedReplica] = ()) -> Iterator[Action]:
+        """Leaders that have taken over from others give back what they lead, a part of it at a time; not to those that
+        have failed: a log that does not open may wait until its replica is no live one any more, and a leader that
+        gives it back again and again never gets so far."""
         returned = 0
         for topic in self.store.topics.values():
             for partition in self.store.partitions_of(topic.id).values():
-                if returned < REBALANCED_AT_ONCE_MAX and self._may_return(partition):
+                preferred = partition.spec.initial_leader
+                has_failed = (topic.id, partition.number, preferred) in failed
+                if returned < REBALANCED_AT_ONCE_MAX and not has_failed and self._may_return(partition):
                     returned += 1
-                    preferred = partition.spec.initial_leader
                     yield Put(replace(partition, status=elected_cleanly(partition, preferred, self.store.spus)))
 
     def _may_return(self, partition: Partition) -> bool:

@@ -237,7 +237,7 @@ class StreamingController:
         while True:
             await trio.sleep(configs.settings.leader_imbalance_check_seconds)
             if configs.settings.rebalances_leaders:
-                await term.workflow.events.send(RebalanceDue())
+                await term.workflow.events.send(RebalanceDue(term.connections.reports.failed(0)))
 
     async def _listen(self, listening: ExitStack, settings: ListenerSettings) -> Listener:
         listener = await listen(self._seams.network, settings)

@@ -556,6 +556,21 @@ def test_leaders_give_back_what_they_took_over_a_part_at_a_time(monkeypatch: pyt
     assert sc.deliver(RebalanceDue()) == []
 
 
+def test_nothing_is_given_back_to_whom_a_log_does_not_open() -> None:
+    """It says so of no epoch, so that it may be elected where nobody else is left."""
+    sc = with_topic({0: (1, 2), 1: (1, 2)})
+    sc.stop_spu(1)
+    sc.settle()
+    sc.start_spu(1, "second", store="first")
+    sc.settle()
+    sc.deliver(RebalanceDue(frozenset({(topic_id(1), 0, ONE), (topic_id(1), 1, TWO)})))
+    sc.settle()
+    assert [sc.partition(1, number).status.leads for number in range(2)] == [TWO, ONE]
+    sc.deliver(RebalanceDue())
+    sc.settle()
+    assert [sc.partition(1, number).status.leads for number in range(2)] == [ONE, ONE]
+
+
 def with_shelf(*stores: int) -> ModelSc:
     """Begun by the leader on SPUs 3 and 4, and filled up to 10."""
     sc = with_topic({0: (1, 2)}, 1, 2, *stores)
