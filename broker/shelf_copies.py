@@ -31,7 +31,8 @@ class DamagedShelfError(OSError):
 class Damage(Struct):
     reason: str
     readable: dict[int, bool] = field(default_factory=dict)
-    """Of the segments that were looked through since, by where they begin: whether they may be read."""
+    """Of the segments that were looked through since, by where they begin: whether they may be read. Once is enough,
+    however many want to read what is damaged."""
 
 
 class ShelfCopies:
@@ -122,7 +123,7 @@ class ShelfCopies:
         if directory == self.logs.directory(key) and self.counted_end(kept) > kept.start:
             if key not in self.damaged:
                 self.log(key).error("shelf_damaged", reason=reason, is_only_copy=not kept.has_others)
-            self.damaged[key] = Damage(reason)
+                self.damaged[key] = Damage(reason)
             self.is_to_mend.set()
             return
         self.log(key).warning("shelf_begun_anew", reason=reason)
