@@ -143,7 +143,7 @@ class ShelfCopies:
         self.lacking.discard(kept.key)
         if kept.key in self.damaged:
             await self.logs.put_replacement_in_place(kept.key)
-            del self.damaged[kept.key]
+            self.damaged.pop(kept.key, None)  # it may be wanted no more by now
             self.log(kept.key).warning("shelf_mended", end=kept.shelf.end)
 
     def log(self, key: ShelfKey) -> FilteringBoundLogger:

@@ -1,11 +1,13 @@
 """What is done about copies of shelves that are damaged, by whether others count on them."""
 
 import pytest
+from msgspec.structs import replace
 from shelf_bench import BATCH_BYTES, END, lose_a_segment, shelf_bench
 from structlog.testing import capture_logs
 
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.runtime.files import UnreadableError
+from tailrace.storage.layout import ShelfKey
 from tailrace.storage.log import Log
 
 
@@ -83,3 +85,23 @@ async def test_a_disk_that_cannot_be_read_is_damage(autojump_clock: object, monk
         with capture_logs() as logs:
             await bench.fill()
         assert [each["event"] for each in logs] == ["shelf_mended"]
+
+
+async def test_it_may_be_wanted_no_more_as_it_is_replaced(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shelf_bench() as bench:
+        await bench.fill()
+        bench.name(end=END)
+        await bench.flip(70)
+        assert (await bench.read()).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        put_in_place = bench.logs.put_replacement_in_place
+
+        async def put_in_place_at_last(key: ShelfKey) -> None:
+            await put_in_place(key)
+            spec = replace(bench.spec, version=bench.spec.version + 1, shelves=())
+            bench.shelves.copies.apply([spec], (), is_full=False)
+
+        monkeypatch.setattr(bench.logs, "put_replacement_in_place", put_in_place_at_last)
+        assert (await bench.fill()).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert bench.shelves.copies.count == 0
