@@ -138,10 +138,12 @@ class ShelfCopies:
             self.lacking.add(kept.key)
             self.is_to_mend.set()
 
-    async def on_complete(self, kept: KeptShelf) -> None:
-        """All that others count on has been filled: it takes the place of what is damaged. Raises OSError."""
+    async def on_complete(self, kept: KeptShelf, *, is_replacement: bool) -> None:
+        """All that others count on has been filled: it takes the place of what is damaged, if it was made for that.
+        Damage that was found meanwhile is that of what was filled, and nothing is there to replace it. Raises OSError.
+        """
         self.lacking.discard(kept.key)
-        if kept.key in self.damaged:
+        if is_replacement and kept.key in self.damaged:
             await self.logs.put_replacement_in_place(kept.key)
             self.damaged.pop(kept.key, None)  # it may be wanted no more by now
             self.log(kept.key).warning("shelf_mended", end=kept.shelf.end)

@@ -128,7 +128,7 @@ class ShelfFilling:
     async def _settle(self, key: ShelfKey, end: int) -> None:
         """What was copied is on the disk then; and if that is all, it takes the place of what is damaged."""
         with trio.CancelScope(shield=True):
-            kept = self._copies.kept.named(key)
+            kept, is_replacement = self._copies.kept.named(key), key in self._copies.damaged
             async with self._copies.to_fill(kept) as log:
                 if log.log_end >= end and log.segments()[-1].size:
                     log.producers = ProducerStates()  # nobody will ask for them
@@ -137,7 +137,7 @@ class ShelfFilling:
                     await log.sync()
                 if log.log_end < max(self._copies.counted_end(kept), kept.start):
                     return
-            await self._copies.on_complete(kept)
+            await self._copies.on_complete(kept, is_replacement=is_replacement)
 
     async def _state(self, key: ShelfKey) -> FillShelfResponse:
         kept = self._copies.kept.named(key)

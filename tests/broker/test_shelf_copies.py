@@ -87,6 +87,28 @@ async def test_a_disk_that_cannot_be_read_is_damage(autojump_clock: object, monk
         assert [each["event"] for each in logs] == ["shelf_mended"]
 
 
+async def test_damage_that_is_found_as_a_fill_ends_takes_nothing_away(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with shelf_bench() as bench:
+        await bench.fill(8)
+        bench.name(end=8)
+        await bench.flip(70)
+        end_segment = Log.end_segment
+
+        async def end_segment_as_somebody_reads(log: Log) -> None:
+            await end_segment(log)
+            assert (await bench.read(0, 8, bytes_max=1)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+        monkeypatch.setattr(Log, "end_segment", end_segment_as_somebody_reads)
+        await bench.fill()
+        monkeypatch.setattr(Log, "end_segment", end_segment)
+        assert await bench.bases(2, 8, bytes_max=1) == [2]
+        await bench.shelves.mending.mend(bench.key)
+        assert (await bench.fill()).end == END
+        assert await bench.content_here() == bench.content
+
+
 async def test_it_may_be_wanted_no_more_as_it_is_replaced(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
