@@ -319,7 +319,13 @@ class _Run:
         """With `live`, what the only live replica has is committed soon; else no store commits anything alone."""
         if self.scenario.policy == "live":
             return self._may_flip(spu)
-        return not self.damaged and self._flipped() <= {spu}
+        return not self.damaged and self._flipped() <= {spu} and not self._may_lack()
+
+    def _may_lack(self) -> bool:
+        """Whether some store may lack what it acknowledged, because its disk fails, or has failed."""
+        fails = any(machine.files.syncs_fail for machine in self.world.spus.values())
+        failed = any(each.offline_reason for spu in self.world.running_spus().values() for each in spu.replicas)
+        return fails or failed or self.invariants.is_any_in_doubt()
 
     def _flipped(self) -> set[int]:
         """SPUs that have something to mend."""
