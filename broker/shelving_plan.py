@@ -5,7 +5,7 @@ goes from the log by local retention. Total retention counts what is on shelves 
 goes from the oldest on: nothing goes while something before it stays. What cannot be put on a shelf stays in the log.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tailrace.cluster.shelves import earliest_offset, shelved_end
 from tailrace.cluster.specs import PartitionSpec, Shelf
 from tailrace.protocol.ids import SpuId
+from tailrace.storage.log_config import UNLIMITED, LogConfig
 from tailrace.storage.manifest import SegmentFacts
 from tailrace.storage.retention import segments_to_remove
 
@@ -136,7 +137,7 @@ def _total_retention(partition: ShelvedPartition) -> Step | None:
     segments, known_count = _all_segments(partition)
     count = segments_to_remove(
         segments,
-        partition.settings.log,
+        _allowing_for_overlap(partition.settings.log, segments[: -len(partition.segments)], partition.segments[0].base),
         now_ms=partition.now_ms,
         log_start=earliest_offset(spec, partition.log_start),
         high_watermark=partition.high_watermark,
@@ -166,6 +167,15 @@ def _all_segments(partition: ShelvedPartition) -> tuple[list[SegmentFacts], int]
         found += segments
     found += partition.segments
     return found, len(found) if known_count is None else known_count
+
+
+def _allowing_for_overlap(config: LogConfig, shelved: Iterable[SegmentFacts], log_base: int) -> LogConfig:
+    """Segments on shelves may end within the first one of the log: how many bytes are in both is not known, and rather
+    too little is removed than too much."""
+    if config.retention_bytes == UNLIMITED:
+        return config
+    overlap_bytes_max = sum(each.size for each in shelved if each.end > log_base)
+    return replace(config, retention_bytes=config.retention_bytes + overlap_bytes_max)
 
 
 def _local_retention(partition: ShelvedPartition) -> Step | None:
