@@ -165,7 +165,8 @@ class ConsumerMember:
         response = await self.client.ask(connected, ApiKey.CONSUMER_GROUP_HEARTBEAT, HEARTBEAT_VERSION, request)
         self.client.check(response.error_code)
         self._says_all = False
-        self._unanswered_since, self._answered_at, self._revoking_since = inf, now, inf
+        asked_at, self._unanswered_since = self._unanswered_since, inf
+        self._answered_at, self._revoking_since = now, inf
         self.client.term = response.member_epoch
         self._group.ownership.on_told(self.client.member_id, response.member_epoch)
         self._tell_until_when_it_is_sure()
@@ -176,7 +177,7 @@ class ConsumerMember:
                 for partition in topic.partitions
                 if topic.topic_id == self._topic_id
             }
-            await self._take_and_give(connected, assigned, now)
+            await self._take_and_give(connected, assigned, asked_at)
 
     def _tell_until_when_it_is_sure(self) -> None:
         timeouts = self._group.timeouts
@@ -188,7 +189,8 @@ class ConsumerMember:
         self._group.ownership.on_sure_until(self.client.member_id, until)
 
     async def _take_and_give(self, connected: WireClient, assigned: set[int], asked_at: float) -> None:
-        """What is given up is committed, and said at once."""
+        """What is given up is committed, and said at once. The coordinator waits for it since it first decided so: that
+        may be since it was asked what it has not answered."""
         assert self.reading is not None
         given, revoked = assigned - self._owned, self._owned - assigned
         self._owned |= given
