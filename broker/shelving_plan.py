@@ -134,23 +134,25 @@ def _entry(partition: ShelvedPartition) -> Step | None:
 
 def _total_retention(partition: ShelvedPartition) -> Step | None:
     spec = partition.spec
-    segments, known_count = _all_segments(partition)
+    shelved, known_count = _shelved_segments(partition)
+    segments = [*shelved, *partition.segments]
     count = segments_to_remove(
         segments,
-        _allowing_for_overlap(partition.settings.log, segments[: -len(partition.segments)], partition.segments[0].base),
+        _allowing_for_overlap(partition.settings.log, shelved, partition.segments[0].base),
         now_ms=partition.now_ms,
         log_start=earliest_offset(spec, partition.log_start),
         high_watermark=partition.high_watermark,
     )
-    count = min(count, known_count)
+    if known_count is not None:
+        count = min(count, known_count)
     end = segments[count - 1].end if count else 0
     if end > partition.log_start:
         return Advance(end, is_local=False)
     return Report(shelved_from=end) if spec.shelves and end > spec.shelved_from else None
 
 
-def _all_segments(partition: ShelvedPartition) -> tuple[list[SegmentFacts], int]:
-    """Of the partition, as far as they are known, and how many of them lie before the first that is not."""
+def _shelved_segments(partition: ShelvedPartition) -> tuple[list[SegmentFacts], int | None]:
+    """Those before the log, as far as they are known, and how many of them lie before the first that is not."""
     spec = partition.spec
     found: list[SegmentFacts] = []
     known_count: int | None = None
@@ -165,8 +167,7 @@ def _all_segments(partition: ShelvedPartition) -> tuple[list[SegmentFacts], int]
         if not is_known and known_count is None:
             known_count = len(found)
         found += segments
-    found += partition.segments
-    return found, len(found) if known_count is None else known_count
+    return found, known_count
 
 
 def _allowing_for_overlap(config: LogConfig, shelved: Iterable[SegmentFacts], log_base: int) -> LogConfig:

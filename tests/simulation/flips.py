@@ -68,8 +68,7 @@ def flip_in_open_header(world: World, number: int, chance: Random) -> str | None
         return None
     path, position = chance.choice(found)
     within = chance.randrange(HEADER_SIZE)
-    is_covered = not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
-    files.flip(path, position + within, chance.randrange(8), is_covered=is_covered, is_noted=False)
+    files.flip(path, position + within, chance.randrange(8), is_covered=_is_covered(within), is_noted=False)
     return path
 
 
@@ -77,24 +76,24 @@ def flip_in_lone_end(world: World, number: int, leads: Collection[ReplicaKey], c
     """Of a batch that a leader alone is known to have, and that nobody counts on yet; returns the file, or None if
     there is none. In its header as in `flip_in_open_header`."""
     files, process = world.spus[number].files, world.running_spus().get(number)
+    damaged = flipped_logs(world.spus[number])
     found = []
     for replica in process.replicas if process is not None else ():
-        facts = replica.log.segments()[-1]
-        path = f"{replica.log.directory}/{file_name(facts.base, Kind.LOG)}"
-        if replica.key in leads and replica.is_leader and facts.size and not replica.offline_reason:
+        facts, path = replica.log.segments()[-1], _open_path(replica)
+        can_be_read = facts.size and not replica.offline_reason and path not in damaged
+        if replica.key in leads and replica.is_leader and can_be_read:
             found += [
                 (path, position, header.size)
                 for position, header in iterate(files.content(path))
-                if header.base_offset >= replica.high_watermark
-                and position + header.size <= files.end_at_rest(path)
-                and path not in flipped_logs(world.spus[number])
+                if header.base_offset >= replica.high_watermark and position + header.size <= files.end_at_rest(path)
             ]
     if not found:
         return None
     path, position, size = chance.choice(found)
     within = chance.randrange(HEADER_SIZE if chance.random() < 0.3 else size)
-    is_covered = not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
-    files.flip(path, position + within, chance.randrange(8), is_covered=is_covered, is_noted=within >= HEADER_SIZE)
+    files.flip(
+        path, position + within, chance.randrange(8), is_covered=_is_covered(within), is_noted=within >= HEADER_SIZE
+    )
     return path
 
 
@@ -134,6 +133,15 @@ def flipped_on_shelves(world: World) -> list[Flipped]:
     ]
 
 
+def _is_covered(within: int) -> bool:
+    """By a batch's checksum."""
+    return not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
+
+
+def _open_path(replica: Replica) -> str:
+    return f"{replica.log.directory}/{file_name(replica.log.segments()[-1].base, Kind.LOG)}"
+
+
 def _flip_in_log(files: SimulatedFiles, path: str, chance: Random) -> None:
     data = files.content(path)
     batches = list(iterate(data))
@@ -149,9 +157,8 @@ def _flip_in_log(files: SimulatedFiles, path: str, chance: Random) -> None:
         within = chance.randrange(CRC_START)
     else:
         within = chance.randrange(header.batch_length + LOG_OVERHEAD)
-    is_covered = not (within < OFFSET_END or EPOCH_START <= within < EPOCH_START + 4)
     is_noted = is_noted or within >= CRC_START
-    files.flip(path, position + within, chance.randrange(8), is_covered=is_covered, is_noted=is_noted)
+    files.flip(path, position + within, chance.randrange(8), is_covered=_is_covered(within), is_noted=is_noted)
 
 
 def _manifest_of(files: SimulatedFiles, directory: str) -> manifest.Manifest:
@@ -212,7 +219,7 @@ def _open_logs(world: World, number: int) -> Iterator[tuple[str, int]]:
     damaged = flipped_logs(world.spus[number])
     for replica in process.replicas if process is not None else ():
         facts = replica.log.segments()[-1]
-        path = f"{replica.log.directory}/{file_name(facts.base, Kind.LOG)}"
+        path = _open_path(replica)
         if not facts.size or replica.offline_reason or path in damaged:
             continue
         copies = [copy for copy in _live_copies(world, number, *replica.key) if copy.log.log_start <= facts.base]

@@ -132,17 +132,18 @@ class Invariants:
                 if spu in found.spec.replicas
             )
         promises = Promises(machine.files.after_kill(), DATA_DIRECTORY)
-        held = [(each.topic_id, each.number) for each in self._stored.values() if spu in each.spec.replicas]
-        return not any(promises.epoch(key) == NO_EPOCH or promises.is_in_doubt(key) for key in held)
+        return not any(promises.epoch(key) == NO_EPOCH or promises.is_in_doubt(key) for key in self._held_by(spu))
 
     def is_any_in_doubt(self) -> bool:
         """Whether some replica may lack what it acknowledged, for all that is on its disk."""
         for spu, machine in self._world.spus.items():
             promises = Promises(machine.files.after_kill(), DATA_DIRECTORY)
-            held = [(each.topic_id, each.number) for each in self._stored.values() if spu in each.spec.replicas]
-            if any(promises.is_in_doubt(key) for key in held):
+            if any(promises.is_in_doubt(key) for key in self._held_by(spu)):
                 return True
         return False
+
+    def _held_by(self, spu: int) -> list[Key]:
+        return [(each.topic_id, each.number) for each in self._stored.values() if spu in each.spec.replicas]
 
     def log_start(self, partition: int) -> int:
         """The largest there is now, with what is on shelves. Of the others some may not have heard of it yet."""
