@@ -247,7 +247,7 @@ class Follower:
         if self.in_doubt or append.high_watermark > self._log.log_end:
             return False
         is_of_policy = self.epoch == self._policy_epoch or not self._policy.reads_others
-        return is_of_policy and self._policy.commits_with(self._spu, append.live_replicas)
+        return is_of_policy and not self._policy.commits_without({self._spu}, append.live_replicas)
 
     def _end_of_what_later_leaders_had(self, append: Append) -> int:
         """The leaders of the epoch in which the leader's high watermark was committed, and of those after it, had all

@@ -1,10 +1,10 @@
 """Whether what is damaged at the end of a log, for good, was never acknowledged, and never will be.
 
-So it is if no other store has it of those that might. A store that is not in doubt has given up nothing that it
-acknowledged: it cuts on the word of a later leader alone, who has all of that. With W of N stores, another one than
-this would have what W of them acknowledged, if W is more than one; with `live`, each live replica. Who leads next is
-one of these stores, or asks one of them, and finds nothing there: so it can be cut off here, and takes nothing from
-what this store is counted on for. Until that is known of each of them, it may be the copy that counts.
+So it is if no other store has it of those that might, and enough of them are not in doubt: such a store has given up
+nothing that it acknowledged, for it cuts on the word of a later leader alone, who has all of that. With W of N stores,
+no more than N-W lack what was acknowledged; with `live`, no live replica does. Who leads next is one of these stores,
+or asks one of them, and finds nothing there: so it can be cut off here, and takes nothing from what this store is
+counted on for. Until that is known of each of them, it may be the copy that counts.
 """
 
 from collections.abc import Mapping
@@ -35,10 +35,11 @@ def who_might(here: SpuId, membership: Membership) -> frozenset[SpuId]:
 
 
 def is_lone(here: SpuId, own: Membership, others: Mapping[SpuId, Elsewhere]) -> bool:
-    """Whether nobody else has it, and it cannot have been acknowledged by this store alone."""
+    """Whether nobody else has it, and so many have never had it that it cannot have been acknowledged."""
     membership = newest(own, others)
     asked = who_might(here, membership)
-    if not asked or membership.policy.copies_min == 1:
+    answers = {spu: others.get(spu) for spu in asked}
+    if not all(each is not None and not each.may_have_it for each in answers.values()):
         return False
-    answers = [others.get(spu) for spu in asked]
-    return all(each is not None and not (each.in_doubt or each.may_have_it) for each in answers)
+    sure = {spu for spu, each in answers.items() if each is not None and not each.in_doubt}
+    return not membership.policy.commits_without(sure, asked)

@@ -30,11 +30,6 @@ class ReplicationPolicy(Protocol):
         """Whether earlier epochs may have been committed by other stores than those that commit now."""
         ...
 
-    @property
-    def copies_min(self) -> int:
-        """So many stores had whatever was acknowledged, at least; 0 if that is for the live replicas to say."""
-        ...
-
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         """Up to where all is committed; `matched` names the leader and each store that speaks to it."""
         ...
@@ -47,8 +42,8 @@ class ReplicationPolicy(Protocol):
         """Whether these stores are enough for one who reads without a leader: one of them has whatever is committed."""
         ...
 
-    def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
-        """Whether nothing is ever committed without that store: so it has all that is, unless it is in doubt."""
+    def commits_without(self, stores: Collection[SpuId], live: Collection[SpuId]) -> bool:
+        """Whether anything may be committed that none of these stores has; of those that are not in doubt."""
         ...
 
 
@@ -60,7 +55,6 @@ class Live(Struct, frozen=True):
     reads_others: bool = False
     takes_over: bool = False
     """Who is live has all, whichever replicas there were."""
-    copies_min: int = 0
 
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         if len(live) < self.replicas_min:
@@ -81,8 +75,8 @@ class Live(Struct, frozen=True):
         members = frozenset(live)
         return not members.isdisjoint(sure) or (bool(members) and members <= {*sure, *in_doubt})
 
-    def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
-        return spu in live
+    def commits_without(self, stores: Collection[SpuId], live: Collection[SpuId]) -> bool:
+        return frozenset(live).isdisjoint(stores)
 
 
 class Quorum(Struct, frozen=True):
@@ -103,10 +97,6 @@ class Quorum(Struct, frozen=True):
         if self.reads + self.writes <= self.stores:
             raise ValueError(f"R + W must be more than N: N={self.stores}, R={self.reads}, W={self.writes}")
 
-    @property
-    def copies_min(self) -> int:
-        return self.writes
-
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         ends = sorted(matched.values(), reverse=True)
         return ends[self.writes - 1] if len(ends) >= self.writes else 0
@@ -122,8 +112,8 @@ class Quorum(Struct, frozen=True):
         """As with sealing: one in doubt may be the very store that a commit and this reader have in common."""
         return len(sure) >= self.reads or len(sure) + len(in_doubt) == self.stores
 
-    def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
-        return self.writes == self.stores
+    def commits_without(self, stores: Collection[SpuId], live: Collection[SpuId]) -> bool:
+        return self.stores - len(stores) >= self.writes
 
 
 class CopySet(Struct, frozen=True):
@@ -146,10 +136,6 @@ class CopySets(Struct, frozen=True):
     def takes_over(self) -> bool:
         return len(self.sets) > 1
 
-    @property
-    def copies_min(self) -> int:
-        return min(each.quorum.writes for each in self.sets)
-
     def committed_end(self, matched: Mapping[SpuId, int], live: Collection[SpuId]) -> int:
         members, quorum = self.sets[-1].members, self.sets[-1].quorum
         return quorum.committed_end({spu: end for spu, end in matched.items() if spu in members}, live)
@@ -167,9 +153,9 @@ class CopySets(Struct, frozen=True):
             for each in self.sets
         )
 
-    def commits_with(self, spu: SpuId, live: Collection[SpuId]) -> bool:
+    def commits_without(self, stores: Collection[SpuId], live: Collection[SpuId]) -> bool:
         """While one set takes over from another, each has something that the other lacks."""
-        return len(self.sets) == 1 and spu in self.sets[0].members and self.sets[0].quorum.commits_with(spu, live)
+        return any(each.quorum.commits_without(each.members.intersection(stores), live) for each in self.sets)
 
 
 def parse_policy(

@@ -245,14 +245,16 @@ def test_what_is_committed_only_with_this_store_is_not_compared() -> None:
     """It could not be told from another log's, and what is cut is missing until the leader has sent it again."""
     assert _kept_of_compacted(Live())
     assert _kept_of_compacted(Quorum(3, 1, 3))
-    assert _kept_of_compacted(CopySets((CopySet(frozenset({LEADER, FOLLOWER}), Quorum(2, 1, 2)),)))
+    one = CopySet(frozenset({LEADER, FOLLOWER}), Quorum(2, 1, 2))
+    assert _kept_of_compacted(CopySets((one,)))
+    assert _kept_of_compacted(CopySets((one, one)))
 
 
 def test_what_may_be_committed_without_this_store_is_compared() -> None:
     assert not _kept_of_compacted(Live(), append=replace(COMPACTED, live_replicas=frozenset({LEADER})))
     assert not _kept_of_compacted(Quorum(3, 2, 2))
-    one = CopySet(frozenset({LEADER, FOLLOWER}), Quorum(2, 1, 2))
-    assert not _kept_of_compacted(CopySets((one, one)))
+    one, other = (CopySet(frozenset({LEADER, spu}), Quorum(2, 1, 2)) for spu in (FOLLOWER, SpuId(3)))
+    assert not _kept_of_compacted(CopySets((one, other)))
     assert not _kept_of_compacted(CopySets((CopySet(frozenset({LEADER}), Quorum(1, 1, 1)),)))
 
 

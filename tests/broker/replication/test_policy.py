@@ -34,9 +34,12 @@ def test_the_end_that_enough_stores_have_is_committed() -> None:
     assert Quorum(3, 2, 2).committed_end({A: 5}, ()) == 0
 
 
-def test_what_was_acknowledged_has_so_many_copies() -> None:
-    sets = (CopySet(frozenset((A, B, C)), Quorum(3, 2, 2)), CopySet(frozenset((D,)), Quorum(1, 1, 1)))
-    assert [Live().copies_min, Quorum(3, 1, 3).copies_min, CopySets(sets).copies_min] == [0, 3, 1]
+def test_what_is_committed_lies_on_one_of_so_many_stores() -> None:
+    assert [Quorum(3, 3, writes).commits_without({A}, ()) for writes in (1, 2, 3)] == [True, True, False]
+    assert [Quorum(3, 3, writes).commits_without({A, B}, ()) for writes in (1, 2, 3)] == [True, False, False]
+    assert [Live().commits_without({A}, live) for live in ({A, B}, {B, C}, ())] == [False, True, True]
+    sets = CopySets((CopySet(frozenset((A, B)), Quorum(2, 2, 2)), CopySet(frozenset((B, C, D)), Quorum(3, 2, 2))))
+    assert [sets.commits_without(stores, ()) for stores in ({B}, {B, C}, {C, D})] == [True, False, True]
 
 
 @pytest.mark.parametrize("stores", range(1, 7))
