@@ -5,9 +5,10 @@ byte for byte, and was decoded once; its answer was encoded once, but for a few 
 becomes an object, which is half of the work that such a request would be. What is unusual in any way, every error for
 one, goes the ordinary way: there is nothing here that decides anything.
 
-Where records have to be committed first, the answer is made as well, and waits in line. Small batches for one partition
-that have come together are then appended with one write, and their answers wait together: followers are sent them
-together, too, and what is done for each of them is done once.
+Where records have to be committed first, the answer is made as well, and waits in line.
+
+Small batches for one partition that have come together are appended with one write, and their answers leave together:
+followers are sent them together, too, and what is done for each of them is done once.
 """
 
 import struct
@@ -31,7 +32,7 @@ from tailrace.protocol.messages.produce import (
 from tailrace.protocol.primitives import Buffer, uvarint
 from tailrace.protocol.record_batch import BatchHeader
 from tailrace.protocol.records import NO_TIMESTAMP
-from tailrace.server.client_connection import ArrivedRequests, Expect
+from tailrace.server.client_connection import AnswersTogether, ArrivedRequests, Expect
 from tailrace.server.request_context import RequestContext
 
 from .handlers import produce
@@ -87,7 +88,7 @@ class ProduceShortcut:
 
     def __call__(
         self, frame: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
-    ) -> bytes | RequestContext | None:
+    ) -> bytes | AnswersTogether | RequestContext | None:
         """The whole response, or its place in line; None when the request is to go the ordinary way, and nothing has
         happened."""
         for end in self._ends:
@@ -199,7 +200,7 @@ class _UsualRequest:
 
     def answer(
         self, records: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
-    ) -> bytes | RequestContext | None:
+    ) -> bytes | AnswersTogether | RequestContext | None:
         acks, spu = self._acks, self._spu
         now_ms = spu.wall_clock.now_ms()
         try:
@@ -207,16 +208,17 @@ class _UsualRequest:
             batch, header = produce.admitted(replica, records, self._version, now_ms)
             if self._left_alone:
                 self._left_alone -= 1
-            elif (
-                replica.syncs_before_acknowledging or (acks == produce.ALL and not replica.is_alone)
-            ) and not replica.settings.produce.append_time:
+            elif not replica.settings.produce.append_time:
                 together = self._append_with_alike(replica, batch, header, correlation_id, following, now_ms)
                 if together is not None:
                     numbers = NO_TIMESTAMP, replica.log.log_start
                     rest = self._rest_with(numbers)
                     pack, size, before = self._pack, self._size, self._before
                     answers = b"".join([pack(size, number, before, base, rest) for number, base in together])
-                    return self._await(replica, together, numbers, answers, replica.log.log_end, expect)
+                    awaited = produce.awaited_end(replica, acks, replica.log.log_end)
+                    if awaited is None:
+                        return AnswersTogether(answers, len(together))
+                    return self._await(replica, together, numbers, answers, awaited, expect)
             base_offset, append_time_ms, awaited = produce.append_admitted(
                 spu, replica, self._topic, batch, header, acks, now_ms
             )

@@ -77,7 +77,14 @@ class Expect(Protocol):
     ) -> RequestContext: ...
 
 
-Shortcut = Callable[[memoryview, int, Expect, ArrivedRequests], bytes | RequestContext | None]
+class AnswersTogether(NamedTuple):
+    """The whole responses to a request and to those behind it that were taken with it."""
+
+    encoded: bytes
+    request_count: int
+
+
+Shortcut = Callable[[memoryview, int, Expect, ArrivedRequests], bytes | AnswersTogether | RequestContext | None]
 """Answers a request from its bytes (the frame and its correlation id) with those of the whole response, or later by a
 place in line that it has asked for, perhaps together with some that have arrived behind it; or says None before
 anything has happened: then it goes the ordinary way."""
@@ -385,12 +392,16 @@ class ClientConnection:
         response = shortcut(frame, correlation_id, self._expect, self._inbox)
         if response is None:
             return False
-        if isinstance(response, bytes):
-            self._outbox.put(response)
-            kind = api_key, api_version, self.last_active
-            self._answered[kind] = self._answered.get(kind, 0) + 1
-        else:
-            self._handled += response.request_count - 1
+        count = 1
+        if not isinstance(response, bytes):
+            count = response.request_count
+            self._handled += count - 1
+            if isinstance(response, RequestContext):
+                return True
+            response = response.encoded
+        self._outbox.put(response, count)
+        kind = api_key, api_version, self.last_active
+        self._answered[kind] = self._answered.get(kind, 0) + count
         return True
 
     def _expect(

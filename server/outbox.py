@@ -45,7 +45,7 @@ class _Known(NamedTuple):
     """An answer that was known before those in front of it."""
 
     parts: Sequence[Part]
-    request_count: int = 1
+    request_count: int
 
 
 class Outbox:
@@ -95,12 +95,12 @@ class Outbox:
             if type(part) is not FileRange:
                 self.held_bytes += len(part)
 
-    def put(self, response: bytes) -> None:
-        """A small response that nobody expected: it was known as soon as it was asked for."""
+    def put(self, response: bytes, request_count: int = 1) -> None:
+        """A small response that nobody expected, or several: known as soon as they were asked for."""
         self.held_bytes += len(response)
         if self.unanswered:
-            self.unanswered.append(_Known((response,)))
-            self.requests += 1
+            self.unanswered.append(_Known((response,), request_count))
+            self.requests += request_count
         else:
             self._small.append(response)
 

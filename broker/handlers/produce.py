@@ -261,11 +261,16 @@ def append_admitted(
         metrics.produced_batches += 1
         metrics.produced_bytes += header.batch_length + LOG_OVERHEAD
         spu.on_appended(replica)
+    return base_offset, append_time_ms, awaited_end(replica, acks, end)
+
+
+def awaited_end(replica: Replica, acks: int, end: int) -> int | None:
+    """The offset for `wait_until_acknowledged`, for what ends there; None when the answer need not wait."""
     if acks == ALL:
         waits = replica.high_watermark < end
     else:
-        waits = acks != 0 and replica.syncs_before_acknowledging and log.synced_end < end
-    return base_offset, append_time_ms, end if waits else None
+        waits = acks != 0 and replica.syncs_before_acknowledging and replica.log.synced_end < end
+    return end if waits else None
 
 
 def append_together(

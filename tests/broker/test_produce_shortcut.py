@@ -405,6 +405,31 @@ async def test_what_comes_together_is_written_at_once_and_each_has_its_answer(
             assert stored[position : position + header.size][LOG_OVERHEAD + 4 :] == as_sent[LOG_OVERHEAD + 4 :]
 
 
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("version", [CLASSIC, BY_NAME, BY_ID])
+async def test_those_that_wait_for_nobody_are_written_at_once_and_answered_in_their_places(
+    autojump_clock: object, version: int, acks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with _served() as running:
+        client = await running.client()
+        for base_offset in range(2):  # of which the second one is learned
+            await _asked(client, running, version, acks)
+            assert (await _answer(client)).base_offset == base_offset
+        sent = [batch(*[b"%d" % number] * number) for number in (1, 2, 3)]
+        requests = [_request(running, records, acks=acks) for records in (*sent, sent[0][:-1] + b"?", *sent)]
+        writes = _writes(running, monkeypatch)
+        await client.send(b"".join(client.encode(ApiKey.PRODUCE, version, request) for request in requests))
+        answers = [await _answer(client) for _ in range(7)]
+        assert writes == [sum(map(len, sent))] * 2
+        assert [each.error_code or each.base_offset for each in answers] == [
+            *(2, 3, 5),
+            ErrorCode.CORRUPT_MESSAGE,
+            *(8, 9, 11),
+        ]
+        assert running.spu.metrics.server.requests[ApiKey.PRODUCE, version, "unknown"].count == 9
+        assert running.spu.metrics.produced_batches == 8
+
+
 @pytest.mark.parametrize("version", [CLASSIC, BY_NAME])
 async def test_those_of_all_sizes_are_written_at_once(
     autojump_clock: object, version: int, monkeypatch: pytest.MonkeyPatch

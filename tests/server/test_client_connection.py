@@ -17,7 +17,7 @@ from tailrace.cluster.client_view import ConnectedListener
 from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.headers import encode_response
+from tailrace.protocol.headers import encode_response, read_request_kind
 from tailrace.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from tailrace.runtime.files import UnreadableError
 from tailrace.server.client_connection import (
@@ -27,6 +27,7 @@ from tailrace.server.client_connection import (
     REQUESTS_PER_TURN,
     UNANSWERED_MAX,
     VAIN_LOOKS_MAX,
+    AnswersTogether,
     ArrivedRequests,
     ClientConnection,
     Expect,
@@ -378,6 +379,33 @@ async def test_what_a_shortcut_answers_leaves_in_its_place_and_is_counted() -> N
             context.respond(FindCoordinatorResponse(host="waited"))
         hosts += [(await served.client.response()).host for _ in range(5)]
         assert hosts == ["at once", "shortcut", "a", "waited", "shortcut", "b", "waited", "shortcut"]
+        assert served.metrics.requests[ApiKey.FIND_COORDINATOR, VERSION, "unknown"].count == len(keys)
+
+
+async def test_what_a_shortcut_answers_together_stands_in_one_place_and_counts_as_often() -> None:
+    def answer(
+        frame: memoryview, correlation_id: int, expect: Expect, following: ArrivedRequests
+    ) -> AnswersTogether | None:
+        if b"pair" not in bytes(frame) or (second := following.next_request()) is None:
+            return None
+        answers = [
+            encode_response(ApiKey.FIND_COORDINATOR, VERSION, number, FindCoordinatorResponse(host=host))
+            for number, host in ((correlation_id, "one"), (read_request_kind(second)[2], "two"))
+        ]
+        return AnswersTogether(b"".join(part for parts in answers for part in parts if isinstance(part, bytes)), 2)
+
+    def wait_sometimes(context: RequestContext, request: FindCoordinatorRequest) -> object:
+        return script.wait(context, request) if request.key == "wait" else FindCoordinatorResponse(host=request.key)
+
+    script = _Script(wait_sometimes, lambda: answer)
+    async with _served(script) as served:
+        keys = ["a", "pair", "of it", "wait", "pair", "of it", "b"]
+        await served.client.send(served.ask(*keys))
+        hosts = [(await served.client.response()).host for _ in range(3)]
+        await trio.testing.wait_all_tasks_blocked()
+        script.waiting[0].respond(FindCoordinatorResponse(host="waited"))
+        hosts += [(await served.client.response()).host for _ in range(4)]
+        assert hosts == ["a", "one", "two", "waited", "one", "two", "b"]
         assert served.metrics.requests[ApiKey.FIND_COORDINATOR, VERSION, "unknown"].count == len(keys)
 
 

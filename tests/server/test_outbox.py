@@ -298,6 +298,19 @@ def test_what_is_put_leaves_behind_what_was_expected_before_it() -> None:
     assert connection.calls == 3, "neighbours are one part"
 
 
+def test_several_that_are_put_together_count_as_often_while_they_stand_in_line() -> None:
+    outbox, first = Outbox(), _Answer()
+    outbox.put(b"12", 2)
+    assert outbox.requests == 0, "nothing is in front of them"
+    outbox.expect(first)
+    outbox.put(b"45", 2)
+    assert outbox.requests == 3
+    first.parts = (b"3",)
+    outbox.on_known(first.parts)
+    assert outbox.collect()
+    assert outbox.requests == 0
+
+
 def test_there_is_news_when_an_answer_may_leave_that_was_not_collected() -> None:
     outbox = Outbox()
     first, second = _Answer(), _Answer((b"second",))
