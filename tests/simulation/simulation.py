@@ -101,6 +101,8 @@ class _Run:
         self.show = show
         self.damaged: dict[int, str] = {}
         """SPUs that have lost what was not synced, and have not caught up since: their store incarnations before."""
+        self.unopened: set[int] = set()
+        """SPUs with logs that did not open when they ran last."""
         self.broken_since: dict[int, float] = {}
         """SPUs with replicas that do not work."""
         self.started: list[Spu] = []
@@ -281,6 +283,7 @@ class _Run:
             if self.broken:
                 raise InvariantError(self.broken[0])
             self._forget_damage()
+            self._note_unopened()
             await trio.sleep(LOOK_SECONDS)
 
     def _look_at_stored(self, changes: Sequence[Change]) -> None:
@@ -302,7 +305,7 @@ class _Run:
             return False
         if self.scenario.is_synced_before_acknowledging and keep != "nothing":
             return True
-        damaged = {*self.damaged, *self._flipped(), spu}
+        damaged = {*self.damaged, *self._harmed(), spu}
         if self.scenario.policy != "live" and len(damaged) >= _writes(self.scenario):
             return False
         if self.scenario.policy != "live" and not self.scenario.groups:
@@ -313,13 +316,13 @@ class _Run:
     def _may_flip(self, spu: int) -> bool:
         """Of all copies of something one alone may be damaged."""
         live_sets = [*self.invariants.stored_live().values(), *self.invariants.proposed_live()]
-        return not self.damaged and self._flipped() <= {spu} and all(live - {spu} for live in live_sets)
+        return not self.damaged and self._harmed() <= {spu} and all(live - {spu} for live in live_sets)
 
     def _may_flip_lone(self, spu: int) -> bool:
         """With `live`, what the only live replica has is committed soon; else no store commits anything alone."""
         if self.scenario.policy == "live":
             return self._may_flip(spu)
-        return not self.damaged and self._flipped() <= {spu} and not self._may_lack()
+        return not self.damaged and self._harmed() <= {spu} and not self._may_lack()
 
     def _may_lack(self) -> bool:
         """Whether some store may lack what it acknowledged, because its disk fails, or has failed."""
@@ -330,6 +333,14 @@ class _Run:
     def _flipped(self) -> set[int]:
         """SPUs that have something to mend."""
         return {number for number, machine in self.world.spus.items() if flipped_logs(machine)}
+
+    def _harmed(self) -> set[int]:
+        """Those, and who does not open a log: if all others are in doubt, whoever leads next has to hear of it, too."""
+        return self._flipped() | self.unopened
+
+    def _note_unopened(self) -> None:
+        for number, process in self.world.running_spus().items():
+            (self.unopened.add if process.replicas.damaged else self.unopened.discard)(number)
 
     def _on_lost(self, spu: int) -> None:
         """About to be; what made retention remove something may go with it."""
