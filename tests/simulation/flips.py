@@ -117,6 +117,11 @@ def flipped_logs(machine: Machine) -> list[str]:
     return [path for path in machine.files.flipped() if path.endswith(Kind.LOG)]
 
 
+def will_doubt(machine: Machine) -> bool:
+    """Bits have flipped in what tells it that it has all that it acknowledged, and it has not started since."""
+    return not machine.files.flipped().keys().isdisjoint((promises_path(DATA_DIRECTORY), store_path(DATA_DIRECTORY)))
+
+
 def flipped_bytes(machine: Machine) -> list[Flipped]:
     """Of records."""
     return [each for path, wrong in machine.files.flipped().items() if path.endswith(Kind.LOG) for each in wrong]

@@ -23,7 +23,7 @@ from .determinism import random_of, run_seeded
 from .eraser import Eraser
 from .faults import FaultContext, carry_out
 from .files import Keep
-from .flips import flipped_logs
+from .flips import flipped_logs, will_doubt
 from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
 from .grower import Grower
@@ -335,8 +335,10 @@ class _Run:
         return {number for number, machine in self.world.spus.items() if flipped_logs(machine)}
 
     def _harmed(self) -> set[int]:
-        """Those, and who does not open a log: if all others are in doubt, whoever leads next has to hear of it, too."""
-        return self._flipped() | self.unopened
+        """Those, and who does not open a log, for if all others are in doubt whoever leads next has to hear of it, too;
+        and who will be in doubt of what it has when it starts."""
+        forgetful = {number for number, machine in self.world.spus.items() if will_doubt(machine)}
+        return self._flipped() | forgetful | self.unopened
 
     def _note_unopened(self) -> None:
         for number, process in self.world.running_spus().items():
