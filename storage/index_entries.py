@@ -28,6 +28,12 @@ class IndexEntries:
         del self.offsets[count:], self.times[count:]
         self.start_after(offset_index.position_of(self.offsets[-1]) if count else 0)
 
+    def thin_out(self, count_max: int) -> None:
+        """Leaves so many at most."""
+        step = -(-len(self.offsets) // count_max)
+        if step > 1:
+            self.offsets, self.times = self.offsets[::step], self.times[::step]
+
     def on_batch(self, relative_offset: int, position: int, max_timestamp_before: int) -> None:
         if position >= self.next_position:
             self.offsets.append(offset_index.entry(relative_offset, position))

@@ -207,9 +207,11 @@ class OpenSegment:
         return SealedSegment(self.facts(producers_checksum), self.reader, is_synced=False)
 
     def facts(self, producers_checksum: int) -> SegmentFacts:
-        """As it lies on the disk; puts the whole index there."""
+        """As it lies on the disk; puts the whole index there. If that has no room, whoever opens the segment next
+        builds another one: what is said of it here is not what he finds."""
         summary, index = self.summary, self.reader.index
-        index.write()
+        with suppress(OSError):
+            index.write()
         return SegmentFacts(
             base=summary.base,
             end=summary.end,

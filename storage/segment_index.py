@@ -18,6 +18,8 @@ from .time_index import NO_TIMESTAMP
 
 BUFFERED_ENTRIES_MAX = 32
 """A write for each entry would cost more than the entries save; this many belong to some 128 KiB of log at least."""
+UNWRITTEN_ENTRIES_MAX = 1024
+"""Of each segment for whose index there is no room. In a gigabyte one walks through no more than a megabyte then."""
 _NOTHING = memoryview(b"")
 
 
@@ -116,10 +118,14 @@ class SegmentIndex:
         self.new = IndexEntries(new.interval_bytes, new.last_position)
 
     def replace(self, entries: IndexEntries) -> None:
-        """Starts the files over with these entries."""
+        """Starts the files over with these entries. Where there is no room for them, some stay here instead: one can
+        read from a full disk, and whoever opens the segment next builds its index again."""
         self.discard()
         self.new = entries
-        self.write()
+        try:
+            self.write()
+        except OSError:
+            entries.thin_out(UNWRITTEN_ENTRIES_MAX)
 
     def cut(self, position: int) -> None:
         """The batches from the position on are gone. Something was looked up before, so the index is sound."""

@@ -9,7 +9,7 @@ import trio
 from batch_samples import header_of, make_batch
 from logs import log_at
 from msgspec.structs import replace
-from simulation.files import SimulatedFiles
+from simulation.files import Keep, SimulatedFiles
 
 from tailrace.protocol.control_batches import ControlKind, bridge, hole
 from tailrace.protocol.record_batch import stamp
@@ -523,6 +523,26 @@ async def test_nobody_waits_while_large_files_are_removed(files: SimulatedFiles,
         assert _offsets(log) == list(range(20, 28))
     await log.close()
     assert _offsets(_open(files)) == list(range(20, 28))
+
+
+@pytest.mark.parametrize("keep", ["all", "synced"])
+async def test_one_can_read_from_a_full_disk_that_has_no_room_for_indexes(files: SimulatedFiles, keep: Keep) -> None:
+    """A process was killed there, or its machine lost power: then no index is on the disk."""
+    log = _open(files)
+    _append(log, 25)
+    await log.sync()
+    after = files.crash(keep)
+    for path in after.paths():
+        if path.endswith((".index", ".timeindex")):
+            after.remove(path)
+    after.room_bytes = 0
+    again = _open(after)
+    assert _offsets(again) == list(range(25))
+    assert [next(again.headers(offset, offset + 1))[0].base_offset for offset in range(25)] == list(range(25))
+    after.room_bytes = None
+    _append(again, 3)
+    await again.close()
+    assert _offsets(_open(after)) == list(range(28))
 
 
 async def test_retention_makes_room_on_a_full_disk(files: SimulatedFiles) -> None:

@@ -10,7 +10,7 @@ from simulation.files import SimulatedFile, SimulatedFiles
 from tailrace.runtime.files import RealFiles, UnreadableError
 from tailrace.storage.index_entries import IndexEntries
 from tailrace.storage.open_files import OpenFiles
-from tailrace.storage.segment_index import BEGINNING, BUFFERED_ENTRIES_MAX, SegmentIndex
+from tailrace.storage.segment_index import BEGINNING, BUFFERED_ENTRIES_MAX, UNWRITTEN_ENTRIES_MAX, SegmentIndex
 
 COUNT = 100
 
@@ -116,6 +116,41 @@ def test_an_index_that_cannot_be_written_is_whole_in_memory_and_written_later(fi
     index.write()
     _check(index)
     assert _reopened(files, index).ensure_sound(_rebuild)
+
+
+@pytest.mark.parametrize("room", [0, 100, 1000])
+def test_one_that_is_built_again_and_has_no_room_stays_in_memory(files: SimulatedFiles, room: int) -> None:
+    """And is built once more by whoever opens it next, whichever of the files had room."""
+    index = _index(files)
+    _fill(index)
+    index.write()
+    again = _reopened(files, index)
+    files.remove("/r/00000000000000000000.index")
+    files.remove("/r/00000000000000000000.timeindex")
+    files.room_bytes = room
+    assert not again.ensure_sound(_rebuild)
+    _check(again)
+    files.room_bytes = None
+    last = _reopened(files, index)
+    assert not last.ensure_sound(_rebuild)
+    _check(last)
+
+
+def test_of_one_that_has_no_room_no_more_is_kept_than_is_needed(files: SimulatedFiles) -> None:
+    index, count = _index(files), 4 * UNWRITTEN_ENTRIES_MAX + 1
+    entries = IndexEntries(10)
+    for number in range(count):
+        entries.on_batch(2 * number, 10 * number, 3 * number)
+    files.room_bytes = 0
+    index.replace(entries)
+    assert UNWRITTEN_ENTRIES_MAX / 2 < len(index) <= UNWRITTEN_ENTRIES_MAX
+    for number in range(0, count, 97):
+        before = index.before_offset(2 * number), index.up_to_position(10 * number), index.before_time(3 * number + 1)
+        assert len(set(before)) == 1
+        relative_offset, position, largest_before = before[0]
+        assert 2 * number - 20 < relative_offset <= 2 * number
+        assert (position, largest_before) == (5 * relative_offset, max(-1, 3 * relative_offset // 2) or -1)
+    assert index.last_position == 10 * (count - 1), "the next entry is not nearer than ever"
 
 
 def test_a_file_that_the_disk_cannot_read_is_not_looked_at_where_it_is_mapped(
