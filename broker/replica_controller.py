@@ -9,39 +9,24 @@ import math
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain
 
 import trio
-from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
-from tailrace.protocol.record_batch import read_header
-from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
-from tailrace.storage.leader_epochs import EpochStart
+from tailrace.runtime.descriptors import once_files_can_be_opened
 
 from .follower_controller import FollowerController
 from .leader_controller import LeaderController, MissingEntriesError
+from .log_changes import LogChanges
 from .peer_messages import FetchedEntries, PeerMessage, ReceivedBatches
 from .replica import Replica
 from .replica_log import DamagedLogError, LogOfEntries
 from .replication.copying import AskForCopies, CopiedEntries
 from .replication.high_watermark import HighWatermark
 from .replication.messages import Append, Fenced, Seal
-from .replication.ready import (
-    AdvanceLogStart,
-    AppendEntries,
-    Change,
-    Cut,
-    EndDoubt,
-    ExpectStamped,
-    Persist,
-    Ready,
-    Restamp,
-    StorePromise,
-    Sync,
-)
+from .replication.ready import AppendEntries, Persist, Ready
 from .replication.sealing import Promise
 from .replication_context import ReplicationContext
 from .waiting import Timer
@@ -65,8 +50,7 @@ class ReplicaController:
         self._context = context
         self.entries = LogOfEntries(replica.log)
         self.on_batches = self.entries.on_batches
-        self._in_doubt = False
-        """The log may lack what it acknowledged, and it has not caught up since."""
+        self._changes = LogChanges(replica, self.entries, context)
         self._promise = Promise(context.promises.epoch(replica.key))
         epoch = replica.high_watermark_epoch
         if epoch == NO_EPOCH:
@@ -97,11 +81,6 @@ class ReplicaController:
         return self._carried_out is not None
 
     @property
-    def _logger(self) -> FilteringBoundLogger:
-        """Made where there is something to say: there are thousands of replicas."""
-        return self._context.logger.bind(topic=self._replica.topic, partition=self._replica.partition)
-
-    @property
     def is_in_touch(self) -> bool:
         return self._role is not None and self._role.is_in_touch
 
@@ -112,7 +91,7 @@ class ReplicaController:
     @property
     def is_sure(self) -> bool:
         """Between a cut and what is appended behind it, the log lacks what it has to have."""
-        return not self._is_busy and not (self._is_in_doubt() if self._role is None else self._in_doubt)
+        return not self._is_busy and not (self._is_in_doubt() if self._role is None else self._changes.in_doubt)
 
     # what happened
 
@@ -139,7 +118,9 @@ class ReplicaController:
         elif (type(message) is Append or type(message) is Seal) and self._promise.refuses(message.epoch):
             # Whoever thinks that it leads, this tells it that it does not; its successor may be a third SPU.
             self._context.peers.to_leader(spu, self._replica.key, Fenced(self._promise.epoch))
-            self._logger.info("deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch)
+            self._context.logger_of(self._replica).info(
+                "deposed_leader_refused", leader=spu, its_epoch=message.epoch, epoch=self._promise.epoch
+            )
         elif self._carried_out is not None:
             if len(self._kept) < KEPT_EVENTS_MAX and message != self._seal:
                 kept = None if received is None else received.kept()
@@ -276,7 +257,7 @@ class ReplicaController:
                 self._takes_spec = self._takes_long = True
                 return
             self._is_unclear = False
-            self._in_doubt = self._is_in_doubt()
+            self._changes.in_doubt = self._is_in_doubt()
             kind = LeaderController if leads else FollowerController
             self._role = kind(
                 replica,
@@ -284,8 +265,8 @@ class ReplicaController:
                 self._promise,
                 self._high_watermark,
                 context,
-                self._logger,
-                in_doubt=self._in_doubt,
+                context.logger_of(replica),
+                in_doubt=self._changes.in_doubt,
                 now=now,
             )
             role = self._role
@@ -380,7 +361,7 @@ class ReplicaController:
         if len(effects) > 1 or received is None or not isinstance(effects[0], AppendEntries):
             return False
         try:
-            self._append_received(effects[0], received)
+            self._changes.append_received(effects[0], received)
         except OSError as error:
             if not self._replica.is_put_off_by(error):
                 raise
@@ -413,9 +394,14 @@ class ReplicaController:
         missing_from: SpuId | None = None
         with self._carrying_out():
             try:
-                await self._persist(role, ready.persist, received)
+                if isinstance(role, LeaderController):
+                    await self._changes.recover(role, ready.persist)
+                else:
+                    await self._changes.follow(role.epoch, ready.persist, received)
             except MissingEntriesError as error:
-                self._logger.warning("recovery_failed", holder=error.holder, reason=str(error))
+                self._context.logger_of(self._replica).warning(
+                    "recovery_failed", holder=error.holder, reason=str(error)
+                )
                 missing_from = error.holder
         if self._replica.offline_reason is not None:
             self._fail_role()  # it may have failed meanwhile
@@ -442,84 +428,6 @@ class ReplicaController:
         while self._kept and not self._is_busy and self._role is not None:
             event, batches = self._kept.pop(0)
             self._hear(event, batches)
-
-    async def _persist(self, role: Role, effects: Sequence[Persist], received: ReceivedBatches | None) -> None:
-        if isinstance(role, LeaderController):
-            await self._persist_recovered(role, effects)
-            return
-        for effect in effects:
-            if isinstance(effect, AppendEntries):
-                assert received is not None
-                # What others have, or wait for: it is not refused, but comes late.
-                await done_once_files_can_be_opened(partial(self._append_received, effect, received))
-            else:
-                await self._change(effect, role.epoch)
-
-    async def _persist_recovered(self, leader: LeaderController, effects: Sequence[Persist]) -> None:
-        """What a leader appends through its core is what recovery found, here or elsewhere."""
-        to_append = [effect.entries for effect in effects if isinstance(effect, AppendEntries)]
-        leader.keep(list(chain.from_iterable(to_append)))  # before it is cut off
-        batches: list[bytearray] | None = None
-        for effect in effects:
-            if batches is None and to_append:
-                # First of all: if whoever has them does not hand them over, nothing more is done to the log.
-                batches = await leader.batches_of(to_append.pop(0))
-            if isinstance(effect, AppendEntries):
-                assert batches is not None
-                await self._append_made(batches)
-                batches = None
-            else:
-                await self._change(effect, leader.epoch)
-
-    async def _change(self, effect: Change, epoch: Epoch) -> None:
-        log, replica = self._replica.log, self._replica
-        match effect:
-            case StorePromise(promised):
-                await self._context.promises.promise(replica.key, promised, in_doubt=self._in_doubt)
-            case EndDoubt():
-                await once_files_can_be_opened(log.sync)
-                await self._context.promises.end_doubt(replica.key)
-                self._in_doubt = False
-            case Sync():
-                await once_files_can_be_opened(log.sync)
-            case Cut(end):
-                self._logger.info("log_cut", to=end, log_end=log.log_end)
-                if end < replica.high_watermark:
-                    # Only after an unclean election. What was written down must not outlive what it spoke of.
-                    replica.high_watermark = end
-                    await once_files_can_be_opened(self._context.write_high_watermarks)
-                await once_files_can_be_opened(lambda: log.truncate(end))
-                self.entries.on_changed()
-            case Restamp(base, end, stamp):
-                await log.restamp(base, end, stamp)
-                self.entries.on_changed()
-            case ExpectStamped(end, epochs):
-                await log.expect_stamped(end, epoch, [EpochStart(*each) for each in epochs])
-            case AdvanceLogStart(offset):
-                await once_files_can_be_opened(lambda: self._advance_log_start(offset))
-                self.entries.on_changed()
-
-    async def _advance_log_start(self, offset: int) -> None:
-        log = self._replica.log
-        if offset > log.log_end:
-            await log.truncate_fully(offset)
-        else:
-            await log.advance_log_start(offset)
-
-    def _append_received(self, effect: AppendEntries, received: ReceivedBatches) -> None:
-        log, first, last = self._replica.log, effect.entries[0], effect.entries[-1]
-        if log.log_end > first.base:  # no file could be opened for the rest
-            first = next(entry for entry in effect.entries if entry.base >= log.log_end)
-        chosen = received.between(first.base, last.base)
-        log.append_batches(chosen.data, chosen.headers)
-        self.entries.on_appended(effect.entries)
-        self._context.on_appended(self._replica)
-
-    async def _append_made(self, batches: Sequence[bytearray]) -> None:
-        for batch in batches:
-            await done_once_files_can_be_opened(partial(self._replica.log.append, batch, read_header(batch)))
-        self.entries.on_changed()
-        self._context.on_appended(self._replica)
 
     def _finish(self, role: Role, ready: Ready) -> None:
         for to, message in ready.send:

@@ -50,6 +50,10 @@ class ReplicationContext(Struct, frozen=True):
     copies: BulkCopies = NoCopies()
     trace: ReplicaTrace | None = None
 
+    def logger_of(self, replica: Replica) -> FilteringBoundLogger:
+        """Made where there is something to say: there are thousands of replicas."""
+        return self.logger.bind(topic=replica.topic, partition=replica.partition)
+
     def note_failed_disk(self) -> None:
         """Until the next start has said so itself, everybody takes this store for one that has what it acknowledged."""
         self.nursery.start_soon(self._note_failed_disk)

@@ -16,8 +16,7 @@ from tailrace.protocol.apis import API_TABLE, Api, ApiKey
 from tailrace.protocol.compile import decoder
 from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
-from tailrace.runtime.descriptors import are_used_up, clients_of_an_spu
-from tailrace.runtime.directories import make_directories_durably
+from tailrace.runtime.descriptors import clients_of_an_spu
 from tailrace.runtime.error_groups import first_error
 from tailrace.runtime.files import UnreadableError
 from tailrace.runtime.network import Address, Listener
@@ -33,18 +32,10 @@ from tailrace.server.request_context import Reply, RequestContext, request_witho
 from tailrace.storage import layout
 from tailrace.storage.checkpoints import (
     ReplicaKey,
-    leave_clean_shutdown_mark,
-    load_high_watermarks,
-    take_clean_shutdown_mark,
 )
-from tailrace.storage.promises import Promises
-from tailrace.storage.shelf_logs import ShelfLogs
-from tailrace.storage.store_incarnation import take_store_incarnation
 
 from . import handlers
 from .bulk_copies import FetchedPortions
-from .closed_replicas import ClosedReplicas
-from .cluster_identity import ClusterIdentity
 from .copies import FetchedCopies
 from .fetch_session import FetchSessions
 from .flusher import Flusher
@@ -77,17 +68,14 @@ from .scrubbing import Scrubbing
 from .shelf_reading import ShelfReader
 from .shelves import Shelves
 from .shelving import Shelving
-from .spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
+from .spec_dispatcher import SpecDispatcher
 from .spu_question import Spus
+from .spu_storage import SpuStorage, StartError
 from .storage_limit import StorageLimit
 from .unreadable_logs import UnreadableLogs
 from .waiting import Deadlines
 
 FETCH_SESSION_PARTITIONS_MAX = 100_000
-
-
-class StartError(Exception):
-    """One sentence for the person who started the SPU: why it cannot."""
 
 
 class Spu:
@@ -114,7 +102,7 @@ class Spu:
         )
         self.parking = Parking(self.data_directory, self.files, self.wall_clock)
         self._network = seams.network
-        self._closed = ClosedReplicas()
+        self._storage = SpuStorage(self.id, self.data_directory, self.files, self.chance, self.parking, self._logger)
         self._housekeeping = Housekeeping(
             self.data_directory,
             self.files,
@@ -122,17 +110,16 @@ class Spu:
             self.replicas,
             self.parking,
             self.broker_configs,
-            self._closed,
+            self._storage.closed,
             self._logger,
         )
-        self._shelf_logs = ShelfLogs(self.data_directory, self.files)
         self._spus = Spus(self.id, self.cluster, self._network, self.answer)
         self.storage_limit = StorageLimit(
             self.replicas, self.metrics, self._logger, lambda: self.shelves.copies.size_bytes
         )
         self.shelves = Shelves(
             self._spus,
-            self._shelf_logs,
+            self._storage.shelf_logs,
             self.storage_limit.check_room,
             self.broker_configs,
             self.metrics,
@@ -148,8 +135,6 @@ class Spu:
         self._stopping = trio.Event()
         self._dispatcher: SpecDispatcher | None = None
         self._nursery: trio.Nursery
-        self._clean = False
-        """Whether the last process stopped cleanly."""
         self._process = str(seams.chance.uuid())
         self.peers: PeerLinks
         self._mirror = MirrorUpdater(self.cluster, self.id)
@@ -246,10 +231,7 @@ class Spu:
         Streaming Controller has said what belongs here; none, if it is stopped before. Raises StartError."""
         refused: BaseException | None = None
         with ExitStack() as held:
-            try:
-                await self._take_directory(held)
-            except OSError as error:
-                raise StartError(f"{self.data_directory} cannot be used: {error}") from error
+            self._housekeeping.begin_with(await self._storage.take(held))
             try:
                 with ExitStack() as listening:
                     await self._serve(listening, task_status)
@@ -257,46 +239,12 @@ class Spu:
                 refused = first_error(errors)
             # Nobody can connect any more: who tries learns at once that this SPU has gone.
             await self._housekeeping.save_high_watermarks()
-            await self._shelf_logs.close()
-            await self._close_replicas()
+            await self._storage.shelf_logs.close()
+            has_opened_all = self._dispatcher is not None and self._dispatcher.has_applied_all
+            await self._storage.leave(self.replicas, opened_all=has_opened_all)
         if refused is not None:
             raise StartError(str(refused)) from refused
         self._logger.info("spu_stopped")
-
-    async def _take_directory(self, held: ExitStack) -> None:
-        """As the last process has left it; nobody else has it meanwhile."""
-        await make_directories_durably(self.files, self.data_directory)
-        lock = self.files.lock(layout.lock_path(self.data_directory))
-        if lock is None:
-            raise StartError(f"{self.data_directory} is in use by another tailrace process")
-        held.callback(lock.release)
-        self._identity = ClusterIdentity(self.files, self.data_directory, self.id)
-        if (owner := self._identity.other_owner) is not None:
-            raise StartError(f"{self.data_directory} holds the data of SPU {owner}, and this is SPU {self.id}")
-        whole = await take_clean_shutdown_mark(self.files, self.data_directory)
-        self._clean, self._closed.whole = whole is not None, whole or set()
-        self._closed.high_watermarks = load_high_watermarks(self.files, self.data_directory)
-        self._housekeeping.begin_with(dict(self._closed.high_watermarks))
-        await self._shelf_logs.end_replacements()
-        self._promises = Promises(self.files, self.data_directory)
-        self._store_incarnation = await take_store_incarnation(
-            self.files,
-            self.data_directory,
-            self._promises,
-            clean=self._clean,
-            lacks_replicas=self._lacks_replicas(),
-            new=self.chance.uuid(),
-        )
-
-    def _lacks_replicas(self) -> bool:
-        """Whether logs have gone in which something was committed. Others must not count on this store for that."""
-        high_watermarks = self._closed.high_watermarks
-        missing = self.parking.missing(key for key, saved in high_watermarks.items() if saved.value > 0)
-        for key in missing:
-            topic_id, partition = key
-            committed = high_watermarks.pop(key).value
-            self._logger.error("replica_missing", topic_id=str(topic_id), partition=partition, committed=committed)
-        return bool(missing)
 
     async def _serve(self, listening: ExitStack, task_status: trio.TaskStatus[list[Address]]) -> None:
         """Until `stop`. The listeners close with the stack."""
@@ -306,7 +254,7 @@ class Spu:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self.peers = PeerLinks(
-                PeerIdentity(self.id, self._store_incarnation, self._process),
+                PeerIdentity(self.id, self._storage.incarnation, self._process),
                 self.cluster,
                 self._network,
                 self.chance,
@@ -375,8 +323,8 @@ class Spu:
             ReplicationContext(
                 self.id,
                 self._process,
-                self._store_incarnation,
-                self._promises,
+                self._storage.incarnation,
+                self._storage.promises,
                 self.peers,
                 live_replicas,
                 self.cluster,
@@ -427,8 +375,8 @@ class Spu:
             self._flusher,
             self.metrics,
             replication,
-            self._closed,
-            UnreadableLogs(nursery, self._scrubbing.mend_or_cut, self._closed),
+            self._storage.closed,
+            UnreadableLogs(nursery, self._scrubbing.mend_or_cut, self._storage.closed),
             self._logger,
         )
         self._dispatcher.on_shelved = self.shelves.copies.apply
@@ -447,8 +395,8 @@ class Spu:
         registration = Registration(
             self.id,
             incarnation=self._process,
-            store_incarnation=self._store_incarnation,
-            stopped_cleanly=self._clean,
+            store_incarnation=self._storage.incarnation,
+            stopped_cleanly=self._storage.was_left_cleanly,
             endpoints=tuple(public),
             private=_endpoint(private, self.settings.private),
         )
@@ -458,7 +406,7 @@ class Spu:
             self._network,
             self.chance,
             receiver,
-            self._identity,
+            self._storage.identity,
             self._logger,
         )
 
@@ -482,43 +430,6 @@ class Spu:
         nursery.start_soon(self.storage_limit.run)
         nursery.start_soon(self.producer_ids.keep_reserve)
         return server
-
-    async def _close_replicas(self) -> None:
-        """Brings every log to the disk; the mark says which of them got there."""
-        limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
-        # Who was to note it may have been stopped before that.
-        has_failed = any(replica.log.has_failed for replica in self.replicas)
-        are_closed = True
-
-        async def close(replica: Replica) -> None:
-            nonlocal has_failed, are_closed
-            async with limiter:
-                try:
-                    await replica.close()
-                except OSError as error:
-                    if are_used_up(error):
-                        are_closed = False  # nothing is wrong with the disk: no more files could be opened
-                    else:
-                        has_failed = True
-                    self._logger.error(
-                        "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
-                    )
-                else:
-                    self._closed.whole.add(replica.key)
-
-        async with trio.open_nursery() as nursery:
-            for replica in self.replicas:
-                nursery.start_soon(close, replica)
-        # Logs that were never opened, because no specs came, are as they were found.
-        opened_all = self._dispatcher is not None and self._dispatcher.has_applied_all
-        damaged = self.replicas.damaged or any(replica.offline_reason for replica in self.replicas)
-        if (opened_all or self._clean) and are_closed and not has_failed and not damaged:
-            await leave_clean_shutdown_mark(self.files, self.data_directory, self._closed.whole)
-        elif has_failed:
-            try:
-                await self._promises.note_failed_disk()
-            except OSError as error:
-                self._logger.error("failed_disk_not_noted", reason=str(error))
 
     async def _scrape(self) -> bytes:
         lags = await self._group_lag.measure()

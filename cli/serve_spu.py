@@ -8,7 +8,8 @@ from functools import partial
 
 import trio
 
-from tailrace.broker.spu import Spu, StartError
+from tailrace.broker.spu import Spu
+from tailrace.broker.spu_storage import StartError
 from tailrace.runtime import logs
 from tailrace.runtime.network import Address
 from tailrace.runtime.process import end_of_input

@@ -11,7 +11,7 @@ import trio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.broker.spu import StartError as SpuStartError
+from tailrace.broker.spu_storage import StartError as SpuStartError
 from tailrace.controller.key_value.interface import NO_VERSION, KeyValueStore, Put, StoreCorrupt, StoreUnavailable
 from tailrace.controller.key_value.opening import SQLITE
 from tailrace.controller.local_provisioner import LocalProvisioner

@@ -13,7 +13,8 @@ from spus import ADDRESS, World, batch
 
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
 from tailrace.broker.sc_receiver import ELECTIONS_SECONDS_MAX
-from tailrace.broker.spu import Spu, StartError
+from tailrace.broker.spu import Spu
+from tailrace.broker.spu_storage import StartError
 from tailrace.cluster.client_view import NAMED_SECONDS
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode

@@ -13,7 +13,8 @@ from spus import ADDRESS, RunningSpu, World, batch, running_spu
 from structlog.testing import capture_logs
 
 from tailrace.broker.housekeeping import CHECKPOINT_SECONDS, KEPT_LONGER_MS_MAX
-from tailrace.broker.spu import Spu, StartError
+from tailrace.broker.spu import Spu
+from tailrace.broker.spu_storage import StartError
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic

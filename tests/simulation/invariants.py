@@ -241,7 +241,7 @@ class Invariants:
         for spu, process in self._world.running_spus().items():
             replica = process.replicas.find(*key) if spu in stored.spec.replicas else None
             if replica is not None and replica.is_open and replica.log.log_end < end:
-                promises = process._promises
+                promises = process._storage.promises
                 is_sure = promises.epoch(key) != NO_EPOCH and not promises.is_in_doubt(key)
                 is_live = live.get(SpuId(spu)) == store_incarnation(self._world.spus[spu])
                 if is_live if policy == LIVE else is_sure:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tailrace.broker import shelving_plan
-from tailrace.broker import spu as spu_module
+from tailrace.broker import spu_storage
 from tailrace.broker.replica import Replica
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher
@@ -194,8 +194,8 @@ def takes_every_start_for_the_same_store(patch: pytest.MonkeyPatch) -> None:
             files, directory, promises, clean=is_known, lacks_replicas=lacks_replicas, new=new
         )
 
-    take_store_incarnation = spu_module.take_store_incarnation
-    patch.setattr(spu_module, "take_store_incarnation", take)
+    take_store_incarnation = spu_storage.take_store_incarnation
+    patch.setattr(spu_storage, "take_store_incarnation", take)
 
 
 def counts_stores_in_doubt_when_sealing(patch: pytest.MonkeyPatch) -> None:

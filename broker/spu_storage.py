@@ -1,0 +1,136 @@
+"""The data directory of an SPU: taken as the last process has left it, and left so that the next one knows what it may
+believe."""
+
+from contextlib import ExitStack
+
+import trio
+from structlog.typing import FilteringBoundLogger
+
+from tailrace.protocol.ids import SpuId
+from tailrace.runtime.chance import Chance
+from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.directories import make_directories_durably
+from tailrace.runtime.files import Files
+from tailrace.storage import layout
+from tailrace.storage.checkpoints import (
+    ReplicaKey,
+    SavedHighWatermark,
+    leave_clean_shutdown_mark,
+    load_high_watermarks,
+    take_clean_shutdown_mark,
+)
+from tailrace.storage.promises import Promises
+from tailrace.storage.shelf_logs import ShelfLogs
+from tailrace.storage.store_incarnation import take_store_incarnation
+
+from .closed_replicas import ClosedReplicas
+from .cluster_identity import ClusterIdentity
+from .parking import Parking
+from .replica import Replica
+from .replicas import Replicas
+from .spec_dispatcher import CLOSES_AT_ONCE
+
+
+class StartError(Exception):
+    """One sentence for the person who started the SPU: why it cannot."""
+
+
+class SpuStorage:
+    identity: ClusterIdentity
+    promises: Promises
+    incarnation: str
+    """Stays the same as long as nothing was lost of what is stored here."""
+
+    def __init__(
+        self, spu: SpuId, directory: str, files: Files, chance: Chance, parking: Parking, logger: FilteringBoundLogger
+    ) -> None:
+        self._spu = spu
+        self._directory = directory
+        self._files = files
+        self._chance = chance
+        self._parking = parking
+        self._logger = logger
+        self.closed = ClosedReplicas()
+        self.shelf_logs = ShelfLogs(directory, files)
+        self.was_left_cleanly = False
+        """By the last process."""
+
+    async def take(self, held: ExitStack) -> dict[ReplicaKey, SavedHighWatermark]:
+        """Nobody else has it until `held` is closed. Returns what is written down of how far replicas are committed.
+        Raises StartError."""
+        try:
+            return await self._take(held)
+        except OSError as error:
+            raise StartError(f"{self._directory} cannot be used: {error}") from error
+
+    async def _take(self, held: ExitStack) -> dict[ReplicaKey, SavedHighWatermark]:
+        files, directory = self._files, self._directory
+        await make_directories_durably(files, directory)
+        lock = files.lock(layout.lock_path(directory))
+        if lock is None:
+            raise StartError(f"{directory} is in use by another tailrace process")
+        held.callback(lock.release)
+        self.identity = ClusterIdentity(files, directory, self._spu)
+        if (owner := self.identity.other_owner) is not None:
+            raise StartError(f"{directory} holds the data of SPU {owner}, and this is SPU {self._spu}")
+        whole = await take_clean_shutdown_mark(files, directory)
+        self.was_left_cleanly, self.closed.whole = whole is not None, whole or set()
+        self.closed.high_watermarks = load_high_watermarks(files, directory)
+        written_down = dict(self.closed.high_watermarks)
+        await self.shelf_logs.end_replacements()
+        self.promises = Promises(files, directory)
+        self.incarnation = await take_store_incarnation(
+            files,
+            directory,
+            self.promises,
+            clean=self.was_left_cleanly,
+            lacks_replicas=self._lacks_replicas(),
+            new=self._chance.uuid(),
+        )
+        return written_down
+
+    def _lacks_replicas(self) -> bool:
+        """Whether logs have gone in which something was committed. Others must not count on this store for that."""
+        high_watermarks = self.closed.high_watermarks
+        missing = self._parking.missing(key for key, saved in high_watermarks.items() if saved.value > 0)
+        for key in missing:
+            topic_id, partition = key
+            committed = high_watermarks.pop(key).value
+            self._logger.error("replica_missing", topic_id=str(topic_id), partition=partition, committed=committed)
+        return bool(missing)
+
+    async def leave(self, replicas: Replicas, *, opened_all: bool) -> None:
+        """Brings every log to the disk; the mark says which of them got there. `opened_all`: there is no other one."""
+        # Who was to note it may have been stopped before that.
+        has_failed = any(replica.log.has_failed for replica in replicas)
+        limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
+        are_closed = True
+
+        async def close(replica: Replica) -> None:
+            nonlocal has_failed, are_closed
+            async with limiter:
+                try:
+                    await replica.close()
+                except OSError as error:
+                    if are_used_up(error):
+                        are_closed = False  # nothing is wrong with the disk: no more files could be opened
+                    else:
+                        has_failed = True
+                    self._logger.error(
+                        "log_not_closed", topic=replica.topic, partition=replica.partition, reason=str(error)
+                    )
+                else:
+                    self.closed.whole.add(replica.key)
+
+        async with trio.open_nursery() as nursery:
+            for replica in replicas:
+                nursery.start_soon(close, replica)
+        # Logs that were never opened, because no specs came, are as they were found.
+        damaged = replicas.damaged or any(replica.offline_reason for replica in replicas)
+        if (opened_all or self.was_left_cleanly) and are_closed and not has_failed and not damaged:
+            await leave_clean_shutdown_mark(self._files, self._directory, self.closed.whole)
+        elif has_failed:
+            try:
+                await self.promises.note_failed_disk()
+            except OSError as error:
+                self._logger.error("failed_disk_not_noted", reason=str(error))
