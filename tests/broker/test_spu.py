@@ -1,20 +1,13 @@
 """An SPU's life: what a clean stop, a kill, a broken disk and a deleted topic leave behind."""
 
-import itertools
-from collections.abc import Iterator
-
 import pytest
-import structlog
 import trio
-from msgspec.structs import replace
 from simulation.client import WireClient
 from simulation.files import SimulatedFile
 from spus import ADDRESS, RunningSpu, World, batch, running_spu
 from structlog.testing import capture_logs
 
 from tailrace.broker.housekeeping import CHECKPOINT_SECONDS, KEPT_LONGER_MS_MAX
-from tailrace.broker.spu import Spu
-from tailrace.broker.spu_storage import StartError
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -214,47 +207,6 @@ async def test_a_full_disk_is_an_error_and_nothing_is_half_there(autojump_clock:
         world.files.room_bytes = None
     async with running_spu(world.crashed("all")) as running:
         assert await latest(running) == (0, 1)
-
-
-async def test_a_second_process_on_the_same_directory_refuses_to_start(autojump_clock: object) -> None:
-    async with running_spu() as running:
-        second = Spu(running.spu.settings, running.world.seams(), structlog.get_logger())
-        with pytest.raises(StartError, match=f"{DATA} is in use by another tailrace process"):
-            await second.run()
-
-
-async def test_another_spu_does_not_take_the_directory(autojump_clock: object) -> None:
-    world = World()
-    async with running_spu(world) as running:
-        await running.create("t")
-        settings = running.spu.settings
-    before = world.files.list(DATA)
-    with pytest.raises(StartError, match=r"^/data/spu-1 holds the data of SPU 1, and this is SPU 2$"):
-        await Spu(replace(settings, id=2), world.seams(), structlog.get_logger()).run()
-    assert world.files.list(DATA) == before
-
-
-async def test_a_directory_that_cannot_be_read_is_named(
-    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with running_spu() as running:
-        spu = running.spu
-    refused = 0
-    for number in range(20):
-        reads = itertools.count()
-
-        def check(path: str, number: int = number, reads: Iterator[int] = reads) -> None:
-            if next(reads) == number:
-                raise OSError("this read fails")
-
-        monkeypatch.setattr(running.world.files, "check_reading", check)
-        with trio.move_on_after(1):
-            try:
-                await Spu(spu.settings, running.world.seams(), structlog.get_logger()).run()
-            except StartError as error:
-                assert str(error) == f"{DATA} cannot be used: this read fails"
-                refused += 1
-    assert 0 < refused < 20
 
 
 async def test_a_deleted_topic_is_parked_and_comes_back_with_its_records(autojump_clock: object) -> None:

@@ -10,8 +10,7 @@ from crc32c import crc32c
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tailrace.broker import shelving_plan
-from tailrace.broker import spu_storage
+from tailrace.broker import shelving_plan, spu_storage
 from tailrace.broker.replica import Replica
 from tailrace.broker.replica_controller import ReplicaController
 from tailrace.broker.replica_info_dispatcher import ReplicaInfoDispatcher

@@ -1,0 +1,105 @@
+"""How an SPU takes its data directory, and how it leaves it."""
+
+import itertools
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+import structlog
+import trio
+from msgspec.structs import replace
+from simulation.files import SimulatedFiles
+from spus import World, running_spu
+
+from tailrace.broker.parking import Parking
+from tailrace.broker.replicas import Replicas
+from tailrace.broker.spu import Spu
+from tailrace.broker.spu_storage import SpuStorage, StartError
+from tailrace.cluster.cluster import Cluster
+from tailrace.protocol.ids import SpuId
+
+DATA = "/data/spu-1"
+
+
+def _storage(world: World, files: SimulatedFiles | None = None) -> SpuStorage:
+    seams = world.seams()
+    files = files or world.files
+    parking = Parking(DATA, files, seams.wall_clock)
+    return SpuStorage(SpuId(1), DATA, files, seams.chance, parking, structlog.get_logger())
+
+
+async def test_one_that_was_left_is_the_same_store_and_one_that_was_not_is_so_while_its_machine_runs(
+    autojump_clock: object,
+) -> None:
+    world, none = World(), Replicas(SpuId(1), Cluster())
+    with ExitStack() as held:
+        first = _storage(world)
+        assert await first.take(held) == {}
+        assert not first.was_left_cleanly
+        await first.leave(none, opened_all=True)
+    for files in (world.files.crash("synced"), world.files.after_kill()):
+        with ExitStack() as held:
+            again = _storage(world, files)
+            await again.take(held)
+            assert again.was_left_cleanly
+            assert again.incarnation == first.incarnation
+            killed, stopped = _storage(world, files.after_kill()), _storage(world, files.crash("synced"))
+        for third, is_the_same in ((killed, True), (stopped, False)):
+            with ExitStack() as held:
+                await third.take(held)
+                assert not third.was_left_cleanly, "whoever takes it takes the mark away"
+                assert (third.incarnation == first.incarnation) == is_the_same
+
+
+async def test_one_that_was_not_looked_at_as_a_whole_is_left_as_it_was_found(autojump_clock: object) -> None:
+    world, none = World(), Replicas(SpuId(1), Cluster())
+    for opened_all, is_left_cleanly in ((False, False), (True, True), (False, True)):
+        with ExitStack() as held:
+            storage = _storage(world)
+            await storage.take(held)
+            await storage.leave(none, opened_all=opened_all)
+        with ExitStack() as held:
+            again = _storage(world, world.files.after_kill())
+            await again.take(held)
+            assert again.was_left_cleanly == is_left_cleanly
+
+
+async def test_a_second_process_on_the_same_directory_refuses_to_start(autojump_clock: object) -> None:
+    async with running_spu() as running:
+        second = Spu(running.spu.settings, running.world.seams(), structlog.get_logger())
+        with pytest.raises(StartError, match=f"{DATA} is in use by another tailrace process"):
+            await second.run()
+
+
+async def test_another_spu_does_not_take_the_directory(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        await running.create("t")
+        settings = running.spu.settings
+    before = world.files.list(DATA)
+    with pytest.raises(StartError, match=r"^/data/spu-1 holds the data of SPU 1, and this is SPU 2$"):
+        await Spu(replace(settings, id=2), world.seams(), structlog.get_logger()).run()
+    assert world.files.list(DATA) == before
+
+
+async def test_a_directory_that_cannot_be_read_is_named(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_spu() as running:
+        spu = running.spu
+    refused = 0
+    for number in range(20):
+        reads = itertools.count()
+
+        def check(path: str, number: int = number, reads: Iterator[int] = reads) -> None:
+            if next(reads) == number:
+                raise OSError("this read fails")
+
+        monkeypatch.setattr(running.world.files, "check_reading", check)
+        with trio.move_on_after(1):
+            try:
+                await Spu(spu.settings, running.world.seams(), structlog.get_logger()).run()
+            except StartError as error:
+                assert str(error) == f"{DATA} cannot be used: this read fails"
+                refused += 1
+    assert 0 < refused < 20
