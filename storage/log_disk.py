@@ -5,6 +5,7 @@ tried again: the kernel may have dropped what it could not write, so a second on
 refuses everything then.
 """
 
+import errno
 from collections.abc import Callable, Sequence
 
 import trio
@@ -17,10 +18,13 @@ from .directory_syncs import DirectorySyncs
 from .layout import directories_up_to_data
 from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
+from .sealed_segment import SealedSegment
 from .segments import Segments
 
 _FLUSHED_LINE_BYTES = 2**20
 """After so many synced bytes the manifest notes how far the disk is."""
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 _NOT_ENTERED = -1
 
@@ -108,11 +112,20 @@ class LogDisk:
         if sealed or self._unnoted_bytes >= _FLUSHED_LINE_BYTES:
             for segment in sealed:
                 segment.facts = as_noted(segment.facts)
-            lines = [manifest.sealed_line(segment.facts) for segment in sealed]
+            self._note_synced(sealed, end)
+
+    def _note_synced(self, sealed: Sequence[SealedSegment], end: int) -> None:
+        """On a full disk the next sync does: the records are there, and who opens the log finds out by himself."""
+        lines = [manifest.sealed_line(segment.facts) for segment in sealed]
+        try:
             self._manifest.append([*lines, manifest.flushed_line(end)])
-            self._unnoted_bytes = 0
-            for segment in sealed:
-                segment.is_synced = True
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                return
+            raise
+        self._unnoted_bytes = 0
+        for segment in sealed:
+            segment.is_synced = True
 
     async def sync_directories(self) -> None:
         """The log's own, and those above it that need it: who finds the file after a crash must find its directory."""

@@ -539,6 +539,7 @@ async def test_one_can_read_from_a_full_disk_that_has_no_room_for_indexes(files:
     again = _open(after)
     assert _offsets(again) == list(range(25))
     assert [next(again.headers(offset, offset + 1))[0].base_offset for offset in range(25)] == list(range(25))
+    await again.sync()
     after.room_bytes = None
     _append(again, 3)
     await again.close()

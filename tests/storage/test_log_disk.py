@@ -70,6 +70,21 @@ async def test_a_sync_brings_all_there_and_notes_what_is_sealed(parts: Parts) ->
     assert [after.size(f"{DIRECTORY}/{base:020}.log") for base in (0, 3)] == [300, 200]
 
 
+async def test_where_a_note_has_no_room_the_next_sync_writes_it(parts: Parts) -> None:
+    parts.append(3)
+    parts.roll()
+    parts.append(2)
+    parts.files.room_bytes = 0
+    await parts.disk.sync(_as_it_is)
+    assert parts.disk.failure is None
+    assert (parts.disk.synced_end, parts.disk.unsynced_bytes, parts.stated().sealed) == (5, 0, {})
+    assert not parts.segments.sealed[0].is_synced
+    parts.files.room_bytes = None
+    await parts.disk.sync(_as_it_is)
+    assert (list(parts.stated().sealed), parts.stated().flushed_end) == ([0], 5)
+    assert parts.segments.sealed[0].is_synced
+
+
 async def test_directories_are_synced_once_for_each_segment(parts: Parts) -> None:
     synced: list[str] = []
     real = parts.files.sync_directory
