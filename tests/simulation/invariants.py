@@ -131,16 +131,15 @@ class Invariants:
                 for found in self._stored.values()
                 if spu in found.spec.replicas
             )
-        promises = Promises(machine.files.after_kill(), DATA_DIRECTORY)
-        return not any(promises.epoch(key) == NO_EPOCH or promises.is_in_doubt(key) for key in self._held_by(spu))
+        return not self._is_in_doubt(spu)
 
     def is_any_in_doubt(self) -> bool:
-        """Whether some replica may lack what it acknowledged, for all that is on its disk."""
-        for spu, machine in self._world.spus.items():
-            promises = Promises(machine.files.after_kill(), DATA_DIRECTORY)
-            if any(promises.is_in_doubt(key) for key in self._held_by(spu)):
-                return True
-        return False
+        return any(map(self._is_in_doubt, self._world.spus))
+
+    def _is_in_doubt(self, spu: int) -> bool:
+        """Whether one of its replicas may lack what it acknowledged, for all that is on its disk."""
+        promises = Promises(self._world.spus[spu].files.after_kill(), DATA_DIRECTORY)
+        return any(promises.epoch(key) == NO_EPOCH or promises.is_in_doubt(key) for key in self._held_by(spu))
 
     def _held_by(self, spu: int) -> list[Key]:
         return [(each.topic_id, each.number) for each in self._stored.values() if spu in each.spec.replicas]
