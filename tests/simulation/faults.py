@@ -48,12 +48,15 @@ class FaultContext:
         on_lost: Callable[[int], None],
         may_flip: Callable[[int], bool],
         may_flip_lone: Callable[[int], bool],
+        may_fail: Callable[[int], bool],
     ) -> None:
         self.world = world
         self.may_flip = may_flip
         """Whether bits may flip on that SPU's disk now."""
         self.may_flip_lone = may_flip_lone
         """The same, in what is not committed."""
+        self.may_fail = may_fail
+        """Whether that SPU's disk may fail now."""
         self._may_lose = may_lose
         self._on_lost = on_lost
         self.moments = Moments()
@@ -203,7 +206,9 @@ async def fill_disk(context: FaultContext, fault: Fault) -> None:
 
 
 async def fail_syncs(context: FaultContext, fault: Fault) -> None:
-    _, machine = context.spu(fault)
+    number, machine = context.spu(fault)
+    if not context.may_fail(number):
+        return
     machine.files.syncs_fail = True
     await context.last(fault.seconds)
     machine.files.syncs_fail = False

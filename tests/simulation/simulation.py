@@ -139,7 +139,9 @@ class _Run:
             machines = {machine.host: machine for machine in self.world.spus.values()}
             self.peers = PeerWatch(machines, self.broken.append)
             self.world.internet.on_sent = self.peers.on_sent
-            self.faults = FaultContext(self.world, self._may_lose, self._on_lost, self._may_flip, self._may_flip_lone)
+            self.faults = FaultContext(
+                self.world, self._may_lose, self._on_lost, self._may_flip, self._may_flip_lone, self._may_fail
+            )
             self.groups = GroupLoad(
                 self.world,
                 TOPIC,
@@ -323,6 +325,10 @@ class _Run:
         if self.scenario.policy == "live":
             return self._may_flip(spu)
         return not self.damaged and self._harmed() <= {spu} and not self._may_lack()
+
+    def _may_fail(self, spu: int) -> bool:
+        """It may lack something then, and another one that is harmed may be the only one that has it."""
+        return self._harmed() <= {spu}
 
     def _may_lack(self) -> bool:
         """Whether some store may lack what it acknowledged, because its disk fails, or has failed."""
