@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from clients.batches import build_batch
 from confluent_kafka.admin import AdminClient
+from fresh_batches import fresh_batch
 from measured import SECONDS_MAX, Measured
 from raw import PRODUCE, Connection, produce_body, produce_result, request
 
@@ -88,7 +88,7 @@ def outage(bootstrap: str, topic: str, fill: Callable[[], object]) -> Measured:
 
 def await_acknowledgement(address: str, topic: str, acks: int) -> None:
     """Asks one node until it takes a record."""
-    batch = build_batch([b"x" * 100])
+    batch = fresh_batch(b"x" * 100)
     connection = Connection(address)
     connection.socket.settimeout(SECONDS_MAX)
     deadline = time.monotonic() + SECONDS_MAX

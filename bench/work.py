@@ -20,9 +20,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from clients.batches import build_batch
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from fresh_batches import fresh_batch
 from group_work import (
     commit_one_by_one,
     commit_pipelined,
@@ -248,10 +248,10 @@ def beside_a_slow_follower(bootstrap: str, topic: str) -> Measured:
 
 def pipelined(bootstrap: str, topic: str, requests: int, window: int) -> Measured:
     """Small produce requests (150 bytes and a few) through one socket, a window of them in flight."""
-    batch = build_batch([b"x" * 10])
+    batch = fresh_batch(b"x" * 10)
     body = produce_body(topic, 0, batch, acks=1)
     padding = 150 - len(request(PRODUCE, 3, body))
-    one = request(PRODUCE, 3, produce_body(topic, 0, build_batch([b"x" * (10 + max(0, padding))]), acks=1))
+    one = request(PRODUCE, 3, produce_body(topic, 0, fresh_batch(b"x" * (10 + max(0, padding))), acks=1))
     connection = Connection(bootstrap)
     connection.socket.settimeout(SECONDS_MAX)
     connection.send(one)
@@ -282,7 +282,7 @@ def pipelined(bootstrap: str, topic: str, requests: int, window: int) -> Measure
 
 def many_connections(bootstrap: str, topic: str, connections: int, requests: int) -> Measured:
     """As many clients as given, each with one small produce request in flight."""
-    one = request(PRODUCE, 3, produce_body(topic, 0, build_batch([b"x" * 100]), acks=1))
+    one = request(PRODUCE, 3, produce_body(topic, 0, fresh_batch(b"x" * 100), acks=1))
     selector = selectors.DefaultSelector()
     sockets = []
     for _ in range(connections):
