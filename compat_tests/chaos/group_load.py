@@ -106,9 +106,9 @@ class GroupLoad:
         self._churning.join()
         self._producer.wait_for_more(20)
         self._producer.stop()
-        acknowledged = self._producer.sent().acknowledged
-        ends = {place: max(offset for offset, _ in log) + 1 for place, log in acknowledged.items()}
-        values = {value.decode() for log in acknowledged.values() for _, value in log}
+        sent = self._producer.sent()
+        ends = sent.ends()
+        values = {value.decode() for log in sent.acknowledged.values() for _, value in log}
         for group in self._groups:
             group.keep_running()
             wait_until_shared(group.members, self._places, PATIENCE_SECONDS)

@@ -40,6 +40,16 @@ class Sent(Struct, frozen=True):
     counts: Mapping[Place, int]
     acknowledged: Mapping[Place, Log]
 
+    def ends(self) -> dict[Place, int]:
+        """Of each log, behind what was acknowledged. A client that is told of a duplicate, or of what came behind one,
+        does not learn where that is: it is as far behind one of which it has as there are between them."""
+        ends = {}
+        for place, log in self.acknowledged.items():
+            by_number = {int(value.rpartition(b":")[2]): offset for offset, value in log}
+            known = max(number for number, offset in by_number.items() if _is_known(offset))
+            ends[place] = by_number[known] + max(by_number) - known + 1
+        return ends
+
 
 class AnyRunningProducer(ABC):
     """Sends to all places by turns until it is told to stop: what producers of all clients have in common."""
@@ -284,9 +294,12 @@ def _disagreements(place: Place, log: Log, sent: Sent) -> Iterable[str]:
         )
     by_offset = dict(log)
     for offset, value in sent.acknowledged.get(place, ()):
-        # A client that is told of a duplicate is not told where the first one is.
-        if offset is not None and offset >= 0 and by_offset.get(offset) != value:
+        if _is_known(offset) and by_offset.get(offset) != value:
             yield f"{sent.name}: {value!r} was acknowledged at {offset}, where now is {by_offset.get(offset)!r}"
+
+
+def _is_known(offset: int | None) -> bool:
+    return offset is not None and offset >= 0
 
 
 def _first(seen: Log, log: Log) -> str:

@@ -88,7 +88,7 @@ def test_groups_go_on_when_their_coordinator_is_gone(nodes, watcher, topic, is_k
         nodes.start_node(victim)
         producer.wait_for_more(20)
         producer.stop()
-        ends = {place: max(offset for offset, _ in log) + 1 for place, log in producer.sent().acknowledged.items()}
+        ends = producer.sent().ends()
         for group in working:
             wait_until(lambda group=group: group.committed() == ends, PATIENCE_SECONDS, f"{group.name} commits all")
             wait_until(lambda group=group: watch.newest[group.name] == ends, PATIENCE_SECONDS, "and it can be seen")

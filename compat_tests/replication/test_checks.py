@@ -97,3 +97,10 @@ SENT = Sent("one", {PLACE: 2}, {PLACE: [(0, b"one:0"), (3, b"one:1")]})
 def test_a_history_that_cannot_be_is_noticed(log, seen, unseen):
     assert History({PLACE: LOG}, [SENT], [{PLACE: LOG}], {PLACE: {2}}).contradictions() == []
     assert History({PLACE: log}, [SENT], [{PLACE: seen or log}], {PLACE: unseen}).contradictions() != []
+
+
+def test_where_a_log_ends_is_known_though_the_client_was_not_told_of_each_record():
+    for unknown in (None, -1001):
+        acknowledged = [(0, b"one:0"), (3, b"one:1"), (unknown, b"one:3"), (unknown, b"one:2")]
+        assert Sent("one", {PLACE: 4}, {PLACE: acknowledged}).ends() == {PLACE: 6}
+    assert SENT.ends() == {PLACE: 4}
