@@ -392,14 +392,12 @@ class ClientConnection:
         response = shortcut(frame, correlation_id, self._expect, self._inbox)
         if response is None:
             return False
-        count = 1
-        if not isinstance(response, bytes):
-            count = response.request_count
-            self._handled += count - 1
-            if isinstance(response, RequestContext):
-                return True
-            response = response.encoded
-        self._outbox.put(response, count)
+        if isinstance(response, RequestContext):
+            self._handled += response.request_count - 1
+            return True
+        encoded, count = (response, 1) if isinstance(response, bytes) else response
+        self._handled += count - 1
+        self._outbox.put(encoded, count)
         kind = api_key, api_version, self.last_active
         self._answered[kind] = self._answered.get(kind, 0) + count
         return True

@@ -139,7 +139,7 @@ class Invariants:
     def _is_in_doubt(self, spu: int) -> bool:
         """Whether one of its replicas may lack what it acknowledged, for all that is on its disk."""
         promises = Promises(self._world.spus[spu].files.after_kill(), DATA_DIRECTORY)
-        return any(promises.epoch(key) == NO_EPOCH or promises.is_in_doubt(key) for key in self._held_by(spu))
+        return any(_may_lack_some(promises, key) for key in self._held_by(spu))
 
     def _held_by(self, spu: int) -> list[Key]:
         return [(each.topic_id, each.number) for each in self._stored.values() if spu in each.spec.replicas]
@@ -240,8 +240,7 @@ class Invariants:
         for spu, process in self._world.running_spus().items():
             replica = process.replicas.find(*key) if spu in stored.spec.replicas else None
             if replica is not None and replica.is_open and replica.log.log_end < end:
-                promises = process._storage.promises
-                is_sure = promises.epoch(key) != NO_EPOCH and not promises.is_in_doubt(key)
+                is_sure = not _may_lack_some(process._storage.promises, key)
                 is_live = live.get(SpuId(spu)) == store_incarnation(self._world.spus[spu])
                 if is_live if policy == LIVE else is_sure:
                     lack.append(spu)
@@ -433,6 +432,11 @@ def store_incarnation(machine: Machine) -> str:
 def entries_of(replica: Replica, start: int, end: int) -> Iterator[Entry]:
     """Whole batches from `start` on that end by `end`."""
     return (entry for entry, _ in _stamped_entries_of(replica, start, end))
+
+
+def _may_lack_some(promises: Promises, key: Key) -> bool:
+    """Of what was acknowledged: one that never promised anything may have lost its promises."""
+    return promises.epoch(key) == NO_EPOCH or promises.is_in_doubt(key)
 
 
 def _stamped_entries_of(replica: Replica, start: int, end: int) -> Iterator[tuple[Entry, BatchHeader]]:

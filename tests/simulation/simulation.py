@@ -347,8 +347,9 @@ class _Run:
         return self._flipped() | forgetful | self.unopened
 
     def _note_unopened(self) -> None:
-        for number, process in self.world.running_spus().items():
-            (self.unopened.add if process.replicas.damaged else self.unopened.discard)(number)
+        running = self.world.running_spus()
+        self.unopened -= running.keys()
+        self.unopened |= {number for number, process in running.items() if process.replicas.damaged}
 
     def _on_lost(self, spu: int) -> None:
         """About to be; what made retention remove something may go with it."""
