@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.request import urlopen
@@ -214,6 +215,14 @@ class SeparateCluster:
     def replica_directory(self, node: int, topic: str, partition: int) -> Path:
         (found,) = self._directory.glob(f"spu-{node}/topics/{topic}/*/{partition}")
         return found
+
+    def log_bytes(self, node: int, topic: str, partition: int) -> int:
+        """What the segments of a replica take, whose SPU may be deleting some of them."""
+        size = 0
+        for segment in self.replica_directory(node, topic, partition).glob("*.log"):
+            with suppress(FileNotFoundError):
+                size += segment.stat().st_size
+        return size
 
 
 class ManagedCluster:

@@ -62,13 +62,9 @@ def partition_of(cluster, topic):
     return found
 
 
-def local_bytes(cluster, topic, spu):
-    return sum(path.stat().st_size for path in cluster.replica_directory(spu, topic, 0).glob("*.log"))
-
-
 def wait_until_shelved(cluster, topic, replicas):
     wait_until(
-        lambda: all(local_bytes(cluster, topic, spu) <= LOCAL_BYTES_MAX for spu in replicas),
+        lambda: all(cluster.log_bytes(spu, topic, 0) <= LOCAL_BYTES_MAX for spu in replicas),
         60,
         "the replicas keep little",
     )

@@ -354,10 +354,7 @@ def test_what_was_lost_is_copied_from_a_follower_and_the_leader_is_left_alone(tm
         read = read_to_the_end(cluster.bootstrap, name)
         assert [value for value in read[0] if len(value) < 100] == producer.acknowledged[0]
         assert read[1:] == producer.acknowledged[1:]
-        sizes = {
-            sum(path.stat().st_size for path in cluster.replica_directory(spu, name, 0).glob("*.log"))
-            for spu in cluster.ids
-        }
+        sizes = {cluster.log_bytes(spu, name, 0) for spu in cluster.ids}
         assert len(sizes) == 1, "all copies are as large"
         cluster.stop_spu(4)
         status, said = run_to_end(tailrace("log", "verify", str(tmp_path / "spu-4")))
