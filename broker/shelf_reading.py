@@ -5,6 +5,7 @@ not answer in time is left out, and the client is told to come again only when n
 """
 
 import trio
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.shelves import shelf_of, shelves_before
@@ -37,11 +38,11 @@ class ShelfReader:
         self._logger = logger
         self._turns = trio.Semaphore(AT_ONCE_MAX)
 
-    async def read(self, replica: Replica, offset: int, bytes_max: int) -> bytes:
-        """Whole batches of one shelf, the first of them the one that holds the offset, or comes next; empty when there
-        is none before the log here. Raises KafkaError when no store answers."""
-        while (shelf := shelf_of(replica.spec, offset, replica.log.log_start)) is not None:
-            answer = await self._ask(replica, shelf, offset, bytes_max)
+    async def read(self, replica: Replica, offset: int, bytes_max: int, end: int) -> bytes:
+        """Whole batches of one shelf that end before `end`, the first of them the one that holds the offset, or comes
+        next; empty when there is none before the log here. Raises KafkaError when no store answers."""
+        while offset < end and (shelf := shelf_of(replica.spec, offset, replica.log.log_start)) is not None:
+            answer = await self._ask(replica, replace(shelf, end=min(shelf.end, end)), offset, bytes_max)
             if answer.records:
                 self._metrics.read_through_bytes += len(answer.records)
                 return answer.records

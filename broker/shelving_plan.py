@@ -135,7 +135,8 @@ def _entry(partition: ShelvedPartition) -> Step | None:
 def _total_retention(partition: ShelvedPartition) -> Step | None:
     spec = partition.spec
     shelved, known_count = _shelved_segments(partition)
-    segments = [*shelved, *partition.segments]
+    before_log = [replace(each, end=min(each.end, partition.log_start)) for each in shelved]
+    segments = [*before_log, *partition.segments]
     count = segments_to_remove(
         segments,
         _allowing_for_overlap(partition.settings.log, shelved, partition.segments[0].base),
@@ -152,17 +153,17 @@ def _total_retention(partition: ShelvedPartition) -> Step | None:
 
 
 def _shelved_segments(partition: ShelvedPartition) -> tuple[list[SegmentFacts], int | None]:
-    """Those before the log, as far as they are known, and how many of them lie before the first that is not."""
+    """Those that begin before the log, as far as they are known, and how many of them lie before the first that is
+    not."""
     spec = partition.spec
     found: list[SegmentFacts] = []
     known_count: int | None = None
     for shelf in spec.shelves:
-        end = min(shelf.end, partition.log_start)  # what lies behind is in the log, too
+        end = min(shelf.end, partition.log_start)
         if end <= max(shelf.base, spec.shelved_from):
             continue
-        segments = [
-            replace(each, end=min(each.end, end)) for each in partition.contents.get(shelf.base, ()) if each.base < end
-        ]
+        contents = partition.contents.get(shelf.base, ())
+        segments = [replace(each, end=min(each.end, shelf.end)) for each in contents if each.base < end]
         is_known = bool(segments) and segments[-1].end >= end
         if not is_known and known_count is None:
             known_count = len(found)

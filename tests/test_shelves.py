@@ -122,6 +122,15 @@ async def test_a_consumer_reads_through_shelves_into_the_log(autojump_clock: obj
         assert await partition.offsets_from(17) == list(range(17, RECORDS))
 
 
+async def test_a_leader_reads_no_more_from_shelves_than_it_says_to_be_committed(autojump_clock: object) -> None:
+    """Seed 81001301: a new one may not know yet that all is which lies there."""
+    async with shelved() as partition:
+        partition.replica.high_watermark = 5
+        for offset, found in (4, [4]), (5, []):
+            data = await partition.fetch(offset)
+            assert (data.error_code, data.high_watermark, bases(data)) == (ErrorCode.NONE, 5, found)
+
+
 async def test_times_are_found_on_shelves_and_in_the_log(autojump_clock: object) -> None:
     async with shelved() as partition:
         for number in (0, 15, 16, 38, 39):

@@ -136,6 +136,9 @@ class ShelvedPart(Struct, eq=False):
     wanted: FetchedPartition
     data: PartitionData
     bytes_max: int
+    end: int
+    """No more than is committed by what the consumer is told. A new leader may not know yet that all is which lies on
+    shelves, and while they are read more is committed."""
 
 
 class Reading:
@@ -268,18 +271,19 @@ class Fetch:
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end)
                 return data
         bytes_max = min(wanted.bytes_max, reading.bytes_left)
+        end = replica.log.log_end if self._reads_uncommitted else replica.readable_end
         if offset < replica.log.log_start and replica.has_shelves and not self._mends:
             if not replica.is_leader:
                 raise replica.not_leader()  # it may not know yet how far all is on shelves
             if offset >= replica.earliest:
-                reading.shelved.append(ShelvedPart(replica, wanted, data, bytes_max))
-                reading.bytes_left -= max(0, bytes_max)
+                if offset < end:
+                    reading.shelved.append(ShelvedPart(replica, wanted, data, bytes_max, end))
+                    reading.bytes_left -= max(0, bytes_max)
                 return data
         if not replica.log.log_start <= offset <= replica.log.log_end:
             self._check_verdict(replica)
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"offset {offset} is outside the log")
         at_least_one = reading.bytes == 0
-        end = replica.log.log_end if self._reads_uncommitted else replica.readable_end
         if offset < end and (bytes_max > 0 or at_least_one):
             found = replica.read(offset, bytes_max, end, at_least_one=at_least_one)
             if found is not None:
@@ -304,13 +308,12 @@ class Fetch:
     async def _read_through(self, part: ShelvedPart, *, at_least_one: bool) -> None:
         replica, offset, epoch = part.replica, part.wanted.fetch_offset, part.replica.spec.epoch
         try:
-            records = await self._spu.shelf_reader.read(replica, offset, part.bytes_max)
+            records = await self._spu.shelf_reader.read(replica, offset, part.bytes_max, part.end)
             replica.check_leads(epoch)
             if len(records) <= part.bytes_max or at_least_one:
                 part.data.records = records
-            if not records and offset < (log_start := replica.log.log_start):
-                end = replica.readable_end
-                part.data.records = replica.read(log_start, part.bytes_max, end, at_least_one=at_least_one) or b""
+            if not records and offset < (log_start := replica.log.log_start) < part.end:
+                part.data.records = replica.read(log_start, part.bytes_max, part.end, at_least_one=at_least_one) or b""
         except KafkaError as error:
             part.data.error_code = error.code
 

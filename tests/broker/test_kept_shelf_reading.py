@@ -21,8 +21,10 @@ async def test_it_is_read_like_a_log_but_not_beyond_the_end(autojump_clock: obje
         assert await bench.bases(3, 16, 0) == [2]
         assert await bench.bases(6, 12) == [6]  # to the end of a segment
         assert await bench.bases(8, 12) == [8, 10]
+        assert await bench.bases(8, 11) == [8]
+        assert await bench.bases(10, 11) == []
         assert await bench.bases(16, 16) == await bench.bases(17, 12) == []
-        assert bench.metrics.shelf_read_bytes == 6 * BATCH_BYTES
+        assert bench.metrics.shelf_read_bytes == 7 * BATCH_BYTES
         response = await bench.read(0, 18)
         assert (response.error_code, response.error_message) == (
             ErrorCode.KAFKA_STORAGE_ERROR,

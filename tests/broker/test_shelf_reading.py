@@ -27,6 +27,7 @@ from tailrace.runtime.network import Address
 
 FIRST, SECOND, AWAY = map(SpuId, (4, 5, 6))
 LOG_START = 30
+COMMITTED = 40
 SHELVES = (Shelf(0, 10, (FIRST, SECOND)), Shelf(10, 20, (FIRST,)), Shelf(20, 35, (AWAY, SECOND)))
 
 Answers = Callable[[int, ReadShelfRequest], ReadShelfResponse]
@@ -80,7 +81,7 @@ def with_records(spu: int, request: ReadShelfRequest) -> ReadShelfResponse:
 
 async def test_a_store_of_the_shelf_that_has_the_offset_is_asked_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
-    assert await stores.reader.read(replica, 12, 500) == b"4:12"
+    assert await stores.reader.read(replica, 12, 500, COMMITTED) == b"4:12"
     ((_, request),) = stores.asked
     expected = ReadShelfRequest(replica.spec.topic_id, replica.partition, 10, 20, 12, 500)
     assert request == expected
@@ -90,23 +91,23 @@ async def test_who_is_not_there_is_not_asked(monkeypatch: pytest.MonkeyPatch) ->
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
     replica.spec = replace(replica.spec, shelves=(Shelf(21, 35, (AWAY, SECOND)),))  # whose turn it would be
     with capture_logs() as logs:
-        assert await stores.reader.read(replica, 25, 500) == b"5:25"
+        assert await stores.reader.read(replica, 25, 500, COMMITTED) == b"5:25"
     assert (stores.asked_spus(), logs) == ([SECOND], [])
 
 
 async def test_a_shelf_that_is_kept_here_is_read_here(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves()
     replica.spec = replace(replica.spec, shelves=(Shelf(0, 35, (AWAY, HERE)),))
-    assert await stores.reader.read(replica, 25, 500) == b"1:25"
+    assert await stores.reader.read(replica, 25, 500, COMMITTED) == b"1:25"
     stores.answers = lambda _, request: ReadShelfResponse(ErrorCode.KAFKA_STORAGE_ERROR, "damaged")
     with pytest.raises(KafkaError, match="on a shelf of SPUs 6, 1"):
-        await stores.reader.read(replica, 25, 500)
+        await stores.reader.read(replica, 25, 500, COMMITTED)
 
 
 async def test_what_the_log_has_or_nobody_has_any_more_is_asked_of_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     stores, replica = Stores(monkeypatch, with_records), await replica_with_shelves(shelved_from=5)
-    assert await stores.reader.read(replica, LOG_START, 500) == b""
-    assert await stores.reader.read(replica, 4, 500) == b""
+    assert await stores.reader.read(replica, LOG_START, 500, COMMITTED) == b""
+    assert await stores.reader.read(replica, 4, 500, COMMITTED) == b""
     assert stores.asked == []
 
 
@@ -124,7 +125,7 @@ async def test_the_next_store_is_asked_where_one_fails(
         return failure
 
     stores, replica = Stores(monkeypatch, answers), await replica_with_shelves()
-    assert await stores.reader.read(replica, 3, 500) in (b"4:3", b"5:3")
+    assert await stores.reader.read(replica, 3, 500, COMMITTED) in (b"4:3", b"5:3")
     assert sorted(stores.asked_spus()) == [FIRST, SECOND]
 
 
@@ -135,7 +136,7 @@ async def test_a_client_is_told_to_come_again_when_no_store_answers(
     stores.is_silent = True
     begun = trio.current_time()
     with pytest.raises(KafkaError, match="on a shelf of SPUs 4, 5") as refused:
-        await stores.reader.read(replica, 3, 500)
+        await stores.reader.read(replica, 3, 500, COMMITTED)
     assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert trio.current_time() - begun == 2 * ANSWER_SECONDS_MAX
 
@@ -145,7 +146,16 @@ async def test_a_gap_at_the_end_of_a_shelf_is_passed_over(monkeypatch: pytest.Mo
         return ReadShelfResponse() if request.base == 10 else with_records(spu, request)
 
     stores, replica = Stores(monkeypatch, answers), await replica_with_shelves()
-    assert await stores.reader.read(replica, 15, 500) == b"5:20"
+    assert await stores.reader.read(replica, 15, 500, COMMITTED) == b"5:20"
+
+
+async def test_nothing_is_read_that_is_behind_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers(_: int, request: ReadShelfRequest) -> ReadShelfResponse:
+        return ReadShelfResponse()
+
+    stores, replica = Stores(monkeypatch, answers), await replica_with_shelves()
+    assert await stores.reader.read(replica, 12, 500, 15) == b""
+    assert [(each.offset, each.end) for _, each in stores.asked] == [(12, 15)]
 
 
 async def test_a_time_is_looked_for_shelf_by_shelf_until_one_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +181,7 @@ async def test_few_questions_are_on_their_way(monkeypatch: pytest.MonkeyPatch, a
     stores.is_silent = True
     async with trio.open_nursery() as nursery:
         for _ in range(AT_ONCE_MAX + 3):
-            nursery.start_soon(stores.reader.read, replica, 12, 500)
+            nursery.start_soon(stores.reader.read, replica, 12, 500, COMMITTED)
         await trio.testing.wait_all_tasks_blocked()
         assert len(stores.asked) == AT_ONCE_MAX
         nursery.cancel_scope.cancel()

@@ -282,6 +282,14 @@ def test_bytes_of_a_segment_on_a_shelf_that_are_in_the_log_as_well_take_nothing_
         assert next_step(replace(view, log_start=200)) == step
 
 
+def test_bytes_that_are_in_a_log_which_begins_within_a_segment_on_a_shelf_take_nothing_away_either() -> None:
+    """Seed 81000752: a new replica was given the log from there on."""
+    contents, log = {0: segments(0, 100, 200, 300)}, segments(250, 300, size=50)
+    for bytes_max, step in ("350", None), ("250", Report(shelved_from=100)):
+        view = partition(both(0, 300), log=log, configs={**KEEPS, "retention.bytes": bytes_max}, contents=contents)
+        assert next_step(view) == step
+
+
 def test_the_log_goes_first_if_more_is_to_go_than_is_on_shelves() -> None:
     contents = {0: segments(0, 100, 200, time=OLD)}
     log = [*segments(100, 200, time=OLD), *segments(200, 300, 400, time=OLD)]

@@ -113,8 +113,15 @@ def flip_while_down(world: World, number: int, chance: Random) -> str | None:
 
 
 def flipped_logs(machine: Machine) -> list[str]:
-    """Those with bits that are to be mended."""
+    """Those with bits that have flipped."""
     return [path for path in machine.files.flipped() if path.endswith(Kind.LOG)]
+
+
+def logs_to_mend(world: World, number: int) -> list[str]:
+    """The same without those of shelves of which this SPU is no store any more."""
+    named = [shelf_directory(DATA_DIRECTORY, key) for key in shelves_on(world, number)]
+    flipped = flipped_logs(world.spus[number])
+    return [path for path in flipped if not is_of_shelf(path) or path.rpartition("/")[0] in named]
 
 
 def will_doubt(machine: Machine) -> bool:

@@ -23,7 +23,7 @@ from .determinism import random_of, run_seeded
 from .eraser import Eraser
 from .faults import FaultContext, carry_out
 from .files import Keep
-from .flips import flipped_logs, will_doubt
+from .flips import flipped_logs, logs_to_mend, will_doubt
 from .group_faults import GROUP_CATALOGUE
 from .group_load import GroupLoad
 from .grower import Grower
@@ -416,8 +416,10 @@ class _Run:
         if not all(meddler.is_done for meddler in self.meddlers):
             return "somebody still brings the topic back"
         reason = self.invariants.unsettled(self.scenario.partition_count) or self.groups.unsettled()
-        if reason is None and (flipped := self._flipped()):
-            return f"bits that have flipped are not mended: {[flipped_logs(self.world.spus[each]) for each in flipped]}"
+        if reason is None:
+            for number in self.world.spus:
+                if flipped := logs_to_mend(self.world, number):
+                    return f"bits that have flipped are not mended on SPU {number}: {flipped}"
         return reason
 
     async def _check_final(self) -> None:
