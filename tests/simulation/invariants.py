@@ -4,7 +4,8 @@ Logs are compared as their entries are: (base, end, content), where the content 
 covers neither base nor epoch. What was compared once is not compared again, so that looking often is cheap.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -50,13 +51,20 @@ class Entry(NamedTuple):
     content: int
 
 
+class _Batch(NamedTuple):
+    base: int
+    end: int
+    max_timestamp: int
+    size: int
+
+
 class _Committed(Struct):
     """Of one partition: what replicas showed below their high watermarks."""
 
     entries: dict[int, Entry] = field(default_factory=dict)
     end: int = 0
-    batches: list[tuple[int, int, int]] = field(default_factory=list)
-    """In some order: where each ends, its largest timestamp, and its size."""
+    batches: list[_Batch] = field(default_factory=list)
+    """In some order; those that were gone before anybody looked are not among them."""
     leaders: dict[int, int] = field(default_factory=dict)
     """By epoch: the process that led."""
 
@@ -215,6 +223,7 @@ class Invariants:
             leader = committed.leaders.setdefault(epoch, id(spu))
             _hold(leader == id(spu), f"two processes lead {where} in epoch {epoch}")
         self._check_unsealed(where, replica)
+        self._check_synced(where, SpuId(number), replica)
         if replica.leads_recovered and not replica.is_internal:
             self._check_deleted(where, replica)
         if replica.settings.shelves and not (replica.is_internal or self._retention):
@@ -251,10 +260,20 @@ class Invariants:
             len(lack) <= may_lack, f"{where} takes all before {end} for committed, and of SPUs {lack} each lacks some"
         )
 
+    def _check_synced(self, where: str, spu: SpuId, replica: Replica) -> None:
+        """Where power may fail anywhere, a leader counts no copy of its own that has not reached the disk."""
+        role, counted = _leader_of(replica), None
+        if role is not None and role.core.syncs_before_acknowledging and not replica.is_merging:
+            counted = role.core.follower_end(spu)
+        elif replica.is_alone and replica.is_leader and replica.syncs_before_acknowledging:
+            counted = replica.high_watermark
+        is_synced = counted is None or counted <= replica.log.synced_end
+        _hold(is_synced, f"{where} counts itself up to {counted}, and has synced up to {replica.log.synced_end}")
+
     def _check_unsealed(self, where: str, replica: Replica) -> None:
         """What a leader found is one segment, and what it has appended since is in others."""
-        role = replica.replication._role if isinstance(replica.replication, ReplicaController) else None
-        if not isinstance(role, LeaderController) or replica.is_merging:
+        role = _leader_of(replica)
+        if role is None or replica.is_merging:
             return
         recovered_end, high_watermark = role.core.recovered_end, replica.high_watermark
         own = [segment for segment in replica.log.segments() if segment.end > max(recovered_end, high_watermark)]
@@ -327,7 +346,7 @@ class Invariants:
         end = max(start, replica.log.log_start)
         for entry, header in _stamped_entries_of(replica, end, replica.high_watermark):
             if self._retention and entry.base not in committed.entries:
-                committed.batches.append((entry.end, header.max_timestamp, header.size))
+                committed.batches.append(_Batch(entry.base, entry.end, header.max_timestamp, header.size))
             known = committed.entries.setdefault(entry.base, entry)
             _hold(known == entry, f"{where} has {entry} below its high watermark, where another replica has {known}")
             end = entry.end
@@ -348,9 +367,9 @@ class Invariants:
             before, newest = self._log_starts.get(key[1], 0), max(starts.values(), default=0)
             if newest > before:
                 self._log_starts[key[1]] = newest
-                removed = [ms for end, ms, _ in batches if before < end <= newest]
+                removed = [each.max_timestamp for each in batches if before < each.end <= newest]
                 size_bytes = max(
-                    log.size_bytes + sum(size for end, _, size in batches if newest < end <= log.segments()[0].base)
+                    log.size_bytes + _size_between(newest, log.segments()[0].base, batches)
                     for log, start in starts.items()
                     if start == newest
                 )
@@ -466,6 +485,18 @@ def contents_of(replica: Replica, start: int) -> Iterator[object]:
                 records = read_records(data[position : position + header.size])
                 newest.update((record.key, (record.offset, record.value)) for record in records)
     yield from sorted((key, *rest) for key, rest in newest.items() if rest[1] is not None)
+
+
+def _leader_of(replica: Replica) -> LeaderController | None:
+    role = replica.replication._role if isinstance(replica.replication, ReplicaController) else None
+    return role if isinstance(role, LeaderController) else None
+
+
+def _size_between(start: int, end: int, batches: Iterable[_Batch]) -> float:
+    """In bytes; inf where some of them were never seen."""
+    found = [each for each in batches if start < each.end <= end]
+    is_whole = sum(each.end - max(each.base, start) for each in found) >= end - start
+    return sum(each.size for each in found) if is_whole else math.inf
 
 
 def _hold(holds: bool, sentence: str) -> None:
