@@ -48,6 +48,9 @@ class LiveReplicasUpdater:
         self._announced: dict[ReplicaKey, Epoch] = {}
         self._given_up: set[ReplicaKey] = set()
         """What can neither be led nor followed here, as long as it is here and that is so."""
+        self._left_in: dict[ReplicaKey, Epoch] = {}
+        """The epoch in which a replica's part among others was given up: in that one it leads no more, even if its log
+        is well again. Said until there is a later one, for the Streaming Controller may have been away."""
         self._unopened: set[ReplicaKey] = set()
         """Those of them whose logs did not open."""
         self._opened: list[ReplicaKey] = []
@@ -68,6 +71,9 @@ class LiveReplicasUpdater:
     def give_up(self, key: ReplicaKey) -> None:
         """Its storage has failed, or its log did not open: another is to lead, and some day another to have it."""
         self._given_up.add(key)
+        replica = self._replicas.find(*key)
+        if replica is not None and not replica.is_alone:
+            self._left_in[key] = replica.spec.epoch
         self._proposed.pop(key, None)
         self._unsaid[key] = None
         self._changed.set()
@@ -84,7 +90,7 @@ class LiveReplicasUpdater:
         """On one connection, until cancelled."""
         self._announced.clear()
         self.on_changed()
-        self._unsaid = dict.fromkeys((*self._proposed, *self._given_up))
+        self._unsaid = dict.fromkeys((*self._proposed, *self._given_up, *self._left_in))
         while True:
             self._changed = trio.Event()
             due = self._take_due()
@@ -97,7 +103,8 @@ class LiveReplicasUpdater:
             self._forget_answered()
         due = {key: self._proposed[key] for key in self._unsaid if key in self._proposed}
         failed = [failure for key in self._unsaid if (failure := self._failure(key)) is not None]
-        opened, self._opened = [ReportedPartition(*key, NO_EPOCH) for key in self._opened], []
+        self._opened += [key for key in self._unsaid if key in self._left_in and self._is_well(key)]
+        opened, self._opened = [ReportedPartition(*key, NO_EPOCH) for key in dict.fromkeys(self._opened)], []
         self._unsaid.clear()
         if self._are_specs_new:
             self._are_specs_new = False
@@ -117,20 +124,36 @@ class LiveReplicasUpdater:
         for key in [key for key, proposal in self._proposed.items() if self._is_answered(key, proposal)]:
             del self._proposed[key]
             self._unsaid.pop(key, None)
-        self._given_up = {key for key in self._given_up if self._failure(key) is not None}
+        self._left_in = {key: epoch for key, epoch in self._left_in.items() if self._is_still_in(key, epoch)}
+        self._given_up = {key for key in self._given_up if self._is_here(key) and not self._is_well(key)}
         tried_again = self._unopened - self._given_up
-        self._opened += [key for key in tried_again if self._replicas.find(*key) is not None]
+        self._opened += [key for key in tried_again if self._is_well(key)]
         self._unopened = self._given_up & self._replicas.damaged.keys()
 
     def _failure(self, key: ReplicaKey) -> ReportedPartition | None:
         """None where it is not here, or not the one that failed. A log that did not open is tried again when somebody
         else is elected: so it is not said of any epoch, in which nobody would be elected here any more."""
-        if key not in self._given_up:
+        replica, left_in = self._replicas.find(*key), self._left_in.get(key)
+        if left_in is None and (key not in self._given_up or self._is_well(key)):
             return None
-        replica = self._replicas.find(*key)
         if replica is not None and replica.offline_reason is not None:
-            return ReportedPartition(*key, replica.spec.epoch, has_failed=True)
+            left_in = replica.spec.epoch
+        if left_in is not None:
+            return ReportedPartition(*key, left_in, has_failed=True)
         return ReportedPartition(*key, NO_EPOCH, has_failed=True) if key in self._replicas.damaged else None
+
+    def _is_well(self, key: ReplicaKey) -> bool:
+        replica = self._replicas.find(*key)
+        return replica is not None and replica.offline_reason is None
+
+    def _is_here(self, key: ReplicaKey) -> bool:
+        return key in self._replicas.damaged or self._replicas.find(*key) is not None
+
+    def _is_still_in(self, key: ReplicaKey, epoch: Epoch) -> bool:
+        """Whether it is here, and no spec with a later one has come."""
+        replica, damage = self._replicas.find(*key), self._replicas.damaged.get(key)
+        known = replica.spec.epoch if replica is not None else damage.epoch if damage is not None else None
+        return known is not None and known <= epoch
 
     def _announce(self, due: dict[ReplicaKey, ProposeLiveReplicas]) -> None:
         changed, self._changed_keys = self._changed_keys, {}

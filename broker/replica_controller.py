@@ -147,8 +147,8 @@ class ReplicaController:
         self.entries.at_hand.forget()
 
     def on_synced(self) -> None:
-        end = self._replica.log.synced_end
-        self.tell_leader(lambda leader, now: leader.core.on_synced(end, now))
+        # As far as it is when the leader hears of it: recovery may have cut off some of it until then.
+        self.tell_leader(lambda leader, now: leader.core.on_synced(self._replica.log.synced_end, now))
 
     def on_deleted(self) -> None:
         self.tell_leader(lambda leader, now: leader.core.on_deleted(now))

@@ -256,6 +256,8 @@ class SpecDispatcher:
         try:
             entries = LogOfEntries(log)
             entries.find_producers()
+            if alone and settings.log.flush_messages == 1:
+                await log.sync()  # what only reached the page cache was acknowledged to nobody, and can be read now
             high_watermark = log.log_end if alone else await entries.high_watermark_at_start(saved.value)
         except DamagedLogError as error:
             self._refuse_to_open(spec, str(error))

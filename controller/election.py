@@ -20,6 +20,9 @@ from .observed import Heard
 
 Spus = Mapping[SpuId, Spu]
 
+UNKNOWN_STORE = ""
+"""Of a live replica of which nobody has seen yet that its store has all."""
+
 
 class Rules(Struct, frozen=True):
     """What a topic's configs say of elections."""
@@ -56,12 +59,12 @@ def decide(partition: Partition, spus: Spus, heard: Heard, rules: Rules = FOR_LI
 
 
 def has_leader(partition: Partition, spus: Spus, heard: Heard) -> bool:
-    """Whether the one that was elected is still there, in the process that was elected, and has not failed."""
+    """Whether the one that was elected is still there, in the process that was elected, and has not given up."""
     status = partition.status
     found = spus.get(status.leads)
     if found is None or not found.is_online or found.status.incarnation != status.incarnation:
         return False
-    return not heard.has_failed(found)
+    return not heard.has_given_up(found, status.epoch)
 
 
 def is_current(report: LiveReplicasReported | ShelvesReported, partition: Partition) -> bool:
@@ -102,7 +105,7 @@ def as_reported(partition: Partition, spus: Spus, report: LiveReplicasReported) 
         return status if live == stored else with_live_replicas(status, live)
     if report.version != status.live_version:
         return status  # it was stored already, or never will be
-    live = {spu: incarnation or stored.get(spu, "") for spu, incarnation in report.members} | of_leader
+    live = {spu: incarnation or stored.get(spu, UNKNOWN_STORE) for spu, incarnation in report.members} | of_leader
     if not all(_can_be_live(spu, incarnation, partition, spus) for spu, incarnation in live.items()):
         live = dict(stored)
     live = {spu: live[spu] for spu in partition.spec.replicas if spu in live}
@@ -112,9 +115,9 @@ def as_reported(partition: Partition, spus: Spus, report: LiveReplicasReported) 
 def _can_be_live(spu: SpuId, incarnation: str, partition: Partition, spus: Spus) -> bool:
     """A store that had caught up and has started anew since is not what the leader saw; but one that stands there
     already stays as it is, whatever happened to it."""
-    if spu not in partition.spec.replicas or not incarnation:
+    if spu not in partition.spec.replicas:
         return False
-    is_there = spu in spus and spus[spu].status.store_incarnation == incarnation
+    is_there = spu in spus and spus[spu].status.store_incarnation == incarnation != UNKNOWN_STORE
     return is_there or partition.status.live_replicas.get(spu) == incarnation
 
 
@@ -180,11 +183,11 @@ def _among_all(partition: Partition, spus: Spus, heard: Heard) -> Decision:
         none = _none_leads("replica", online, spus, heard) if online else "none of its replicas is online"
         return _offline(partition, none)
     decision = _with_the_most(partition, left, spus, heard)
-    live = partition.status.live_replicas
-    if decision.status.resolution is PartitionResolution.ELECTION or decision.status.leader in live:
+    live, leader = partition.status.live_replicas, decision.status.leader
+    if decision.status.resolution is PartitionResolution.ELECTION or leader in live:
         return decision
-    leader = decision.status.leader
-    return Decision(with_live_replicas(decision.status, {**live, leader: spus[leader].status.store_incarnation}))
+    # Not as a store that is known to have all: it may have lost its disk, and would be asked for what was on it.
+    return Decision(with_live_replicas(decision.status, {**live, leader: UNKNOWN_STORE}))
 
 
 def _uncleanly(partition: Partition, spus: Spus, heard: Heard) -> Decision | None:

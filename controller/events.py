@@ -120,6 +120,17 @@ class ReplicaFailed(Struct, frozen=True):
     incarnation: str
     topic_id: TopicId
     number: int
+    epoch: Epoch
+    """It has led, or followed, in this one last."""
+
+
+class ReplicaOpened(Struct, frozen=True):
+    """A log that had failed, or did not open, is well again, in the same process."""
+
+    spu: SpuId
+    incarnation: str
+    topic_id: TopicId
+    number: int
 
 
 class LeasesUnknownOver(Struct, frozen=True):
@@ -162,6 +173,7 @@ Event = (
     | SpuResponded
     | LeaderSilent
     | ReplicaFailed
+    | ReplicaOpened
     | LeasesUnknownOver
     | SpusAway
     | RebalanceDue

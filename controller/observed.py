@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tailrace.protocol.ids import Epoch, SpuId
 
@@ -18,6 +19,7 @@ from .events import (
     LiveReplicasReported,
     LogEndsReported,
     ReplicaFailed,
+    ReplicaOpened,
     ShelvesReported,
     SpuConnected,
     SpuLost,
@@ -36,6 +38,7 @@ ObservedEvent = (
     | LogEndsReported
     | LeaderSilent
     | ReplicaFailed
+    | ReplicaOpened
     | SpusAway
     | LeasesUnknownOver
 )
@@ -50,6 +53,15 @@ class SaidLogEnd(Struct, frozen=True):
     """None: it will be said later, the log is being opened."""
 
 
+class FailedStorage(Struct, frozen=True):
+    incarnation: str
+    """Of the process that said it."""
+    epoch: Epoch
+    """It leads in none up to this one any more, whatever becomes of its log."""
+    has_opened: bool = False
+    """The log is well again, and it may be elected."""
+
+
 class Heard(Struct):
     """What was said of one partition."""
 
@@ -61,12 +73,22 @@ class Heard(Struct):
     """While there is an election."""
     silent: dict[SpuId, str] = field(default_factory=dict)
     """Those that did not respond in this round of elections, each with its incarnation."""
-    failed: dict[SpuId, str] = field(default_factory=dict)
-    """Those whose storage has failed, each with its incarnation: until another process looks at it again."""
+    failed: dict[SpuId, FailedStorage] = field(default_factory=dict)
+    """Those whose storage has failed, until another process looks at it again."""
 
     def has_failed(self, spu: Spu) -> bool:
-        """Whether that is still the process whose storage has failed."""
-        return self.failed.get(spu.spec.id) == spu.status.incarnation
+        """Whether its storage cannot be used, in the process that there is."""
+        failure = self._failure_of(spu)
+        return failure is not None and not failure.has_opened
+
+    def has_given_up(self, spu: Spu, epoch: Epoch) -> bool:
+        """Whether it does not lead in that epoch, in the process that there is."""
+        failure = self._failure_of(spu)
+        return failure is not None and (epoch <= failure.epoch or not failure.has_opened)
+
+    def _failure_of(self, spu: Spu) -> FailedStorage | None:
+        failure = self.failed.get(spu.spec.id)
+        return failure if failure is not None and failure.incarnation == spu.status.incarnation else None
 
 
 class Observed:
@@ -129,7 +151,10 @@ class Observed:
                 self.with_failed_disks = frozenset(spu for _, _, spu in event.failed)
             case ReplicaFailed():
                 if self._runs(event.spu, event.incarnation):
-                    self._of((event.topic_id, event.number)).failed[event.spu] = event.incarnation
+                    failure = FailedStorage(event.incarnation, event.epoch)
+                    self._of((event.topic_id, event.number)).failed[event.spu] = failure
+            case ReplicaOpened():
+                self._keep_opened(event)
             case LeasesUnknownOver():
                 self._leases_unknown_over = True
 
@@ -178,6 +203,13 @@ class Observed:
                 heard.silent[event.spu] = event.incarnation
             else:
                 heard.log_ends[event.spu] = SaidLogEnd(event.incarnation, epoch, log_end)
+
+    def _keep_opened(self, event: ReplicaOpened) -> None:
+        heard = self.heard((event.topic_id, event.number))
+        failure = heard.failed.get(event.spu)
+        if failure is not None and failure.incarnation == event.incarnation:
+            heard.failed[event.spu] = replace(failure, has_opened=True)
+        heard.silent.pop(event.spu, None)
 
     def _runs(self, spu: SpuId, incarnation: str) -> bool:
         now = self._connected.get(spu)

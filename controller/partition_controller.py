@@ -26,6 +26,7 @@ from .events import (
     LiveReplicasReported,
     LogEndsReported,
     ReplicaFailed,
+    ReplicaOpened,
     ShelvesReported,
     SpuConnected,
     SpuResponded,
@@ -139,6 +140,10 @@ class PartitionController(Struct, frozen=True):
         key = (event.topic_id, event.number)
         self._forget_what_is_late([key])
         yield from self._decide_those([key])
+
+    def on_opened(self, event: ReplicaOpened) -> Iterator[Action]:
+        """It may be the one that everybody waits for."""
+        yield from self._decide_those([(event.topic_id, event.number)])
 
     def _forget_what_is_late(self, keys: Iterable[PartitionKey]) -> None:
         """The partition was removed while an SPU was waited for, or is led by now: whoever was silent in an election

@@ -12,7 +12,7 @@ from tailrace.protocol.internal.report_live_replicas import ReportedPartition, R
 from tailrace.protocol.internal.report_shelves import ReportedPartition as ReportedShelves
 from tailrace.protocol.internal.report_shelves import ReportShelvesResponse
 
-from .events import FailedReplica, LiveReplicasReported, ReplicaFailed, ShelvesReported, StorageReported
+from .events import FailedReplica, LiveReplicasReported, ReplicaFailed, ReplicaOpened, ShelvesReported, StorageReported
 from .metrics import ScMetrics
 from .spec_cache import SpecCache
 from .spu_stream import Registered
@@ -59,7 +59,7 @@ class SpuReports:
             if reported.has_failed:
                 self._take_failure(registered, reported)
             elif reported.epoch == NO_EPOCH:  # its log has opened after all
-                self._failed.pop((reported.topic_id, reported.partition, registered.spu), None)
+                self._take_opening(registered, reported)
             elif self._is_leader(registered.spu, reported):
                 self._take_live_replicas(registered, reported)
             else:
@@ -136,7 +136,13 @@ class SpuReports:
             self._logger.warning("replica_failed", spu=spu, topic_id=str(replica[0]), partition=replica[1])
         # Whoever leads: this one may just have been elected, or be next. A log that did not open is tried again then.
         if is_here and reported.epoch != NO_EPOCH:
-            self._events.add(ReplicaFailed(spu, incarnation, *replica[:2]))
+            self._events.add(ReplicaFailed(spu, incarnation, *replica[:2], Epoch(reported.epoch)))
+
+    def _take_opening(self, registered: Registered, reported: ReportedPartition) -> None:
+        spu, key = registered.spu, (reported.topic_id, reported.partition)
+        self._failed.pop((*key, spu), None)
+        if key in self._cache.partitions:
+            self._events.add(ReplicaOpened(spu, registered.incarnation, *key))
 
     def _is_leader(self, spu: SpuId, reported: ReportedPartition) -> bool:
         """And says what can be: it cannot name what is no replica, nor leave out itself."""

@@ -258,6 +258,30 @@ async def test_a_replica_whose_disk_failed_is_given_up_as_long_as_it_is_here() -
     assert len(spu.heard) == 3, "that it was given again works"
 
 
+async def test_a_part_that_was_given_up_is_so_in_its_epoch_though_the_log_is_well_again() -> None:
+    """Nobody else would be elected if the Streaming Controller did not hear of it, and it was away."""
+    spu = _Spu()
+    replica = spu.add(replace(_spec(0, epoch=5), replicas=(HERE, ELSEWHERE)))
+    replica.go_offline("a header is none any more", damaged_from=3)
+    spu.updater.give_up((TOPIC, 0))
+    spu.replicas.remove(replica.spec)
+    spu.replicas.add_damaged(replica.spec, "a header is none any more")
+    spu.updater.give_up((TOPIC, 0))
+    async with spu.connected():
+        pass
+    assert (spu.heard, spu.failed) == ([[(0, 5, 0, 0)]], [[0]])
+    spu.add(replica.spec)
+    for _ in range(2):
+        async with spu.connected():
+            pass
+    assert (spu.heard[1:], spu.failed[1:]) == ([[(0, 5, 0, 0), (0, -1, 0, 0)]] * 2, [[0]] * 2), "failed, and opened"
+    spu.updater.on_changed()
+    spu.add(_spec(0, leader=ELSEWHERE, epoch=6))
+    async with spu.connected():
+        pass
+    assert len(spu.heard) == 3
+
+
 async def test_a_log_that_did_not_open_is_given_up_in_no_epoch() -> None:
     """So it may be elected once more, and is tried again then; meanwhile another SPU may get what it should hold."""
     spu = _Spu()

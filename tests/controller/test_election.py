@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tailrace.cluster.specs import Shelf
 from tailrace.controller.election import (
+    UNKNOWN_STORE,
     Decision,
     Rules,
     as_reported,
@@ -27,7 +28,7 @@ from tailrace.controller.objects import (
     SpuResolution,
     SpuStatus,
 )
-from tailrace.controller.observed import Heard, SaidLogEnd
+from tailrace.controller.observed import FailedStorage, Heard, SaidLogEnd
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 
 ELECTION, FOUND = PartitionResolution.ELECTION, PartitionResolution.CANDIDATE_FOUND
@@ -71,6 +72,9 @@ def elected(before: Partition, leader: int, online: Mapping[SpuId, Spu]) -> Deci
         replace(before.status, resolution=FOUND, leader=SpuId(leader), epoch=epoch, incarnation=incarnation, reason="")
     )
 
+
+FAILED = FailedStorage("of a", Epoch(5))
+MENDED = replace(FAILED, has_opened=True)
 
 # the first leader
 
@@ -174,7 +178,7 @@ def test_silence_is_of_one_process_and_a_leader_that_has_reported_is_not_deposed
 
 def test_a_leader_whose_storage_has_failed_is_followed_at_once_and_leads_no_more_in_that_process() -> None:
     before, found = partition(1, 2), spus(s1="a", s2="a")
-    heard = Heard(report=reported(before), failed={ONE: "of a"})
+    heard = Heard(report=reported(before), failed={ONE: FAILED})
     assert decide(before, found, heard) == elected(before, 2, found)
     alone = partition(1)
     assert decide(alone, found, heard).status.reason == "storage has failed: 1"
@@ -234,11 +238,27 @@ def test_by_quorum_any_replica_may_lead_and_is_live_then() -> None:
     before = partition(1, 2, resolution=ELECTION)
     alone = decide(before, spus(s3="b"), Heard(), BY_QUORUM).status
     assert (alone.resolution, alone.leader, alone.epoch) == (FOUND, THREE, 6)
-    assert (alone.live_replicas, alone.live_version) == ({ONE: "a", TWO: "a", THREE: "b"}, 8)
+    assert (alone.live_replicas, alone.live_version) == ({ONE: "a", TWO: "a", THREE: UNKNOWN_STORE}, 8)
     asking = decide(before, spus(s2="b", s3="a"), Heard(), BY_QUORUM)
     assert (asking.status, asking.asks) == (before.status, (TWO, THREE))
     live = decide(before, spus(s1="a"), Heard(), BY_QUORUM).status
     assert (live.leader, live.live_replicas, live.live_version) == (ONE, before.status.live_replicas, 7)
+
+
+def test_who_was_elected_by_quorum_has_all_once_it_leads() -> None:
+    before, found = partition(1, 2, resolution=ELECTION), spus(s3="b")
+    candidate = replace(before, status=decide(before, found, Heard(), BY_QUORUM).status)
+    led = as_reported(candidate, spus(s1="a", s3="b"), reported(candidate, ((ONE, ""), (THREE, ""))))
+    assert led.live_replicas == {ONE: "a", THREE: "b"}
+    # Or it fails before, and stays what it was while somebody else leads.
+    by_one = replace(candidate, status=elected(candidate, 1, spus(s1="a")).status)
+    after = as_reported(by_one, spus(s1="a"), reported(by_one, ((ONE, ""), (THREE, ""))))
+    assert after.live_replicas == {ONE: "a", THREE: UNKNOWN_STORE}
+
+
+def test_a_replica_that_is_well_again_may_lead_in_the_next_epoch() -> None:
+    before, found = partition(1), spus(s1="a")
+    assert decide(before, found, Heard(failed={ONE: MENDED})) == elected(before, 1, found)
 
 
 def test_by_quorum_somebody_must_be_there_and_respond() -> None:
@@ -313,7 +333,10 @@ def test_a_leader_is_there_in_the_process_that_was_elected() -> None:
     assert not has_leader(partition(1, resolution=OFFLINE), spus(s1="a"), Heard())
     assert not has_leader(partition(1, resolution=ELECTION), spus(s1="a"), Heard())
     assert not has_leader(partition(4, leader=4), spus(s1="a"), Heard())
-    assert not has_leader(partition(1), spus(s1="a"), Heard(failed={ONE: "of a"}))
+    assert not has_leader(partition(1), spus(s1="a"), Heard(failed={ONE: FAILED}))
+    assert not has_leader(partition(1, epoch=6), spus(s1="a"), Heard(failed={ONE: FAILED}))
+    assert not has_leader(partition(1), spus(s1="a"), Heard(failed={ONE: MENDED}))
+    assert has_leader(partition(1, epoch=6), spus(s1="a"), Heard(failed={ONE: MENDED}))
 
 
 def test_sure_is_who_is_online_with_the_store_that_had_all() -> None:
@@ -330,7 +353,7 @@ def test_the_preferred_replica_may_lead_again_when_it_is_sure_and_responds() -> 
     assert not can_return(before, spus(s1="b", s2="a"), Heard())
     assert not can_return(before, spus(s2="a"), Heard())
     assert not can_return(before, online, silent(1))
-    assert not can_return(before, online, Heard(failed={ONE: "of a"}))
+    assert not can_return(before, online, Heard(failed={ONE: FAILED}))
     assert not can_return(partition(2, leader=2), online, Heard())
     assert not can_return(partition(1, 2, leader=2, resolution=FOUND), online, Heard())
     assert not can_return(partition(1, 2), online, Heard())

@@ -11,7 +11,7 @@ from tailrace.controller.election_planning import plan_elections
 from tailrace.controller.events import LogEndsReported, ReplicaFailed
 from tailrace.controller.objects import Partition, PartitionResolution
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.ids import SpuId
+from tailrace.protocol.ids import Epoch, SpuId
 from tailrace.server.administration import PartitionName
 
 ONE, TWO = SpuId(1), SpuId(2)
@@ -80,7 +80,7 @@ def test_a_preferred_leader_that_is_away_or_started_anew_cannot() -> None:
 
 def test_a_preferred_leader_whose_disk_has_failed_cannot() -> None:
     sc = led_by_two()
-    sc.deliver(ReplicaFailed(ONE, "second", *KEY))
+    sc.deliver(ReplicaFailed(ONE, "second", *KEY, Epoch(1)))
     assert refusal(sc) == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     sc.start_spu(1, "third", store="first")
     sc.settle()
@@ -96,7 +96,7 @@ def test_uncleanly_nobody_leads_whose_disk_has_failed() -> None:
     sc.settle()
     sc.start_spu(2, "second")
     sc.settle()
-    sc.deliver(ReplicaFailed(ONE, "second", *KEY))
+    sc.deliver(ReplicaFailed(ONE, "second", *KEY, Epoch(1)))
     sc.settle()
     assert sc.partition(1).status.resolution is PartitionResolution.OFFLINE
     assert planned(sc, unclean=True).status.live_replicas == {TWO: "second"}

@@ -8,13 +8,15 @@ from tailrace.controller.events import (
     LiveReplicasReported,
     LogEndsReported,
     ReplicaFailed,
+    ReplicaOpened,
     ShelvesReported,
 )
-from tailrace.controller.observed import Heard, Observed, SaidLogEnd
+from tailrace.controller.observed import FailedStorage, Heard, Observed, SaidLogEnd
 from tailrace.protocol.ids import Epoch, SpuId
 
 ONE = SpuId(1)
 KEY = (topic_id(1), 0)
+OTHER_KEY = (topic_id(1), 1)
 
 
 def report(spu: SpuId, epoch: int, *members: tuple[SpuId, str]) -> LiveReplicasReported:
@@ -120,15 +122,24 @@ def test_who_was_silent_is_so_until_it_speaks_or_may_try_again() -> None:
     assert not observed.heard(KEY).silent
 
 
-def test_whose_storage_has_failed_stays_so_in_that_process() -> None:
+def test_whose_storage_has_failed_stays_so_in_that_process_until_it_is_well_again() -> None:
     observed = Observed()
-    failed = ReplicaFailed(ONE, "first", *KEY)
+    failed = ReplicaFailed(ONE, "first", *KEY, Epoch(4))
     observed.apply(failed)
     assert observed.heard(KEY) == Heard(), "nobody is connected who could have said it"
     observed.apply(connected(1))
     observed.apply(failed)
     observed.forget_silence(KEY)
-    assert observed.heard(KEY).failed == {ONE: "first"}
+    assert observed.heard(KEY).failed == {ONE: FailedStorage("first", Epoch(4))}
+    observed.apply(ReplicaOpened(ONE, "another", *KEY))
+    assert not observed.heard(KEY).failed[ONE].has_opened
+    observed.apply(LeaderSilent(ONE, "first", *KEY, Epoch(5)))
+    observed.apply(ReplicaOpened(ONE, "first", *KEY))
+    assert observed.heard(KEY) == Heard(failed={ONE: FailedStorage("first", Epoch(4), has_opened=True)})
+    observed.apply(failed)
+    assert not observed.heard(KEY).failed[ONE].has_opened
+    observed.apply(ReplicaOpened(ONE, "first", *OTHER_KEY))
+    assert observed.heard(OTHER_KEY) == Heard()
 
 
 def test_what_was_said_of_a_partition_that_is_gone_is_forgotten() -> None:

@@ -14,6 +14,7 @@ from tailrace.controller.events import (
     RebalanceDue,
     ReconciliationDue,
     ReplicaFailed,
+    ReplicaOpened,
     SpuConnected,
     SpuResponded,
     SpusAway,
@@ -365,7 +366,7 @@ def test_a_disk_that_failed_before_a_topic_was_deleted_is_not_held_against_it_wh
     """Its logs are opened anew, and whoever cannot says so again."""
     sc = with_topic({0: (1, 2)})
     set_live(sc, 1)
-    failed = ReplicaFailed(SpuId(1), "first", topic_id(1), 0)
+    failed = ReplicaFailed(SpuId(1), "first", topic_id(1), 0, Epoch(0))
     for happens in (sc.deliver, sc.delete_topic) if not is_late else (sc.delete_topic, sc.deliver):
         happens(failed if happens == sc.deliver else "t")
         sc.settle()
@@ -527,7 +528,7 @@ def test_that_a_set_has_taken_over_counts_for_the_epoch_in_which_it_was_said() -
 def test_a_leader_that_gives_up_is_followed() -> None:
     sc = with_topic({0: (1, 2, 3)})
     set_live(sc, 1, 2)
-    sc.deliver(ReplicaFailed(ONE, "first", topic_id(1), 0))
+    sc.deliver(ReplicaFailed(ONE, "first", topic_id(1), 0, Epoch(0)))
     sc.settle()
     assert led(sc) == (PartitionResolution.ONLINE, TWO, 1, (ONE, TWO))
     sc.stop_spu(2)
@@ -537,6 +538,19 @@ def test_a_leader_that_gives_up_is_followed() -> None:
     sc.settle()
     assert led(sc)[0] is PartitionResolution.OFFLINE
     sc.start_spu(1, "second", store="first")
+    sc.settle()
+    assert led(sc)[:3] == (PartitionResolution.ONLINE, ONE, 2)
+
+
+def test_a_replica_that_is_mended_may_lead_again() -> None:
+    sc = with_topic({0: (1, 2, 3)})
+    set_live(sc, 1, 2)
+    sc.deliver(ReplicaFailed(ONE, "first", topic_id(1), 0, Epoch(0)))
+    sc.settle()
+    sc.stop_spu(2)
+    sc.settle()
+    assert led(sc)[0] is PartitionResolution.OFFLINE
+    sc.deliver(ReplicaOpened(ONE, "first", topic_id(1), 0))
     sc.settle()
     assert led(sc)[:3] == (PartitionResolution.ONLINE, ONE, 2)
 

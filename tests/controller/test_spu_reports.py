@@ -5,7 +5,14 @@ import structlog
 import trio
 import trio.testing
 
-from tailrace.controller.events import Event, LiveReplicasReported, ReplicaFailed, ShelvesReported, StorageReported
+from tailrace.controller.events import (
+    Event,
+    LiveReplicasReported,
+    ReplicaFailed,
+    ReplicaOpened,
+    ShelvesReported,
+    StorageReported,
+)
 from tailrace.controller.metrics import ScMetrics
 from tailrace.controller.objects import Partition, PartitionResolution, PartitionSpec, PartitionStatus
 from tailrace.controller.spec_cache import SpecCache
@@ -108,13 +115,14 @@ async def test_a_replica_that_failed_is_known_for_as_long_as_its_process_is_ther
     assert await world.report(2, _failed(0), _failed(1)) == 0
     assert failed(0.5) == {(TOPIC, 0, SpuId(2))}, "it does not hold the other one"
     assert failed(0.6) == frozenset()
-    told = [ReplicaFailed(SpuId(2), "first", TOPIC, 0)] * 2
+    told = [ReplicaFailed(SpuId(2), "first", TOPIC, 0, Epoch(3))] * 2
     assert world.happened == told, "another SPU leads, and it might be elected next"
     assert await world.report(1, _failed(epoch=NO_EPOCH)) == 0
     assert (TOPIC, 0, SpuId(1)) in failed(0)
     assert world.happened == told, "it may be elected once more"
     assert await world.report(1, ReportedPartition(TOPIC, 0, NO_EPOCH)) == 0
     assert failed(0) == {(TOPIC, 0, SpuId(2))}, "it has opened"
+    assert world.happened[len(told) :] == [ReplicaOpened(SpuId(1), "first", TOPIC, 0)]
     assert await world.report(1, _failed(epoch=NO_EPOCH)) == 0
     world.connected.remove((SpuId(2), "first"))
     assert failed(0) == {(TOPIC, 0, SpuId(1))}
@@ -123,7 +131,7 @@ async def test_a_replica_that_failed_is_known_for_as_long_as_its_process_is_ther
 async def test_a_leader_that_gives_up_is_heard() -> None:
     world = _World(_partition(0, 1, 2))
     assert await world.report(1, _failed()) == 0
-    assert world.happened == [ReplicaFailed(SpuId(1), "first", TOPIC, 0)]
+    assert world.happened == [ReplicaFailed(SpuId(1), "first", TOPIC, 0, Epoch(3))]
 
 
 def test_that_its_storage_is_full_is_reported_once_for_each_change() -> None:
