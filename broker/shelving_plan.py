@@ -5,7 +5,7 @@ goes from the log by local retention. Total retention counts what is on shelves 
 goes from the oldest on: nothing goes while something before it stays. What cannot be put on a shelf stays in the log.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tailrace.cluster.shelves import earliest_offset, shelved_end
 from tailrace.cluster.specs import PartitionSpec, Shelf
 from tailrace.protocol.ids import SpuId
-from tailrace.storage.log_config import UNLIMITED, LogConfig
+from tailrace.storage.log_config import UNLIMITED
 from tailrace.storage.manifest import SegmentFacts
 from tailrace.storage.retention import segments_to_remove
 
@@ -133,51 +133,52 @@ def _entry(partition: ShelvedPartition) -> Step | None:
 
 
 def _total_retention(partition: ShelvedPartition) -> Step | None:
-    spec = partition.spec
-    shelved, known_count = _shelved_segments(partition)
-    before_log = [replace(each, end=min(each.end, partition.log_start)) for each in shelved]
-    segments = [*before_log, *partition.segments]
+    spec, settings = partition.spec, partition.settings.log
+    shelved = _what_is_shelved(partition)
+    segments = [*shelved.segments, *partition.segments]
+    if settings.retention_bytes != UNLIMITED:  # rather too little is removed than too much
+        settings = replace(settings, retention_bytes=settings.retention_bytes + shelved.twice_bytes_max)
     count = segments_to_remove(
         segments,
-        _allowing_for_overlap(partition.settings.log, shelved, partition.segments[0].base),
+        settings,
         now_ms=partition.now_ms,
         log_start=earliest_offset(spec, partition.log_start),
         high_watermark=partition.high_watermark,
     )
-    if known_count is not None:
-        count = min(count, known_count)
+    if shelved.known_count is not None:
+        count = min(count, shelved.known_count)
     end = segments[count - 1].end if count else 0
     if end > partition.log_start:
         return Advance(end, is_local=False)
     return Report(shelved_from=end) if spec.shelves and end > spec.shelved_from else None
 
 
-def _shelved_segments(partition: ShelvedPartition) -> tuple[list[SegmentFacts], int | None]:
-    """Those that begin before the log, as far as they are known, and how many of them lie before the first that is
-    not."""
-    spec = partition.spec
+class _Shelved(NamedTuple):
+    segments: Sequence[SegmentFacts]
+    """Those before the log, as far as they are known."""
+    known_count: int | None
+    """How many of them lie before the first that is not."""
+    twice_bytes_max: int
+    """What there is of them in the log as well, or on the next shelf: no more than that is known of it."""
+
+
+def _what_is_shelved(partition: ShelvedPartition) -> _Shelved:
+    spec, log_base = partition.spec, partition.segments[0].base
     found: list[SegmentFacts] = []
     known_count: int | None = None
+    twice_bytes_max = 0
     for shelf in spec.shelves:
-        end = min(shelf.end, partition.log_start)
+        end = min(shelf.end, partition.log_start)  # what lies behind is in the log, too
         if end <= max(shelf.base, spec.shelved_from):
             continue
-        contents = partition.contents.get(shelf.base, ())
-        segments = [replace(each, end=min(each.end, shelf.end)) for each in contents if each.base < end]
+        segments = [each for each in partition.contents.get(shelf.base, ()) if each.base < end]
         is_known = bool(segments) and segments[-1].end >= end
         if not is_known and known_count is None:
             known_count = len(found)
-        found += segments
-    return found, known_count
-
-
-def _allowing_for_overlap(config: LogConfig, shelved: Iterable[SegmentFacts], log_base: int) -> LogConfig:
-    """Segments on shelves may end within the first one of the log: how many bytes are in both is not known, and rather
-    too little is removed than too much."""
-    if config.retention_bytes == UNLIMITED:
-        return config
-    overlap_bytes_max = sum(each.size for each in shelved if each.end > log_base)
-    return replace(config, retention_bytes=config.retention_bytes + overlap_bytes_max)
+        # A store may have more by now than what its shelf is said to have.
+        twice_bytes_max += sum(each.size for each in segments if each.end > min(shelf.end, log_base))
+        found += [replace(each, end=min(each.end, end)) for each in segments]
+    return _Shelved(found, known_count, twice_bytes_max)
 
 
 def _local_retention(partition: ShelvedPartition) -> Step | None:

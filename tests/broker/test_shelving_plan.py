@@ -290,6 +290,14 @@ def test_bytes_that_are_in_a_log_which_begins_within_a_segment_on_a_shelf_take_n
         assert next_step(view) == step
 
 
+def test_what_a_store_has_more_than_its_shelf_takes_nothing_away() -> None:
+    """Seed 83000165: it has been filled further, and nobody has heard of that yet."""
+    contents, log = {0: [*segments(0, 100, 200), *segments(200, 350, size=150)]}, segments(300, 400)
+    for bytes_max, step in ("410", None), ("250", Report(shelved_from=100)):
+        view = partition(both(0, 300), log=log, configs={**KEEPS, "retention.bytes": bytes_max}, contents=contents)
+        assert next_step(replace(view, shelves_more=False)) == step
+
+
 def test_the_log_goes_first_if_more_is_to_go_than_is_on_shelves() -> None:
     contents = {0: segments(0, 100, 200, time=OLD)}
     log = [*segments(100, 200, time=OLD), *segments(200, 300, 400, time=OLD)]
