@@ -4,6 +4,7 @@ What its specs name no more stays for as long as a deleted topic can be brought 
 """
 
 import trio
+from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.storage.layout import ShelfKey
@@ -14,9 +15,10 @@ from .shelf_copies import DamagedShelfError, ShelfCopies, delete_before_start
 
 
 class ShelfClearing:
-    def __init__(self, copies: ShelfCopies, configs: BrokerConfigs) -> None:
+    def __init__(self, copies: ShelfCopies, configs: BrokerConfigs, logger: FilteringBoundLogger) -> None:
         self._copies = copies
         self._configs = configs
+        self._logger = logger
         self._unnamed_since: dict[ShelfKey, float] = {}
         self._deleted_before: dict[ShelfKey, int] = {}
         """Where the logs begin whose beginning was deleted."""
@@ -37,7 +39,12 @@ class ShelfClearing:
         seconds = (retention_ms + min(retention_ms, KEPT_LONGER_MS_MAX)) / 1000
         self._copies.forget_unnamed()
         self._deleted_before = {key: start for key, start in self._deleted_before.items() if key in kept}
-        self._unnamed_since = {key: self._unnamed_since.get(key, now) for key in logs.found() if key not in kept}
+        try:
+            found = logs.found()
+        except OSError as error:  # looked for again the next time
+            self._logger.error("shelves_not_listed", reason=str(error))
+            return
+        self._unnamed_since = {key: self._unnamed_since.get(key, now) for key in found if key not in kept}
         for key, since in list(self._unnamed_since.items()):
             if now < since + seconds or key in kept:
                 continue

@@ -33,7 +33,7 @@ class Shelves:
         self.reading = KeptShelfReading(self.copies, metrics)
         self.filling = ShelfFilling(self.copies, spus, check_room, metrics)
         self.mending = ShelfMending(self.copies, self.filling)
-        self.clearing = ShelfClearing(self.copies, configs)
+        self.clearing = ShelfClearing(self.copies, configs, logger)
         self.scrubbing = ShelfScrubbing(self.copies, metrics)
 
     async def run(self) -> None:

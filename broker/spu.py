@@ -441,7 +441,7 @@ class Spu:
             self.storage_limit.used_bytes,
             self.storage_limit.size_bytes,
             self.shelves.copies.count,
-            self.shelves.copies.size_bytes,
+            self.storage_limit.shelved_bytes,
             count_replicas(self.replicas),
             self.peers.gauges(now),
             gauge_groups(self.groups.groups(), lags),

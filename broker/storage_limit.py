@@ -27,9 +27,10 @@ class StorageLimit:
         replicas: Replicas,
         metrics: BrokerMetrics,
         logger: FilteringBoundLogger,
-        shelved_bytes: Callable[[], int],
+        measure_shelves: Callable[[], int],
     ) -> None:
-        self._shelved_bytes = shelved_bytes
+        """`measure_shelves` may raise OSError."""
+        self._measure_shelves = measure_shelves
         self._replicas = replicas
         self._metrics = metrics
         self._logger = logger
@@ -38,6 +39,8 @@ class StorageLimit:
         self.used_bytes = 0
         """As measured last, of the logs that are open, and of shelves. What is parked does not count: deleting a topic
         makes room."""
+        self.shelved_bytes = 0
+        """The part of it that shelves have."""
         self.is_full = False
         self.produced_bytes_max: float = inf
         """When so many bytes were produced since the start, it is time to ask whether there is room."""
@@ -55,7 +58,11 @@ class StorageLimit:
             self.measure()
 
     def measure(self) -> None:
-        self.used_bytes = sum(replica.log.size_bytes for replica in self._replicas) + self._shelved_bytes()
+        try:
+            self.shelved_bytes = self._measure_shelves()
+        except OSError as error:  # as many as before, then
+            self._logger.warning("shelves_not_measured", reason=str(error))
+        self.used_bytes = sum(replica.log.size_bytes for replica in self._replicas) + self.shelved_bytes
         room_bytes = inf if self.size_bytes is None else self.size_bytes - self.used_bytes
         self.produced_bytes_max = self._metrics.produced_bytes + room_bytes
         was_full, self.is_full = self.is_full, room_bytes <= 0

@@ -52,3 +52,20 @@ async def test_a_shelf_that_no_specs_name_is_removed_when_nobody_can_bring_it_ba
             await bench.shelves.clearing.remove_unnamed()
         assert [each["event"] for each in logs] == ["shelf_removed"]
         assert (bench.logs.found(), bench.files.list("/data/shelves")) == ([], [])
+
+
+async def test_shelves_that_cannot_be_listed_are_looked_for_again(autojump_clock: object) -> None:
+    """What was known to be unnamed has been so all the time."""
+    async with shelf_bench() as bench:
+        await bench.fill()
+        bench.shelves.copies.apply((), (), is_full=True)
+        await bench.shelves.clearing.remove_unnamed()
+        for opens_left, reads_fail in ((0, False), (None, True)):
+            bench.files.opens_left, bench.files.reads_fail = opens_left, reads_fail
+            with capture_logs() as logs:
+                await bench.shelves.clearing.remove_unnamed()
+            assert [each["event"] for each in logs] == ["shelves_not_listed"]
+        bench.files.reads_fail = False
+        await trio.sleep(120)
+        await bench.shelves.clearing.remove_unnamed()
+        assert bench.logs.found() == []

@@ -8,14 +8,18 @@ import trio
 from msgspec import Struct
 from scripted_sc import HEARTBEAT_MS, SC_ADDRESS, ScriptedSc, scripted_sc, topic_state
 from simulation.client import WireClient
+from simulation.files import SimulatedFiles
 from spus import ADDRESS, World, batch
 from structlog.testing import capture_logs
 
+from tailrace.broker.metrics import BrokerMetrics
+from tailrace.broker.replicas import Replicas
 from tailrace.broker.spu import Spu
-from tailrace.broker.storage_limit import MEASURED_EVERY_SECONDS
+from tailrace.broker.storage_limit import MEASURED_EVERY_SECONDS, StorageLimit
+from tailrace.cluster.cluster import Cluster
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
-from tailrace.protocol.ids import TopicId
+from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_specs import ApplySpecsRequest, RemovedPartition
 from tailrace.protocol.internal.renew_lease import RenewLeaseRequest, RenewLeaseResponse
 from tailrace.protocol.internal_apis import InternalApiKey
@@ -28,6 +32,7 @@ from tailrace.protocol.messages.produce import (
     TopicProduceData,
 )
 from tailrace.runtime.settings import ListenerSettings, SpuSettings
+from tailrace.storage.verification import log_bytes
 
 TOPIC = TopicId(int=7)
 SETTINGS = SpuSettings(1, "/data/spu-1", (ListenerSettings("PUBLIC", ADDRESS),), controllers=(SC_ADDRESS,))
@@ -173,6 +178,23 @@ async def test_each_change_is_logged_once(autojump_clock: object) -> None:
         ("storage_limit_reached", "warning", used, ROOM_FOR_TWO),
         ("storage_limit_left", "info", used, None),
     ]
+
+
+async def test_shelves_that_cannot_be_measured_count_as_before() -> None:
+    """Where a shelf lies that was not measured yet, the disk does not answer, or no more files can be opened."""
+    files = SimulatedFiles()
+    files.make_directories("/shelf")
+    files.open("/shelf/0.log", create=True).append(b"records")
+    limit = StorageLimit(
+        Replicas(SpuId(1), Cluster()), BrokerMetrics(), structlog.get_logger(), lambda: log_bytes(files, "/shelf")
+    )
+    limit.use_size(7)
+    assert limit.is_full
+    files.opens_left = 0
+    with capture_logs() as logs:
+        limit.measure()
+    assert [each["event"] for each in logs] == ["shelves_not_measured"]
+    assert (limit.used_bytes, limit.is_full) == (7, True)
 
 
 async def test_the_controller_hears_of_it_with_the_next_heartbeat(autojump_clock: object) -> None:

@@ -45,7 +45,7 @@ class _Bench(Struct):
             self._set_magic(offset, b"\x07")
 
     def _set_magic(self, offset: int, magic: bytes) -> None:
-        (file,) = (name for name in self.files.list(self.replica.log.directory) if name.endswith(".log"))
+        (file,) = (name for name in self.files.names(self.replica.log.directory) if name.endswith(".log"))
         path = f"{self.replica.log.directory}/{file}"
         self.files.open(path).write_at(offset * BATCH_BYTES + MAGIC_AT, magic)
 

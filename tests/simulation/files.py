@@ -206,6 +206,13 @@ class SimulatedFiles:
         return self._open(path).size()
 
     def list(self, directory: str) -> list[str]:
+        self._check_open_files(directory)
+        if self.reads_fail:
+            raise OSError(errno.EIO, "the simulated disk cannot read the directory", directory)
+        return [*self.names(directory)]
+
+    def names(self, directory: str) -> Sequence[str]:
+        """For onlookers, whatever fails."""
         prefix = directory + "/"
         return sorted(
             path[len(prefix) :]

@@ -214,7 +214,7 @@ def _mendable_shelves(world: World, number: int) -> Iterator[str]:
     for key, stores in shelves_on(world, number).items():
         directory = shelf_directory(DATA_DIRECTORY, key)
         others = [batches_of(world.spus[store].files, key) for store in stores if store in world.running_spus()]
-        for name in files.list(directory):
+        for name in files.names(directory):
             path, file = f"{directory}/{name}", parse_file_name(name)
             if file is None or file.kind is not Kind.LOG or path in damaged or not files.is_at_rest(path):
                 continue

@@ -40,7 +40,7 @@ def is_whole_on(files: SimulatedFiles, key: ShelfKey, start: int, end: int) -> b
 def batches_of(files: SimulatedFiles, key: ShelfKey) -> set[tuple[int, int, int]]:
     """Where each batch begins and ends that this disk has of a shelf, and its checksum."""
     directory, found = shelf_directory(DATA_DIRECTORY, key), set[tuple[int, int, int]]()
-    for name in files.list(directory):
+    for name in files.names(directory):
         file = parse_file_name(name)
         if file is not None and file.kind is Kind.LOG:
             try:
