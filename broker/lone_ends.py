@@ -39,7 +39,8 @@ class LoneEnds:
         self._copies = copies
 
     async def is_lone(self, replica: Replica, lost: LostEnd) -> bool:
-        """Whether no other store has it of those that might, as all of them say: then it was never acknowledged."""
+        """Whether no other store has it of those that might, as all of them say: then it was never acknowledged. Raises
+        OSError."""
         if lost.offset < replica.high_watermark:
             return False
         here, own = self._copies.here, membership_of(replica)
@@ -76,9 +77,13 @@ async def _may_be(lost: LostEnd, copy: Buffer) -> bool:
 
 async def _is_another(lost: LostEnd, copy: Buffer) -> bool:
     """Than what was written here."""
+    if lost.segment.is_closed:  # while others were asked: its file may be gone, and must not be made anew
+        return False
     scrub = SegmentScrub(lost.segment)
     while not (scrub.is_at_end or scrub.is_over):
         damaged = scrub.step()
+        if scrub.is_unreadable and scrub.position != lost.position:
+            return False  # what is there tells nothing now
         if damaged is not None and not scrub.mend(damaged, copy):
             scrub.pass_over(damaged)
         await trio.lowlevel.checkpoint()

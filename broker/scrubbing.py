@@ -13,8 +13,10 @@ from msgspec import Struct, field
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.ids import SpuId
 from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.producer_snapshots import ProducersUnknownError
 from tailrace.storage.sealed_segment import SealedSegment
 from tailrace.storage.segment_scrub import DamagedBatch, OpenBeginning, OpenSegmentCheck, SegmentScrub
 
@@ -100,7 +102,7 @@ class Scrubbing:
         """The same, for one that takes part in nothing. Where it ends with what could not be mended, and no other store
         has that, it is cut off; whether it was."""
         lost = await self.mend(replica, offset)
-        if lost is None or not await self._lone_ends.is_lone(replica, lost):
+        if lost is None or not await self._is_lone(replica, lost):
             return False
         log_end = replica.log.log_end
         try:
@@ -108,16 +110,27 @@ class Scrubbing:
         except OSError as error:
             self._on_failed(replica, lost.segment, error)
             return False
+        except ProducersUnknownError:  # it was cut; and whoever opens it finds that it is damaged elsewhere as well
+            was_cut = True
+        except KafkaError:  # the index cannot be built again of what is damaged
+            return False
         if was_cut:
             self._log(replica).warning("lone_end_cut", to=lost.offset, log_end=log_end)
         return was_cut
 
     async def _give_up_lone(self, replica: Replica, lost: LostEnd | None) -> None:
         """Nobody can be sent what a leader has lost so: it is cut off once nobody waits for it any more."""
-        if lost is None or not replica.is_leader or not await self._lone_ends.is_lone(replica, lost):
+        if lost is None or not replica.is_leader or not await self._is_lone(replica, lost):
             return
         if self._can_scrub(replica):
             replica.go_offline(LONE_END, damaged_from=lost.offset)
+
+    async def _is_lone(self, replica: Replica, lost: LostEnd) -> bool:
+        try:
+            return await self._lone_ends.is_lone(replica, lost)
+        except OSError as error:
+            self._on_failed(replica, lost.segment, error)
+            return False
 
     async def _mend(self, replica: Replica, find: Callable[[], Awaitable[Scrubbed | None]]) -> LostEnd | None:
         segment: Scrubbed | None = None

@@ -131,6 +131,11 @@ class SegmentScrub:
         return self._scan.position >= self.facts.size
 
     @property
+    def is_unreadable(self) -> bool:
+        """What comes next: the disk does not give it."""
+        return self._scan.is_unreadable
+
+    @property
     def is_proven(self) -> bool:
         """Of all that was read, with what was mended: these are the bytes that were sealed."""
         found, facts = self._summary, self.facts

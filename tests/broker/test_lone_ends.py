@@ -25,11 +25,15 @@ BATCH_BYTES, BATCHES, LOST = 100, 9, 5
 
 
 @pytest.fixture
-async def replica() -> Replica:
+def files() -> SimulatedFiles:
+    return SimulatedFiles()
+
+
+@pytest.fixture
+async def replica(files: SimulatedFiles) -> Replica:
     """Of nine batches, the sixth of which is damaged and nothing behind the third known to be committed."""
     spec = PartitionSpec(TopicId(int=7), "t", 0, HERE, Epoch(5), COPY_SET, COPY_SET)
     settings = settings_of({"replication.policy": "majority"}, BrokerConfigs({}))
-    files = SimulatedFiles()
     files.make_directories("/data")
     log = log_at(files, "/data/topics/t/7/0", settings.log, clean=True)
     for number in range(BATCHES):
@@ -121,3 +125,13 @@ async def test_nothing_is_told_of_a_segment_that_has_changed_meanwhile(replica: 
     await replica.log.truncate(LOST + 1)
     stores = _Stores(replica, {B: b"", C: make_batch(LOST, size=BATCH_BYTES, timestamp=3, epoch=6)})
     assert not await LoneEnds(stores).is_lone(replica, lost)
+
+
+async def test_the_file_of_a_segment_that_goes_meanwhile_is_not_made_anew(
+    replica: Replica, files: SimulatedFiles
+) -> None:
+    lost = await lost_of(replica)
+    stores = _Stores(replica, {B: b"", C: make_batch(LOST, size=BATCH_BYTES, timestamp=3, epoch=6)})
+    await replica.log.truncate_fully(100)
+    assert not await LoneEnds(stores).is_lone(replica, lost)
+    assert not files.exists(lost.segment.reader.log.path)

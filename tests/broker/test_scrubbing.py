@@ -1,7 +1,8 @@
 """What becomes of a flipped bit, with a copy elsewhere and without one, and how slowly it is looked for."""
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from struct import pack_into
 
 import pytest
 import structlog
@@ -25,10 +26,13 @@ from tailrace.broker.topic_settings import settings_of
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
 from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
+from tailrace.protocol.record_batch import crc_of
 from tailrace.protocol.records import Record, build_batch
 from tailrace.storage import batch_scan, segment_scrub
 from tailrace.storage.log import Log
+from tailrace.storage.producer_snapshots import ProducersUnknownError
 
 HERE, EMPTY, OTHER = COPY_SET = tuple(map(SpuId, (1, 2, 3)))
 BATCH_BYTES, BATCHES = 100, 20
@@ -60,6 +64,8 @@ class CopiesOf:
         self.other_end = 0 if other is None else other.high_watermark
         """What is known there to be committed."""
         self.has_something_else = False
+        self.looked_at: Callable[[], bytes] = bytes
+        """What they have where an end was lost."""
 
     def holders(self, replica: Replica) -> Sequence[SpuId]:
         return [] if self._other is None else [EMPTY, OTHER]
@@ -77,7 +83,7 @@ class CopiesOf:
     async def look(self, spu: SpuId, replica: Replica, offset: int) -> tuple[StoreAnswer, bytes] | None:
         await trio.lowlevel.checkpoint()
         answer = StoreAnswer(spu, membership_of(replica), Epoch(5), False, 0, 0, 0, 0, ())
-        return (answer, b"") if self.answers else None
+        return (answer, self.looked_at()) if self.answers else None
 
 
 class Bench(Struct):
@@ -410,6 +416,69 @@ async def test_nothing_is_cut_off_that_others_have_or_that_is_committed(autojump
     committed.replica.high_watermark = BATCHES + 1
     assert not await committed.scrubbing.mend_or_cut(committed.replica, BATCHES - 5)
     assert committed.replica.log.log_end == BATCHES + 3
+
+
+@pytest.mark.parametrize("leads", [True, False])
+@pytest.mark.parametrize("opens", [True, False])
+async def test_nothing_is_lone_that_cannot_be_compared_with_what_others_have(
+    nursery: trio.Nursery, autojump_clock: object, leads: bool, opens: bool
+) -> None:
+    bench = await _bench(has_copies=False)
+    bench.replica.is_leader = leads
+    bench.replica.high_watermark = BATCHES - 5
+    bench.flip(1, 6 * BATCH_BYTES + 70)
+
+    def fail() -> bytes:
+        """While others were asked, the disk broke, or all files that may be open were opened."""
+        if opens:
+            bench.files.reads_fail = True
+        else:
+            bench.files.opens_left = 0
+            bench.replica.log.segments_at_rest()[1].reader.log.close()
+        return bytes(make_batch(BATCHES - 4, size=BATCH_BYTES, timestamp=1))
+
+    bench.copies.looked_at = fail
+    if leads:
+        nursery.start_soon(bench.scrubbing.run)
+        await _looked_into(bench, BATCHES - 5)
+    else:
+        assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+    assert bench.replica.offline_reason is None
+    assert bench.replica.log.log_end == BATCHES + 1
+
+
+async def test_an_end_is_cut_off_also_where_what_is_left_does_not_tell_of_its_producers(autojump_clock: object) -> None:
+    """For another header is damaged: whoever opens the log finds that again."""
+    bench = await _bench(has_copies=False)
+    log = bench.replica.log
+    await log.truncate_fully(0)
+    for sequence in range(1, BATCHES + 2):
+        batch = make_batch(log.log_end, size=BATCH_BYTES, epoch=5)
+        pack_into(">qhi", batch, 43, 7 + sequence // (BATCHES + 1), 0, sequence)
+        pack_into(">I", batch, 17, crc_of(batch, 0, BATCH_BYTES))
+        log.append(batch, header_of(batch))
+    await log.sync()
+    bench.flip(0, 16)
+    for end in (10, 20):
+        bench.files.remove(f"{log.directory}/{end:020}.producers")
+    _lose_end(bench)
+    assert await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
+    assert log.log_end == BATCHES
+    with pytest.raises(ProducersUnknownError):
+        log.find_producers()
+
+
+async def test_nothing_is_cut_off_before_which_nothing_can_be_found(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: object
+) -> None:
+    bench = await _bench(has_copies=False)
+    _lose_end(bench)
+
+    async def fail(*_: object) -> bool:
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "the index cannot be built again")
+
+    monkeypatch.setattr(Log, "cut_damaged", fail)
+    assert not await bench.scrubbing.mend_or_cut(bench.replica, BATCHES - 5)
 
 
 @pytest.mark.parametrize("leads", [True, False])
