@@ -112,11 +112,16 @@ class Parking:
         await self._files.discard_tree(layout.removed_directory(self._data_directory))
         newest_ms = self._wall_clock.now_ms() - retention_ms
         removed = []
-        for topic in list(self._topics()):
-            for storage in (topic, *self._parked_partitions(topic)):
-                if self._is_expired(storage, newest_ms):
-                    await self._remove(storage)
-                    removed.append(storage)
+        topics = layout.topics_directory(self._data_directory)
+        for name in self._files.list(topics):
+            for topic in self._topics_named(name):
+                for storage in (topic, *self._parked_partitions(topic)):
+                    if self._is_expired(storage, newest_ms):
+                        await self._remove(storage)
+                        removed.append(storage)
+            # Of names that are in use no more there may be ever more. Who makes a topic of this name makes it again.
+            self._files.remove_empty_directory(f"{topics}/{name}")
+            await trio.lowlevel.checkpoint()
         return removed
 
     def was_removed(self, key: ReplicaKey) -> bool:
@@ -186,11 +191,15 @@ class Parking:
 
     def _topics(self) -> Iterator[Storage]:
         """Every topic that has storage here, parked or not."""
-        topics = layout.topics_directory(self._data_directory)
-        for topic in self._files.list(topics):
-            for name in self._files.list(f"{topics}/{topic}"):
-                with suppress(ValueError):  # a name that is no id is nothing of ours
-                    yield Storage(topic, TopicId(name))
+        for name in self._files.list(layout.topics_directory(self._data_directory)):
+            yield from self._topics_named(name)
+
+    def _topics_named(self, topic: str) -> list[Storage]:
+        found = []
+        for name in self._files.list(f"{layout.topics_directory(self._data_directory)}/{topic}"):
+            with suppress(ValueError):  # a name that is no id is nothing of ours
+                found.append(Storage(topic, TopicId(name)))
+        return found
 
     def _partitions(self, topic: Storage) -> list[Storage]:
         names = self._files.list(self._directory(topic))

@@ -87,6 +87,9 @@ class Files(Protocol):
     def remove(self, path: str) -> None:
         """Removes a file; a missing one is no error."""
 
+    def remove_empty_directory(self, path: str) -> None:
+        """One that is not empty, or cannot be removed, stays."""
+
     async def discard(self, path: str) -> None:
         """Removes a file that may be large: nobody waits while its blocks are freed, which takes long."""
 
@@ -233,6 +236,10 @@ class RealFiles:
     def remove(self, path: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+
+    def remove_empty_directory(self, path: str) -> None:
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
 
     async def discard(self, path: str) -> None:
         await trio.to_thread.run_sync(self.remove, path)

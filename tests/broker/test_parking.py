@@ -122,6 +122,41 @@ async def test_a_topic_of_the_same_name_is_another_topic(world: _World) -> None:
     assert world.has("t", SECOND)
 
 
+async def test_of_names_that_are_in_use_no_more_nothing_is_left(world: _World) -> None:
+    await make_directories_durably(world.files, "/data/topics")
+    world.store("t", FIRST)
+    world.store("u", SECOND)
+    world.files.make_directories("/data/topics/left-by-a-process-before")
+    for topic in (Storage("t", FIRST), Storage("u", SECOND)):
+        await world.parking.park(topic)
+    world.store("u", TopicId(int=3))
+    await world.parking.remove_expired(0)
+    assert world.files.list("/data/topics") == ["u"]
+    await make_directories_durably(world.files, layout.replica_directory("/data", "t", SECOND, 0))
+    world.store("t", SECOND)
+    await world.parking.remove_expired(0)
+    assert world.has("t", SECOND)
+    assert world.files.crash("synced").exists(layout.replica_directory("/data", "t", SECOND, 0))
+
+
+async def test_nobody_waits_until_all_topics_have_been_looked_at(world: _World) -> None:
+    for number in range(100):
+        world.store(f"t{number}", TopicId(int=number))
+    turns = 0
+    async with trio.open_nursery() as nursery:
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+
+        nursery.start_soon(count_turns)
+        await world.parking.remove_expired(0)
+        nursery.cancel_scope.cancel()
+    assert turns > 90
+
+
 async def test_a_topic_that_came_back_is_kept(world: _World) -> None:
     world.store("t", FIRST)
     await world.parking.park(Storage("t", FIRST))

@@ -121,6 +121,17 @@ def test_removing_what_is_not_there_is_no_error(files: Files, directory: str) ->
     assert files.list(directory) == []
 
 
+def test_only_an_empty_directory_is_removed(files: Files, directory: str) -> None:
+    files.make_directories(f"{directory}/a/b")
+    files.open(f"{directory}/file", create=True).close()
+    for name in ("a", "file", "missing"):
+        files.remove_empty_directory(f"{directory}/{name}")
+    assert files.list(directory) == ["a", "file"]
+    files.remove_empty_directory(f"{directory}/a/b")
+    files.remove_empty_directory(f"{directory}/a")
+    assert files.list(directory) == ["file"]
+
+
 def test_a_reader_outlives_the_removal_of_its_file(files: Files, directory: str) -> None:
     file = files.open(f"{directory}/log", create=True)
     file.append(b"still here")

@@ -233,6 +233,10 @@ class SimulatedFiles:
                 self.room_bytes += len(self._names[path].content)
             self._enter(_parent(path), Unlink(path))
 
+    def remove_empty_directory(self, path: str) -> None:
+        if path in self._names and self._names[path].is_directory and not self.names(path):
+            self._enter(_parent(path), Unlink(path))
+
     async def discard(self, path: str) -> None:
         await self._take_long_to_remove()
         self.remove(path)
