@@ -7,7 +7,8 @@ import crc32c
 from msgspec.structs import replace
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.runtime.files import File, Files
+from tailrace.runtime.descriptors import are_used_up
+from tailrace.runtime.files import File, Files, UnreadableError
 
 from .batch_walk import FAR_BYTES, walk
 from .layout import Kind, file_name
@@ -49,7 +50,12 @@ class ProducerSnapshots:
             return NO_PRODUCERS
         data = states.snapshot()
         file = self._files.open(self._path(log_end), create=True)
-        if file.read_at(0, file.size()) != data:
+        try:
+            is_there = file.read_at(0, file.size()) == data
+        except UnreadableError:
+            self.remove(log_end)
+            file, is_there = self._files.open(self._path(log_end), create=True), False
+        if not is_there:
             file.truncate(0)
             try:
                 file.append(data)
@@ -59,7 +65,7 @@ class ProducerSnapshots:
         return checksum_of(data)
 
     def find(self, log_end: int) -> File | None:
-        """The snapshot there, if it is whole."""
+        """The snapshot there, if it is whole and can be read."""
         return self._files.open(self._path(log_end)) if self.has(log_end) else None
 
     def has(self, log_end: int) -> bool:
@@ -94,8 +100,10 @@ class ProducerSnapshots:
             return ProducerStates()
         try:
             data = self._files.read(self._path(log_end))
-        except FileNotFoundError:
-            return None
+        except OSError as error:
+            if are_used_up(error):
+                raise
+            return None  # it is not there, or the disk does not give it: it can be done without
         states = ProducerStates.restore(data)
         if states is None:
             self.remove(log_end)  # torn, as a crash leaves it: whoever verifies the log later is not to wonder

@@ -9,9 +9,10 @@ from logs import log_at
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.record_batch import crc_of
+from tailrace.runtime.files import UnreadableError
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.producer_snapshots import ProducersUnknownError
+from tailrace.storage.producer_snapshots import ProducerSnapshots, ProducersUnknownError
 from tailrace.storage.replica_verification import ReplicaVerification
 
 pytestmark = pytest.mark.trio
@@ -229,6 +230,50 @@ async def test_a_log_without_producers_has_no_snapshots() -> None:
     await log.close()
     assert _names(files) == []
     assert _last_sequences(_open(files)) == {}
+
+
+def _lose_snapshots(files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk does not give them any more."""
+
+    def check_reading(path: str) -> None:
+        if path.endswith(".producers"):
+            raise UnreadableError(path)
+
+    monkeypatch.setattr(files, "check_reading", check_reading)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+async def test_snapshots_that_cannot_be_read_are_done_without(monkeypatch: pytest.MonkeyPatch, clean: bool) -> None:
+    files = SimulatedFiles()
+    await _log(files).close()
+    _lose_snapshots(files, monkeypatch)
+    log = _open(files, clean=clean)
+    assert _last_sequences(log) == {7: 4, 8: 19}
+    await log.advance_log_start(20)
+    _append(log, 8, 20)
+    await log.close()
+
+
+async def test_one_that_cannot_be_read_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    await log.close()
+    path = f"{DIRECTORY}/{25:020}.producers"
+    unreadable = files.open(path)
+    with monkeypatch.context() as patch:
+        _lose_snapshots(files, patch)
+        ProducerSnapshots(files, DIRECTORY).write(25, log.producers)
+    assert files.read(path) == log.producers.snapshot()
+    unreadable.write_at(0, b"damaged")
+    assert files.read(path) == log.producers.snapshot(), "it is another file"
+
+
+async def test_for_want_of_an_open_file_no_snapshot_is_taken_for_lost() -> None:
+    files = SimulatedFiles()
+    await _log(files).close()
+    files.opens_left = 0
+    with pytest.raises(OSError, match="no more"):
+        ProducerSnapshots(files, DIRECTORY).has(25)
 
 
 MAGIC, LENGTH = 16, 9
