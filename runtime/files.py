@@ -26,8 +26,10 @@ class UnreadableError(OSError):
     """The disk does not give what is in the file; `filename` is its path. Whoever sends from files while others wait
     knows by this that it is not the connection that broke."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, before: bytes = b"") -> None:
         super().__init__(errno.EIO, "the disk cannot read the file", path)
+        self.before = before
+        """What was asked for, as far as the disk gave it."""
 
 
 class File(Protocol):
@@ -158,12 +160,17 @@ class RealFile:
         self._end = max(self._end, position)
 
     def read_at(self, position: int, count: int) -> bytes:
+        data = b""
         try:
-            return os.pread(self._descriptor, count, position)
+            data = os.pread(self._descriptor, count, position)
+            # Less comes at the end of the file, and before a page that the disk does not give.
+            while len(data) < count and (rest := os.pread(self._descriptor, count - len(data), position + len(data))):
+                data += rest
         except OSError as error:
             if error.errno == errno.EIO:
-                raise UnreadableError(self._path) from error
+                raise UnreadableError(self._path, data) from error
             raise
+        return data
 
     def map(self) -> memoryview:
         if self.size() == 0:

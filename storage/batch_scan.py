@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tailrace.protocol.record_batch import CRC_START, HEADER_SIZE, BatchHeader
 
-from .batch_walk import Readable
+from .batch_walk import Readable, read_ahead
 from .segment_recovery import header_at
 
 PIECE_BYTES = 2**20
@@ -85,6 +85,8 @@ class BatchScan:
         within = position - self._piece_position
         if not 0 <= within <= len(self._piece) - count_min:
             within = 0
-            self._piece = memoryview(self._file.read_at(position, min(PIECE_BYTES, self.size - position)))
+            self._piece = memoryview(
+                read_ahead(self._file, position, min(PIECE_BYTES, self.size - position), count_min)
+            )
             self._piece_position = position
         return self._piece[within:]

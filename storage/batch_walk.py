@@ -6,6 +6,7 @@ from typing import Protocol
 from tailrace.protocol.control_batches import CONTROL_BATCH_BYTES_MAX, ControlKind, bridge_epoch, control_kind
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import HEADER_SIZE, BatchHeader, read_header
+from tailrace.runtime.files import UnreadableError
 
 NEAR_BYTES = 4096
 """For the few batches between an index entry and what is looked for."""
@@ -15,6 +16,16 @@ FAR_BYTES = 256 * 1024
 
 class Readable(Protocol):
     def read_at(self, position: int, count: int) -> bytes: ...
+
+
+def read_ahead(file: Readable, position: int, count: int, needed: int) -> bytes:
+    """So many bytes, or as many as there are before what the disk does not give, if it gives those that are needed."""
+    try:
+        return file.read_at(position, count)
+    except UnreadableError as error:
+        if len(error.before) < needed:
+            raise
+        return error.before
 
 
 def walk(
@@ -28,7 +39,8 @@ def walk(
     while end - position >= HEADER_SIZE:
         within = position - chunk_position
         if len(chunk) - within < HEADER_SIZE:
-            chunk, chunk_position, within = file.read_at(position, min(chunk_bytes, end - position)), position, 0
+            chunk = read_ahead(file, position, min(chunk_bytes, end - position), HEADER_SIZE)
+            chunk_position, within = position, 0
         header = read_header(chunk, within)
         if position + header.size > end:
             return

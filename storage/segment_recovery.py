@@ -9,7 +9,7 @@ from tailrace.protocol.error_codes import KafkaError
 from tailrace.protocol.record_batch import HEADER_SIZE, MAGIC, MAGIC_AT, BatchHeader, crc_of, read_header
 from tailrace.runtime.files import Buffer
 
-from .batch_walk import FAR_BYTES, Readable, bridge_epoch_at
+from .batch_walk import FAR_BYTES, Readable, bridge_epoch_at, read_ahead
 from .index_entries import IndexEntries
 from .leader_epochs import EpochMark
 from .segment_summary import SegmentSummary
@@ -70,7 +70,8 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
     while (position := summary.size) < size:
         within = position - chunk_position
         if len(chunk) - within < HEADER_SIZE:
-            chunk, chunk_position, within = _read(file, position, min(FAR_BYTES, size - position)), position, 0
+            count = min(FAR_BYTES, size - position)
+            chunk, chunk_position, within = _read(file, position, count, HEADER_SIZE), position, 0
         header = header_at(chunk, within, size - position)
         if isinstance(header, str):
             reason = header
@@ -79,7 +80,7 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
         if header.next_offset > trusted_end:
             if len(chunk) - within < header.size:
                 count = min(max(FAR_BYTES, header.size), size - position)
-                chunk, chunk_position, within = _read(file, position, count), position, 0
+                chunk, chunk_position, within = _read(file, position, count, header.size), position, 0
             # Step 4: what was on its way to the disk may have arrived in part, and not from its beginning.
             if len(chunk) - within < header.size or not _is_whole(chunk, within, header):
                 reason = f"the checksum of the batch at offset {header.base_offset} does not match"
@@ -121,8 +122,8 @@ def _is_whole(data: Buffer, position: int, header: BatchHeader) -> bool:
     return crc_of(data, position, header.size) == header.crc
 
 
-def _read(file: Readable, position: int, count: int) -> memoryview:
-    return memoryview(file.read_at(position, count))
+def _read(file: Readable, position: int, count: int, needed: int) -> memoryview:
+    return memoryview(read_ahead(file, position, count, needed))
 
 
 def header_at(chunk: memoryview, within: int, bytes_left: int) -> BatchHeader | str:

@@ -78,6 +78,25 @@ def test_who_cannot_read_hears_of_which_file() -> None:
     assert failed.value.filename == path
 
 
+def test_a_disk_that_gives_only_a_part_is_asked_for_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.pread
+    (tmp_path / "log").write_bytes(b"0123456789")
+    file = RealFiles().open(str(tmp_path / "log"))
+
+    def read_a_part(descriptor: int, count: int, position: int) -> bytes:
+        if position == 8:
+            raise OSError(errno.EIO, "a bad page")
+        return real(descriptor, min(count, 4), position)
+
+    monkeypatch.setattr(os, "pread", read_a_part)
+    assert file.read_at(0, 8) == b"01234567"
+    assert file.read_at(9, 8) == b"9"
+    with pytest.raises(UnreadableError) as failed:
+        file.read_at(0, 10)
+    assert failed.value.before == b"01234567"
+    file.close()
+
+
 def test_an_empty_file_maps_to_nothing(files: Files, directory: str) -> None:
     file = files.open(f"{directory}/log", create=True)
     assert len(file.map()) == 0

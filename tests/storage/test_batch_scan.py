@@ -3,6 +3,7 @@
 from struct import pack_into
 
 import pytest
+from bad_disk import BadDisk
 from batch_samples import header_of, make_batch
 from simulation.files import SimulatedFile, SimulatedFiles
 
@@ -13,21 +14,6 @@ from tailrace.storage.batch_scan import PIECE_BYTES, BatchScan, ScannedBatch
 BATCHES = [make_batch(0, 2, size=61), make_batch(2, size=300), make_batch(3, 5, size=99), make_batch(8, size=1000)]
 STARTS = [0, 61, 361, 460]
 WHOLE = b"".join(BATCHES)
-
-
-class Disk:
-    """Gives a file's bytes, counts what was asked for, and has a place that it cannot read."""
-
-    def __init__(self, content: bytes, *, bad_position: int | None = None) -> None:
-        self.content = content
-        self.bad_position = bad_position
-        self.counts: list[int] = []
-
-    def read_at(self, position: int, count: int) -> bytes:
-        self.counts.append(count)
-        if self.bad_position is not None and position <= self.bad_position < position + count:
-            raise OSError(5, "a sector is bad")
-        return self.content[position : position + count]
 
 
 def _file(content: bytes) -> SimulatedFile:
@@ -44,7 +30,7 @@ def _scan(content: bytes) -> tuple[BatchScan, list[ScannedBatch]]:
 @pytest.mark.parametrize("piece_bytes", [61, 62, 100, 361, 400, 10_000])
 def test_it_finds_every_batch_wherever_a_piece_ends(piece_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_scan, "PIECE_BYTES", piece_bytes)
-    disk = Disk(WHOLE)
+    disk = BadDisk(WHOLE)
     scan = BatchScan(disk, len(WHOLE))
     found = list(scan)
     assert [batch.position for batch in found] == STARTS
@@ -56,7 +42,7 @@ def test_it_finds_every_batch_wherever_a_piece_ends(piece_bytes: int, monkeypatc
 
 
 def test_small_batches_share_a_read() -> None:
-    disk = Disk(WHOLE)
+    disk = BadDisk(WHOLE)
     assert len(list(BatchScan(disk, len(WHOLE)))) == 4
     assert disk.counts == [len(WHOLE)]
 
@@ -82,12 +68,12 @@ def test_it_stops_before_the_batch_that_was_torn() -> None:
 
 
 def test_where_it_has_stopped_it_stays() -> None:
-    disk = Disk(WHOLE, bad_position=0)
+    disk = BadDisk(WHOLE, bad_position=0)
     scan = BatchScan(disk, len(WHOLE))
     assert list(scan) == []
     disk.bad_position = None
     assert list(scan) == []
-    assert (scan.position, scan.failure) == (0, "the file cannot be read: a sector is bad")
+    assert (scan.position, scan.failure) == (0, "the file cannot be read: the disk cannot read the file")
 
 
 def test_only_bytes_that_were_there_at_its_beginning_count() -> None:
@@ -101,7 +87,7 @@ def test_a_length_that_lies_costs_no_memory() -> None:
     batch[:61] = make_batch(0)[:61]
     for length, is_there in ((len(batch) - 12, True), (2**31 - 1, False)):
         pack_into(">i", batch, 8, length)
-        disk = Disk(bytes(batch))
+        disk = BadDisk(bytes(batch))
         scan = BatchScan(disk, len(batch))
         assert [each.checksum_matches for each in scan] == [False] * is_there
         assert (scan.failure is None) == is_there
@@ -110,15 +96,19 @@ def test_a_length_that_lies_costs_no_memory() -> None:
 
 
 @pytest.mark.parametrize("bad_position", [370, 459])
-def test_what_the_disk_does_not_give_is_not_called_torn(bad_position: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_scan, "PIECE_BYTES", 61)
-    scan = BatchScan(Disk(WHOLE, bad_position=bad_position), len(WHOLE))
+@pytest.mark.parametrize("piece_bytes", [61, 10_000])
+def test_what_the_disk_does_not_give_is_not_called_torn(
+    bad_position: int, piece_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what comes before that is read, though it was asked for together."""
+    monkeypatch.setattr(batch_scan, "PIECE_BYTES", piece_bytes)
+    scan = BatchScan(BadDisk(WHOLE, bad_position=bad_position), len(WHOLE))
     assert [batch.position for batch in scan] == STARTS[:2]
-    assert (scan.is_unreadable, scan.failure) == (True, "the file cannot be read: a sector is bad")
+    assert (scan.is_unreadable, scan.failure) == (True, "the file cannot be read: the disk cannot read the file")
 
 
 def test_a_file_that_becomes_shorter_ends_the_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_scan, "PIECE_BYTES", 61)
-    scan = BatchScan(Disk(WHOLE[:300]), len(WHOLE))
+    scan = BatchScan(BadDisk(WHOLE[:300]), len(WHOLE))
     assert [batch.position for batch in scan] == STARTS[:1]
     assert scan.failure == "the file cannot be read: it has become shorter meanwhile"

@@ -1,10 +1,12 @@
 """From header to header."""
 
 import pytest
+from bad_disk import BadDisk
 from batch_samples import make_batch
 from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
+from tailrace.runtime.files import UnreadableError
 from tailrace.storage.batch_walk import walk
 
 BATCHES = [make_batch(0, 2, size=61), make_batch(2, size=300), make_batch(3, 5, size=99), make_batch(8, size=10_000)]
@@ -24,6 +26,15 @@ def test_it_finds_every_batch_whatever_it_reads_at_once(chunk_bytes: int) -> Non
     assert [position for position, _, _ in found] == [0, 61, 361, 460]
     assert [header.base_offset for _, header, _ in found] == [0, 2, 3, 8]
     assert [start for _, _, start in found] == [bytes(batch[:61]) for batch in BATCHES]
+
+
+def test_what_the_disk_does_not_give_is_missed_only_where_it_is_needed() -> None:
+    whole = b"".join(BATCHES)
+    assert [position for position, _, _ in walk(BadDisk(whole, bad_position=200), 0, len(whole))] == [0, 61, 361, 460]
+    found = walk(BadDisk(whole, bad_position=400), 0, len(whole))
+    assert [next(found)[0], next(found)[0]] == [0, 61]
+    with pytest.raises(UnreadableError):
+        next(found)
 
 
 def test_it_starts_anywhere_and_reads_little_of_large_batches() -> None:

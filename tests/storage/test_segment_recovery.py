@@ -3,11 +3,13 @@
 from struct import pack_into
 
 import pytest
+from bad_disk import BadDisk
 from batch_samples import make_batch
 from simulation.files import SimulatedFiles
 
 from tailrace.protocol.control_batches import bridge, hole
 from tailrace.protocol.record_batch import crc_of, stamp
+from tailrace.runtime.files import UnreadableError
 from tailrace.storage.segment_recovery import RecoveredSegment, recover
 
 BATCHES = [make_batch(10, 2, size=100, timestamp=5), make_batch(12, 1, size=200, timestamp=9), make_batch(13, size=150)]
@@ -30,6 +32,19 @@ def test_all_of_a_whole_segment_survives() -> None:
 def test_an_empty_segment_is_whole() -> None:
     found = _recover(b"")
     assert (found.summary.size, found.summary.end, found.cut_reason) == (0, 10, None)
+
+
+@pytest.mark.parametrize("bad_position", [110, 250, 440])
+def test_nothing_is_cut_off_where_the_disk_does_not_give_what_is_there(bad_position: int) -> None:
+    disk = BadDisk(WHOLE, bad_position=bad_position)
+    with pytest.raises(UnreadableError):
+        recover(disk, len(WHOLE), 10, trusted_end=0, interval_bytes=100)
+
+
+def test_of_what_was_on_the_disk_once_only_headers_are_needed() -> None:
+    disk = BadDisk(WHOLE, bad_position=250)
+    found = recover(disk, len(WHOLE), 10, trusted_end=13, interval_bytes=100)
+    assert (found.summary.size, found.cut_reason) == (450, None)
 
 
 def test_it_is_cut_at_the_last_whole_batch_wherever_the_write_was_torn() -> None:
