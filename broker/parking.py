@@ -51,6 +51,8 @@ class Parking:
         """Each with its end: nobody is given back what is being removed."""
         self._removed: dict[ReplicaKey, None] | None = None
         """By age. None before somebody had to know."""
+        self._changing_removed = trio.Lock()
+        """One change after the other: each writes down all, and has to know what the last one has."""
         self.on_removed: Callable[[Storage], None] = _unheard
         """Is told before anybody can have it anew."""
         self.write_down: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
@@ -130,12 +132,14 @@ class Parking:
 
     async def note_removed(self, *keys: ReplicaKey) -> None:
         """They are the newest now."""
-        await self._write_removed([*self._removed_but_for(*keys), *keys])
+        async with self._changing_removed:
+            await self._write_removed([*self._removed_but_for(*keys), *keys])
 
     async def forget_removed(self, key: ReplicaKey) -> None:
         """It begins with nothing, and everybody knows that."""
-        if self.was_removed(key):
-            await self._write_removed(self._removed_but_for(key))
+        async with self._changing_removed:
+            if self.was_removed(key):
+                await self._write_removed(self._removed_but_for(key))
 
     def _removed_replicas(self) -> dict[ReplicaKey, None]:
         if self._removed is None:

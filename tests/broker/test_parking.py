@@ -356,6 +356,19 @@ async def test_what_was_removed_is_remembered_until_it_begins_anew(world: _World
         assert [parking.was_removed(key) for key in keys] == [True, False, False, True, False]
 
 
+async def test_what_is_noted_and_forgotten_at_once_is_all_remembered(world: _World, autojump_clock: object) -> None:
+    keys = [(FIRST, 0), (FIRST, 1), (SECOND, 2), (SECOND, 3)]
+    world.files.make_directories("/data")
+    await world.parking.note_removed(keys[0])
+    world.files.sync_seconds = lambda: 1.0
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.parking.note_removed, *keys[1:3])
+        nursery.start_soon(world.parking.forget_removed, keys[0])
+        nursery.start_soon(world.parking.note_removed, keys[3])
+    for parking in (world.parking, Parking("/data", world.files, world.clock)):
+        assert [parking.was_removed(key) for key in keys] == [False, True, True, True]
+
+
 async def test_only_the_last_that_were_removed_are_remembered(world: _World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tailrace.broker.parking.REMOVED_KEPT_MAX", 2)
     for number in range(3):
