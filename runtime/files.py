@@ -1,7 +1,8 @@
 """The file seam: plain synchronous calls for what stays in the page cache, awaits for what must reach the disk.
 
 Appends and reads go straight to the page cache from the event loop: a thread hop costs several times more than the
-write itself. Only what waits for the disk (sync, durable replace) runs in a thread, and it runs nowhere else.
+write itself. Only what waits for the disk (sync, durable replace) runs in a thread, as long as there is one to be had;
+it runs nowhere else.
 """
 
 import contextlib
@@ -11,6 +12,7 @@ import mmap
 import os
 import resource
 import shutil
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -182,7 +184,7 @@ class RealFile:
         self._end = size
 
     async def sync(self) -> None:
-        await trio.to_thread.run_sync(sync_data, self._descriptor)
+        await _in_thread(sync_data, self._descriptor)
 
     def sync_now(self) -> None:
         sync_data(self._descriptor)
@@ -249,19 +251,19 @@ class RealFiles:
             os.rmdir(path)
 
     async def discard(self, path: str) -> None:
-        await trio.to_thread.run_sync(self.remove, path)
+        await _in_thread(self.remove, path)
 
     async def discard_tree(self, directory: str) -> None:
-        await trio.to_thread.run_sync(partial(shutil.rmtree, directory, ignore_errors=True))
+        await _in_thread(partial(shutil.rmtree, directory, ignore_errors=True))
 
     def rename(self, path: str, to: str) -> None:
         os.rename(path, to)
 
     async def replace(self, path: str, data: bytes) -> None:
-        await trio.to_thread.run_sync(_replace_durably, path, data)
+        await _in_thread(_replace_durably, path, data)
 
     async def sync_directory(self, directory: str) -> None:
-        await trio.to_thread.run_sync(sync_directory, directory)
+        await _in_thread(sync_directory, directory)
 
     def lock(self, path: str) -> RealLock | None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -286,6 +288,15 @@ class RealFiles:
                 return file.read().strip()
         except OSError:
             return ""
+
+
+async def _in_thread(work: Callable[..., None], *arguments: object) -> None:
+    """Where the process may have no more threads everybody waits instead: it must be done, and nothing is wrong with
+    the disk."""
+    try:
+        await trio.to_thread.run_sync(work, *arguments)
+    except RuntimeError:
+        work(*arguments)
 
 
 def _replace_durably(path: str, data: bytes) -> None:

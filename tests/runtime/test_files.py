@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
+import trio
 from simulation.files import SimulatedFiles
 
 from tailrace.runtime.files import Files, RealFiles, UnreadableError
@@ -227,6 +228,26 @@ async def test_reaching_the_disk(files: Files, directory: str) -> None:
     file.close()
     with pytest.raises(FileNotFoundError):
         await files.sync_directory(f"{directory}/missing")
+
+
+async def test_without_a_thread_the_same_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", fail)
+    files, directory = RealFiles(), str(tmp_path)
+    await files.replace(f"{directory}/state", b"new")
+    file = files.open(f"{directory}/state")
+    await file.sync()
+    await files.sync_directory(directory)
+    assert file.read_at(0, 9) == b"new"
+    with pytest.raises(FileNotFoundError):
+        await files.sync_directory(f"{directory}/missing")
+    files.make_directories(f"{directory}/tree/deep")
+    await files.discard_tree(f"{directory}/tree")
+    await files.discard(f"{directory}/state")
+    assert files.list(directory) == []
+    file.close()
 
 
 def test_a_lock_is_held_by_one(files: Files, directory: str) -> None:
