@@ -258,8 +258,9 @@ async def flip_lone_end(context: FaultContext, fault: Fault) -> None:
         return
     number, replica = chance.choice(led)
     machine = context.world.spus[number]
-    others = [spu for spu in replica.spec.replicas if spu != number and context.world.spus[spu].process is not None]
-    for spu in others:
+    others = [spu for spu in replica.spec.replicas if spu != number]
+    killed = [spu for spu in others if context.world.spus[spu].process is not None]
+    for spu in killed:
         context.world.kill(context.world.spus[spu])
     until = trio.current_time() + LONE_SECONDS_MAX
     while trio.current_time() < until and not context.is_over.is_set():
@@ -269,7 +270,7 @@ async def flip_lone_end(context: FaultContext, fault: Fault) -> None:
         if may_flip and flip_in_lone_end(context.world, number, {replica.key}, chance) is not None:
             break
     await context.last(fault.seconds)
-    for spu in others:
+    for spu in killed:
         context.world.start_spu(spu)
 
 
