@@ -545,7 +545,7 @@ class Log:
                     segment.close()
                     self._maker.remove(segment.base)
             self._segments.open = prepared.carry_out() if prepared else self._maker.new_segment(first.base)
-        self._end_cut()
+        await self._end_cut()
         if not self.producers.cut(self.log_end):
             load = partial(self._snapshots.load, self._segments.sealed, self._segments.open, None)
             try:
@@ -576,7 +576,7 @@ class Log:
         with suppress(OSError):
             # Nothing else will tell of them; but that can be done without.
             self._snapshots.write(new_start, producers)
-        self._end_cut()
+        await self._end_cut()
 
     async def _cut(self, kept: int, *, synced_end: int) -> None:
         """Before anything is cut the manifest stops to speak of it: what it names must be there when the log opens."""
@@ -595,7 +595,9 @@ class Log:
             self._disk.fail(f"{self.directory}: the log could not be cut: {error}")
             raise
 
-    def _end_cut(self) -> None:
+    async def _end_cut(self) -> None:
+        """Durable when this returns: else a power failure might bring back what was cut off, where something else has
+        come in its place by then and is known to be committed."""
         self._disk.forget_entry()
         self.is_overgrown = False
         self.log_end = self._segments.open.end
@@ -605,6 +607,7 @@ class Log:
         if self.log_end > self.log_start:
             self._epochs.cut_end(self.log_end)
         self._disk.is_changed = True
+        await once_files_can_be_opened(lambda: self._disk.sync(self._epochs.noted_in))
 
     # being compacted
 

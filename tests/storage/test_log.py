@@ -877,3 +877,16 @@ async def test_a_time_is_looked_for_from_an_offset_on(files: SimulatedFiles) -> 
     assert (log.find_timestamp(10, 4), log.find_timestamp(10, 4, 1)) == ((10, 0, 0), (10, 2, 0))
     assert (log.max_timestamp(4), log.max_timestamp(4, 1)) == ((10, 0, 0), (10, 2, 0))
     assert log.max_timestamp(4, 4) is None
+
+
+@pytest.mark.parametrize("end", [7, 3, 0])
+async def test_what_was_cut_off_does_not_come_back_when_power_fails(files: SimulatedFiles, end: int) -> None:
+    """Seed 91000141: in its place was by then what was known to be committed."""
+    log = _open(files)
+    _append(log, 23, epoch=1)
+    await log.sync()
+    await (log.truncate(end) if end else log.truncate_fully(end))
+    assert log.synced_end == end
+    _append(log, 2, epoch=2)
+    again = _open(files.crash("synced"))
+    assert _offsets(again) == list(range(end))
