@@ -47,7 +47,6 @@ class Housekeeping:
         self._files = files
         self._replicas = replicas
         self._parking = parking
-        parking.write_down = self.write_high_watermarks
         self._configs = configs
         self._wall_clock = wall_clock
         self._logger = logger

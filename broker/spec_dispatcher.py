@@ -226,6 +226,7 @@ class SpecDispatcher:
                     # It may be the only one that is taken to have what it acknowledged: it must not say that it does.
                     self._refuse_to_open(spec, REMOVED if is_new else LACKING, was_tried=False)
                     return
+                await self._replication.doubt(key)  # what it promised may be known here yet, and look as if it had it
                 await self._parking.forget_removed(key)
             was_whole = self._closed.take_whole(key)
             open_log = partial(

@@ -113,6 +113,7 @@ class Spu:
             self._storage.closed,
             self._logger,
         )
+        self.parking.write_down = self._write_down_removal
         self._spus = Spus(self.id, self.cluster, self._network, self.answer)
         self.storage_limit = StorageLimit(
             self.replicas, self.metrics, self._logger, lambda: self.shelves.copies.size_bytes
@@ -196,6 +197,11 @@ class Spu:
         replica = self.replicas.find(*key)
         if replica is not None:
             replica.go_offline(reason)
+
+    async def _write_down_removal(self) -> None:
+        """Of storage: it is not missed at the next start, nor believed to be what it was if it begins with nothing."""
+        await self._housekeeping.write_high_watermarks()
+        await self._storage.promises.settle()
 
     # what it asks itself
 

@@ -46,6 +46,7 @@ class Said(IntEnum):
 
 
 _SAID = frozenset(Said)
+Fact = tuple[Said, ReplicaKey, int]
 
 
 class Promises:
@@ -60,8 +61,9 @@ class Promises:
         self.is_incomplete = False
         """A promise, or a doubt, may be missing from what was found; nobody knows whose."""
         self._records = 0
-        self._unwritten: list[bytes] = []
+        self._unwritten: list[Fact] = []
         self._writes = SharedWrites(self._write_unwritten)
+        self._anew = SharedWrites(self._write_anew)
         self._file = self._load()
 
     # what is
@@ -78,10 +80,11 @@ class Promises:
 
     async def settle(self) -> None:
         """Brings what was found to the disk: the process that wrote it may have ended before it was there, and has told
-        nobody, but whoever finds it would. It is written anew, as a sync that failed once would not be tried again."""
+        nobody, but whoever finds it would. It is written anew, as a sync that failed once would not be tried again.
+
+        And what was forgotten is not found any more."""
         if self._records:
-            async with self._writes.lock:
-                await self._write_anew()
+            await self._anew.take_part()
 
     async def promise(self, key: ReplicaKey, epoch: Epoch, *, in_doubt: bool = False) -> None:
         """Durable when this returns. Raises OSError; after a failed sync nothing is promised any more.
@@ -89,34 +92,29 @@ class Promises:
         `in_doubt`: the store knows nothing of the replica, and may have known it before it lost its disk.
         """
         assert epoch >= self.epoch(key)
-        promised = _record(Said.PROMISED, key, epoch)
+        promised = (Said.PROMISED, key, epoch)
         if in_doubt and key not in self._in_doubt:
-            await self._keep(_record(Said.IN_DOUBT, key), promised)
-            self._in_doubt.add(key)
+            await self._keep((Said.IN_DOUBT, key, NO_EPOCH), promised)
         else:
             await self._keep(promised)
-        self._epochs[key] = max(epoch, self.epoch(key))
 
     async def doubt(self, key: ReplicaKey) -> None:
         """It is known of one that something has gone from its log."""
         if key in self._epochs and key not in self._in_doubt:
-            await self._keep(_record(Said.IN_DOUBT, key))
-            self._in_doubt.add(key)
+            await self._keep((Said.IN_DOUBT, key, NO_EPOCH))
 
     async def end_doubt(self, key: ReplicaKey) -> None:
         """The replica has caught up, and what it has is on the disk."""
         if key in self._in_doubt:
-            await self._keep(_record(Said.SURE, key))
-            self._in_doubt.discard(key)
+            await self._keep((Said.SURE, key, NO_EPOCH))
 
     async def doubt_all(self) -> None:
         """The store stopped in a way that may have taken the end of every log here."""
-        await self._keep(_record(Said.ALL_IN_DOUBT, _NOBODY))
-        self._in_doubt |= self._epochs.keys()
+        await self._keep((Said.ALL_IN_DOUBT, _NOBODY, NO_EPOCH))
 
     async def note_failed_disk(self) -> None:
         """What was not synced may be gone, although the machine goes on."""
-        await self._keep(_record(Said.DISK_FAILED, _NOBODY))
+        await self._keep((Said.DISK_FAILED, _NOBODY, NO_EPOCH))
 
     async def note_what_is_missing(self) -> None:
         """So that a start which is interrupted, before this has had its consequences, does not find the file whole."""
@@ -127,11 +125,11 @@ class Promises:
         """What was noted of a failure has had its consequences."""
         if self.has_disk_failed:
             self.has_disk_failed = False
-            async with self._writes.lock:
-                await self._write_anew()
+            await self._anew.take_part()
 
     def forget(self, topic_id: UUID, partition: int | None = None) -> None:
-        """The storage of the topic, or of that partition, is gone. The file forgets it when it is written anew."""
+        """The storage of the topic, or of that partition, is gone. The file forgets it with `settle`: at the next start
+        a store that kept its promise would not be in doubt, though it has nothing."""
         for key in [key for key in self._epochs if key[0] == topic_id and partition in (None, key[1])]:
             del self._epochs[key]
             self._in_doubt.discard(key)
@@ -169,15 +167,16 @@ class Promises:
         elif kind == Said.ALL_IN_DOUBT:
             self._in_doubt |= self._epochs.keys()
 
-    async def _keep(self, *records: bytes) -> None:
-        self._unwritten += records
+    async def _keep(self, *facts: Fact) -> None:
+        self._unwritten += facts
         await self._writes.take_part()
 
     async def _write_unwritten(self) -> None:
         size = self._file.size()
         unwritten, self._unwritten = self._unwritten, []
+        data = b"".join(_record(*fact) for fact in unwritten)
         try:
-            self._file.append(b"".join(unwritten if size else (PROMISES_MAGIC, *unwritten)))
+            self._file.append(data if size else PROMISES_MAGIC + data)
         except OSError as error:
             # A full disk, say. Each of those who wait for the others tries again, unless what was torn stays there.
             self._writes.failure = f"{self._path}: {error}"
@@ -191,9 +190,10 @@ class Promises:
                 if self._records == 0:
                     await once_files_can_be_opened(lambda: self._files.sync_directory(self._directory))
                 self._records += len(unwritten)
+                for fact in unwritten:
+                    self._apply(*fact)
                 if self._records > len(self._epochs) * 2 + _STALE_RECORDS_MAX:
-                    # Those who wait for what is unwritten have not noted it yet.
-                    records = [*self._all_records(), *unwritten]
+                    records = self._all_records()
                     if await shorten(self._files, self._path, PROMISES_MAGIC + b"".join(records)):
                         await self._use_anew(len(records))
         except OSError as error:
@@ -201,9 +201,20 @@ class Promises:
             raise
 
     async def _write_anew(self) -> None:
-        records = self._all_records()
-        await self._files.replace(self._path, PROMISES_MAGIC + b"".join(records))
-        await self._use_anew(len(records))
+        async with self._writes.lock:
+            records = self._all_records()
+            data = PROMISES_MAGIC + b"".join(records)
+            try:
+                with trio.CancelScope(shield=True):
+                    await once_files_can_be_opened(lambda: self._files.replace(self._path, data))
+                    await self._use_anew(len(records))
+            except OSError as error:
+                # The new file may be in its place, and not be there any more after a power failure. Nothing is appended
+                # to one of them then.
+                failure, self._writes.failure = self._writes.failure, f"{self._path}: {error}"
+                if self._files.read(self._path) != data:
+                    self._writes.failure = failure
+                raise
 
     def _all_records(self) -> list[bytes]:
         records = [_record(Said.PROMISED, key, epoch) for key, epoch in self._epochs.items()]

@@ -243,6 +243,20 @@ async def test_what_was_moved_and_is_gone_begins_with_nothing_when_it_is_given_b
     assert promises.is_in_doubt((TOPIC, 0))
 
 
+async def test_what_was_removed_is_in_doubt_though_it_is_known_what_it_promised(spu: _Spu) -> None:
+    live = _topic(leader=ELSEWHERE, live=(HERE, ELSEWHERE))
+    (before,) = await spu.apply(live)
+    await trio.testing.wait_all_tasks_blocked()
+    _append(before, b"a")
+    await spu.promises.end_doubt(before.key)
+    await spu.apply()
+    await spu.parking.remove_expired(-1)
+    again = spu.again()  # its promises have not been written anew
+    assert again.promises.epoch((TOPIC, 0)) == 0
+    (after,) = await again.apply(_topic(leader=ELSEWHERE, live=(ELSEWHERE,)))
+    assert (after.log.log_end, again.promises.is_in_doubt(after.key)) == (0, True)
+
+
 async def test_a_removed_topic_stops_tells_who_waits_and_parks_its_files(spu: _Spu) -> None:
     (replica,) = await spu.apply(_topic())
     _append(replica, b"a")

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 from tailrace.broker.housekeeping import CHECKPOINT_SECONDS, KEPT_LONGER_MS_MAX
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.ids import NO_EPOCH, Epoch
 from tailrace.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from tailrace.protocol.messages.produce import (
     PartitionProduceData,
@@ -235,9 +236,12 @@ async def test_parked_storage_goes_after_its_retention(autojump_clock: object) -
         clock.time_ms += 3_600_001  # it cannot be brought back any more
         await trio.sleep(400)
         assert files.list(directory)
+        promised = topic.id, 0
+        await running.spu._storage.promises.promise(promised, Epoch(3))
         clock.time_ms += KEPT_LONGER_MS_MAX
         await trio.sleep(400)
         assert not files.list(directory)
+        assert Promises(files.after_kill(), DATA).epoch(promised) == NO_EPOCH
 
 
 async def test_a_silent_producer_is_forgotten(autojump_clock: object) -> None:

@@ -209,6 +209,69 @@ async def test_what_is_gone_for_good_is_forgotten() -> None:
     assert [promises.epoch(key) for key in (A, OTHER)] == [NO_EPOCH, 1]
 
 
+async def test_what_is_gone_for_good_does_not_come_back_with_the_next_start() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    for key in (A, B, OTHER):
+        await promises.promise(key, Epoch(1))
+    await promises.doubt_all()
+    promises.forget(*A)
+    await promises.settle()
+    await promises.promise(OTHER, Epoch(2))
+    again = reopened(disk)
+    assert [again.epoch(key) for key in (A, B, OTHER)] == [NO_EPOCH, 1, 2]
+    assert [again.is_in_doubt(key) for key in (A, B, OTHER)] == [False, True, True]
+
+
+async def test_what_is_promised_while_the_file_is_written_anew_is_in_it() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(1))
+    for _ in range(20):
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(promises.promise, (UUID(int=9), number), Epoch(1))
+                nursery.start_soon(promises.settle)
+        again = reopened(disk)
+        assert [again.epoch((UUID(int=9), number)) for number in range(10)] == [1] * 10
+
+
+async def test_where_it_cannot_be_written_anew_the_old_file_is_gone_on_with() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    for key in (A, OTHER):
+        await promises.promise(key, Epoch(1))
+    promises.forget(*A)
+    disk.room_bytes = 40
+    with pytest.raises(OSError, match="no space"):
+        await promises.settle()
+    await promises.promise(OTHER, Epoch(2))
+    assert [reopened(disk).epoch(key) for key in (A, OTHER)] == [1, 2]
+
+
+async def test_where_the_new_file_may_be_there_no_more_after_a_power_failure_nothing_is_promised_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    for key in (A, OTHER):
+        await promises.promise(key, Epoch(1))
+    promises.forget(*A)
+
+    async def fail(directory: str) -> None:
+        raise OSError("the directory is not on the disk")
+
+    monkeypatch.setattr(disk, "sync_directory", fail)
+    with pytest.raises(OSError, match="not on the disk"):
+        await promises.settle()
+    with pytest.raises(OSError, match="not on the disk"):
+        await promises.promise(OTHER, Epoch(2))
+
+
 async def test_a_full_disk_takes_no_promise_and_later_all() -> None:
     disk = files()
     await disk.sync_directory("")
