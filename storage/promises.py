@@ -114,7 +114,12 @@ class Promises:
 
     async def note_failed_disk(self) -> None:
         """What was not synced may be gone, although the machine goes on."""
-        await self._keep((Said.DISK_FAILED, _NOBODY, NO_EPOCH))
+        try:
+            await self._keep((Said.DISK_FAILED, _NOBODY, NO_EPOCH))
+        except OSError:
+            # Its own sync may be what failed, and then nothing is appended any more. Another file may reach the disk.
+            self.has_disk_failed = True
+            await self._anew.take_part()
 
     async def note_what_is_missing(self) -> None:
         """So that a start which is interrupted, before this has had its consequences, does not find the file whole."""

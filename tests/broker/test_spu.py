@@ -149,6 +149,19 @@ async def test_a_log_that_could_not_be_closed_makes_the_next_start_one_of_anothe
         assert read_store(world.files, DATA) != before
 
 
+async def test_a_disk_that_failed_under_promises_first_is_noted_at_the_stop(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        topic = await running.create("t", configs={"flush.messages": "1"})
+        world.files.syncs_fail = True
+        with pytest.raises(OSError, match="broken"):
+            await running.spu._storage.promises.promise((topic.id, 0), Epoch(1))
+        await produce(await running.client(), batch(b"a"))
+        assert running.replica("t").log.has_failed
+        world.files.syncs_fail = False
+    assert Promises(world.files.after_kill(), DATA).has_disk_failed
+
+
 async def test_a_log_for_which_no_file_could_be_opened_at_the_stop_is_the_same_store(autojump_clock: object) -> None:
     world = World()
     async with running_spu(world) as running:

@@ -150,6 +150,37 @@ async def test_after_a_failed_sync_nothing_is_promised_any_more() -> None:
     assert promises.epoch(A) == NO_EPOCH
 
 
+async def test_that_the_disk_failed_is_noted_also_if_that_is_how_it_was_noticed() -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.promise(A, Epoch(1))
+    disk.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await promises.promise(A, Epoch(2))
+    with pytest.raises(OSError, match="broken"):
+        await promises.note_failed_disk()
+    disk.syncs_fail = False
+    async with trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(promises.note_failed_disk)
+    again = reopened(disk)
+    assert (again.has_disk_failed, again.epoch(A)) == (True, 1)
+    with pytest.raises(OSError, match="broken"):
+        await promises.promise(A, Epoch(3))
+
+
+async def test_that_the_disk_failed_stays_noted_when_the_file_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tailrace.storage.promises._STALE_RECORDS_MAX", 2)
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    await promises.note_failed_disk()
+    for epoch in range(10):
+        await promises.promise(A, Epoch(epoch))
+    assert reopened(disk).has_disk_failed
+
+
 async def test_a_file_full_of_old_promises_is_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tailrace.storage.promises._STALE_RECORDS_MAX", 10)
     disk = files()
