@@ -163,7 +163,7 @@ class ReplicaController:
 
     def on_offline(self) -> None:
         """The replica's disk has failed: whoever waits was told, and nothing more comes from here but that."""
-        if self._replica.log.has_failed:
+        if self._replica.log.may_have_lost:
             self._context.note_failed_disk()
         if not self._is_busy:
             self._fail_role()

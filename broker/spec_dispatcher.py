@@ -337,7 +337,7 @@ class SpecDispatcher:
         self._replication.on_failed(replica.key)
         if replica.damaged_from is not None:
             self._unreadable.add_soon(replica)
-        if replica.replication is None and replica.is_open and replica.log.has_failed:
+        if replica.replication is None and replica.is_open and replica.log.may_have_lost:
             self._replication.on_disk_failed()
 
     def _report_storage(self, replica: Replica, *, is_new: bool) -> None:

@@ -19,6 +19,7 @@ from tailrace.storage.checkpoints import (
     load_high_watermarks,
     take_clean_shutdown_mark,
 )
+from tailrace.storage.log_disk import lacks_room
 from tailrace.storage.promises import Promises
 from tailrace.storage.shelf_logs import ShelfLogs
 from tailrace.storage.store_incarnation import take_store_incarnation
@@ -102,7 +103,7 @@ class SpuStorage:
     async def leave(self, replicas: Replicas, *, opened_all: bool) -> None:
         """Brings every log to the disk; the mark says which of them got there. `opened_all`: there is no other one."""
         # Who was to note it may have been stopped before that.
-        has_failed = any(replica.log.has_failed for replica in replicas)
+        has_failed = any(replica.log.may_have_lost for replica in replicas)
         limiter = trio.CapacityLimiter(CLOSES_AT_ONCE)
         are_closed = True
 
@@ -112,8 +113,8 @@ class SpuStorage:
                 try:
                     await replica.close()
                 except OSError as error:
-                    if are_used_up(error):
-                        are_closed = False  # nothing is wrong with the disk: no more files could be opened
+                    if are_used_up(error) or (lacks_room(error) and not replica.log.may_have_lost):
+                        are_closed = False  # nothing is lost
                     else:
                         has_failed = True
                     self._logger.error(
@@ -128,7 +129,10 @@ class SpuStorage:
         # Logs that were never opened, because no specs came, are as they were found.
         damaged = replicas.damaged or any(replica.offline_reason for replica in replicas)
         if (opened_all or self.was_left_cleanly) and are_closed and not has_failed and not damaged:
-            await leave_clean_shutdown_mark(self._files, self._directory, self.closed.whole)
+            try:
+                await leave_clean_shutdown_mark(self._files, self._directory, self.closed.whole)
+            except OSError as error:  # the next start looks through the logs
+                self._logger.error("clean_shutdown_mark_not_left", reason=str(error))
         elif has_failed:
             try:
                 await self.promises.note_failed_disk()

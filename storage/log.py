@@ -143,8 +143,13 @@ class Log:
 
     @property
     def has_failed(self) -> bool:
-        """Nobody knows what of it the disk has: it refuses everything."""
+        """It refuses everything, and what it has in memory need not be what lies on the disk."""
         return self._disk.failure is not None
+
+    @property
+    def may_have_lost(self) -> bool:
+        """It refuses everything, and not for want of room alone: what it acknowledged may never reach the disk."""
+        return self._disk.may_have_lost
 
     @property
     def is_end_sure(self) -> bool:
@@ -351,7 +356,7 @@ class Log:
                     await disk.sync(self._epochs.noted_in)
                     await self._note_clean_close()
             finally:
-                disk.fail(disk.failure or f"{self.directory}: the log was closed")
+                disk.close()
                 self._segments.close()
 
     async def _note_clean_close(self) -> None:
@@ -396,7 +401,7 @@ class Log:
                         stamping = partial(segment.restamp, base, end, epoch)
                         self._disk.unsynced_bytes += 4 * await once_files_can_be_opened(stamping)
             except OSError as error:
-                self._disk.fail(f"{self.directory}: epochs could not be stamped: {error}")
+                self._disk.fail(f"{self.directory}: epochs could not be stamped", error)
                 raise
 
     async def expect_stamped(self, end: int, epoch: int, starts: Iterable[EpochStart] = ()) -> None:
@@ -592,7 +597,7 @@ class Log:
         try:
             yield
         except OSError as error:
-            self._disk.fail(f"{self.directory}: the log could not be cut: {error}")
+            self._disk.fail(f"{self.directory}: the log could not be cut", error)
             raise
 
     async def _end_cut(self) -> None:
@@ -671,7 +676,7 @@ class Log:
                     self._put_in_place(old, new)
                     await once_files_can_be_opened(sync_directory)
                 except OSError as error:
-                    self._disk.fail(f"{self.directory}: a compacted segment did not take its place: {error}")
+                    self._disk.fail(f"{self.directory}: a compacted segment did not take its place", error)
                     raise
             return True
 
@@ -778,7 +783,7 @@ class Log:
                 if scrub.mended:
                     await file.sync()
             except OSError as error:
-                self._disk.fail(f"{file.path}: a damaged batch could not be written again: {error}")
+                self._disk.fail(f"{file.path}: a damaged batch could not be written again", error)
                 raise
             if scrub.has_other_times:
                 await self._correct_times(scrub)

@@ -24,9 +24,12 @@ from .segments import Segments
 _FLUSHED_LINE_BYTES = 2**20
 """After so many synced bytes the manifest notes how far the disk is."""
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-
 _NOT_ENTERED = -1
+
+
+def lacks_room(error: OSError) -> bool:
+    """Whether it says that the disk is full. Of a write: what was written before is as safe as it was."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class LogDisk:
@@ -43,6 +46,7 @@ class LogDisk:
         "failure",
         "is_changed",
         "lock",
+        "may_have_lost",
         "synced_end",
         "unsynced_bytes",
     )
@@ -62,6 +66,8 @@ class LogDisk:
         self.lock = trio.Lock()
         self.failure: str | None = None
         """Why nothing may be read or written any more."""
+        self.may_have_lost = False
+        """Something that the log took may not be on the disk, and never get there."""
         self.synced_end = 0
         """Everything below is on the disk."""
         self.unsynced_bytes = 0
@@ -77,15 +83,20 @@ class LogDisk:
 
     # what failed
 
-    def fail(self, sentence: str) -> None:
-        self.failure = sentence
+    def fail(self, sentence: str, error: OSError) -> None:
+        self.failure = f"{sentence}: {error}"
+        self.may_have_lost = not lacks_room(error)
+
+    def close(self) -> None:
+        self.failure = self.failure or f"{self._directory}: the log was closed"
 
     def check(self) -> None:
         if self.failure is not None:
             raise OSError(self.failure)
 
     def _fail_sync(self, error: OSError) -> None:
-        self.fail(f"{self._directory}: sync failed: {error}")
+        self.fail(f"{self._directory}: sync failed", error)
+        self.may_have_lost = True  # for whatever reason: what was not written the page cache drops one day
 
     # records
 
@@ -120,7 +131,7 @@ class LogDisk:
         try:
             self._manifest.append([*lines, manifest.flushed_line(end)])
         except OSError as error:
-            if error.errno in _NO_ROOM:
+            if lacks_room(error):
                 return
             raise
         self._unnoted_bytes = 0
@@ -179,5 +190,5 @@ class LogDisk:
                 await once_files_can_be_opened(lambda: self._manifest.replace(content))
                 await once_files_can_be_opened(self.sync_directories)
         except OSError as error:
-            self._fail_sync(error)
+            self.fail(f"{self._directory}: sync failed", error)
             raise

@@ -179,6 +179,40 @@ async def test_a_log_for_which_no_file_could_be_opened_at_the_stop_is_the_same_s
         pass
 
 
+@pytest.mark.parametrize("room_bytes", [0, 150, 450])
+async def test_a_disk_that_is_full_at_the_stop_has_lost_nothing(autojump_clock: object, room_bytes: int) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        await running.create("t")
+        await running.create("other")
+        await produce(await running.client(), batch(b"a"))
+        before = read_store(world.files, DATA)
+        world.files.room_bytes = room_bytes
+    assert not Promises(world.files.after_kill(), DATA).has_disk_failed
+    world.files.room_bytes = None
+    async with running_spu(world) as running:
+        assert read_store(world.files, DATA) == before
+        assert await latest(running) == (0, 1)
+
+
+async def test_a_replica_that_is_offline_for_want_of_room_has_lost_nothing(autojump_clock: object) -> None:
+    world = World()
+    async with running_spu(world) as running:
+        await running.create("t")
+        await produce(await running.client(), batch(b"a"))
+        replica = running.replica("t")
+        world.files.room_bytes = 0
+        with pytest.raises(OSError, match="no space"):
+            await replica.log.truncate(0)
+        replica.go_offline("it could not be cut")
+        world.files.room_bytes = None
+        await trio.sleep(1)
+        assert replica.log.has_failed
+    assert not Promises(world.files.after_kill(), DATA).has_disk_failed
+    async with running_spu(world) as running:
+        assert await latest(running) == (0, 1)
+
+
 async def test_that_a_sync_failed_is_remembered_though_no_other_has_the_replica(autojump_clock: object) -> None:
     world = World()
     async with running_spu(world) as running:

@@ -10,6 +10,7 @@ import trio
 from msgspec.structs import replace
 from simulation.files import SimulatedFiles
 from spus import World, running_spu
+from structlog.testing import capture_logs
 
 from tailrace.broker.parking import Parking
 from tailrace.broker.replicas import Replicas
@@ -62,6 +63,24 @@ async def test_one_that_was_not_looked_at_as_a_whole_is_left_as_it_was_found(aut
             again = _storage(world, world.files.after_kill())
             await again.take(held)
             assert again.was_left_cleanly == is_left_cleanly
+
+
+async def test_a_mark_for_which_there_is_no_room_is_not_left_and_the_store_stays_the_same(
+    autojump_clock: object,
+) -> None:
+    world, none = World(), Replicas(SpuId(1), Cluster())
+    with ExitStack() as held:
+        first = _storage(world)
+        await first.take(held)
+        world.files.room_bytes = 0
+        with capture_logs() as logs:
+            await first.leave(none, opened_all=True)
+        assert [each["event"] for each in logs] == ["clean_shutdown_mark_not_left"]
+    with ExitStack() as held:
+        again = _storage(world, world.files.after_kill())
+        again._files.room_bytes = None  # type: ignore[attr-defined]
+        await again.take(held)
+        assert (again.was_left_cleanly, again.incarnation) == (False, first.incarnation)
 
 
 async def test_a_second_process_on_the_same_directory_refuses_to_start(autojump_clock: object) -> None:

@@ -5,7 +5,7 @@ from typing import Never
 
 import pytest
 from batch_samples import header_of, make_batch
-from simulation.files import SimulatedFiles
+from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.storage.directory_syncs import DirectorySyncs
 from tailrace.storage.log_config import LogConfig
@@ -68,6 +68,30 @@ async def test_a_sync_brings_all_there_and_notes_what_is_sealed(parts: Parts) ->
     assert (list(parts.stated().sealed), parts.stated().flushed_end) == ([0], 5)
     after = parts.files.crash("synced")
     assert [after.size(f"{DIRECTORY}/{base:020}.log") for base in (0, 3)] == [300, 200]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+async def test_for_want_of_room_a_write_has_lost_nothing_and_a_sync_may_have(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    parts.append(1)
+
+    async def fail(*_: object) -> None:
+        raise OSError(number, "it fails")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(parts.files, "replace", fail)
+        with pytest.raises(OSError, match="it fails"):
+            await parts.disk.replace_manifest(Manifest())
+    assert parts.disk.may_have_lost == (number == errno.EIO)
+    with pytest.raises(OSError, match="it fails"):
+        parts.disk.check()
+    parts.disk.failure = None
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatedFile, "sync", fail)
+        with pytest.raises(OSError, match="it fails"):
+            await parts.disk.sync(_as_it_is)
+    assert parts.disk.may_have_lost
 
 
 async def test_where_a_note_has_no_room_the_next_sync_writes_it(parts: Parts) -> None:
