@@ -16,6 +16,8 @@ class ClosedReplicas:
         """Those whose logs were closed cleanly and have not been opened since."""
         self.high_watermarks: dict[ReplicaKey, SavedHighWatermark] = {}
         """How far they are known to be committed."""
+        self.has_disk_failed = False
+        """A process before this one could not bring everything here to the disk."""
 
     def keep(self, key: ReplicaKey, high_watermark: SavedHighWatermark) -> None:
         self.high_watermarks[key] = high_watermark

@@ -235,6 +235,8 @@ class SpecDispatcher:
                 directory,
                 settings.log,
                 clean=was_whole or is_new,
+                # Doubt outlives this process, if it ends before the log is on the disk.
+                writes_again=self._closed.has_disk_failed or self._replication.is_in_doubt(key),
                 open_files=self._open_files,
                 directory_syncs=self._directory_syncs,
             )

@@ -80,6 +80,7 @@ class SpuStorage:
         written_down = dict(self.closed.high_watermarks)
         await self.shelf_logs.end_replacements()
         self.promises = Promises(files, directory)
+        self.closed.has_disk_failed = self.promises.has_disk_failed
         self.incarnation = await take_store_incarnation(
             files,
             directory,

@@ -82,11 +82,14 @@ class Log:
         *,
         clean: bool,
         may_lose: bool = True,
+        writes_again: bool = False,
         open_files: OpenFiles,
         directory_syncs: DirectorySyncs,
     ) -> None:
         """Opens it. `clean`: the program that wrote last says that it closed its logs. Then what lies there is not
-        scanned. `may_lose`: whoever might count on what is written there knows better by now.
+        scanned. `may_lose`: whoever might count on what is written there knows better by now. `writes_again`: a sync
+        may have failed before, so what is not known to be on the disk is written once more, lest the next sync succeed
+        without it.
 
         Raises OSError, a LogDamagedError when records are damaged that had safely reached the disk, and before others
         are cut off that had been written a WouldLoseRecordsError, unless it `may_lose` them. Where producers have to be
@@ -106,7 +109,15 @@ class Log:
         """The open segment had to wait for that, and has grown too far."""
         self.recovery = RecoveryReport()
         self._maker = SegmentMaker(open_files, directory, config, self.recovery)
-        opened = Opening(self._maker, directory, manifest_file, is_new=is_new, clean=clean, may_lose=may_lose)
+        opened = Opening(
+            self._maker,
+            directory,
+            manifest_file,
+            is_new=is_new,
+            clean=clean,
+            may_lose=may_lose,
+            writes_again=writes_again,
+        )
         self._segments = Segments(opened.sealed, opened.open_segment)
         self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end, opened.manifest.stamped_epoch)
         self.producers = opened.producers

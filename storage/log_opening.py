@@ -33,6 +33,7 @@ class Opening:
         is_new: bool,
         clean: bool,
         may_lose: bool,
+        writes_again: bool,
     ) -> None:
         """`is_new`: the directory was made just now."""
         self._maker = maker
@@ -42,6 +43,7 @@ class Opening:
         self._manifest_file = manifest_file
         self._clean = clean
         self._may_lose = may_lose
+        self._writes_again = writes_again and not clean
         self.ends_behind_gap = False
         """As a scan has found its last batch."""
         self.producers_unknown: ProducersUnknownError | None = None
@@ -68,7 +70,7 @@ class Opening:
     def _open_what_is(self, names: list[str]) -> None:
         maker, directory = self._maker, self._directory
         # Step 1.
-        loaded = self._manifest_file.load()
+        loaded = self._manifest_file.load(writes_again=self._writes_again)
         self._is_manifest_synced = loaded is None
         self.manifest = loaded if loaded is not None else Manifest(has_start=False)
         if self.manifest.damaged_lines:
@@ -207,7 +209,11 @@ class Opening:
         # Step 6.
         self._report.was_clean = False
         segment, recovered = self._maker.recovered_segment(
-            base, size, trusted_end=self.manifest.trusted_end, may_lose=self._may_lose
+            base,
+            size,
+            trusted_end=self.manifest.trusted_end,
+            may_lose=self._may_lose,
+            writes_again=self._writes_again,
         )
         stamped_end, stamped_epoch = self.manifest.stamped_end, self.manifest.stamped_epoch
         self._marks += [

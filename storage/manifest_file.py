@@ -25,9 +25,10 @@ class ManifestFile:
         self._appended_lines = 0
         self._is_damaged = False
 
-    def load(self) -> Manifest | None:
+    def load(self, *, writes_again: bool = False) -> Manifest | None:
         """None when there is none yet. A line that was never finished is cut off, so that others can follow. OSError
-        when another version of Tailrace wrote it in a way that this one does not know."""
+        when another version of Tailrace wrote it in a way that this one does not know. `writes_again`: what is there,
+        for a sync of it may have failed, and the next one would not bring that to the disk."""
         try:
             data = self._files.read(self._path)
         except FileNotFoundError:
@@ -41,6 +42,8 @@ class ManifestFile:
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
             self._files.open(self._path).truncate(whole)
+        if writes_again:
+            self._files.open(self._path).write_at(0, data[:whole])
         self._appended_lines = data.count(b"\n") - len(content.sealed) - len(content.epochs)
         self._is_damaged = content.damaged_lines > 0
         return content

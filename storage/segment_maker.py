@@ -4,6 +4,7 @@ from contextlib import suppress
 
 from tailrace.runtime.files import Files
 
+from .batch_walk import FAR_BYTES
 from .index_entries import IndexEntries
 from .layout import Kind, file_name
 from .log_config import LogConfig
@@ -74,9 +75,10 @@ class SegmentMaker:
         return OpenSegment(summary, reader)
 
     def recovered_segment(
-        self, base: int, size: int, *, trusted_end: int, may_lose: bool = True
+        self, base: int, size: int, *, trusted_end: int, may_lose: bool = True, writes_again: bool = False
     ) -> tuple[OpenSegment, RecoveredSegment]:
-        """Scans the first `size` bytes, and cuts the file after what survives."""
+        """Scans the first `size` bytes, and cuts the file after what survives. `writes_again`: a sync of it may have
+        failed, and the next one only brings to the disk what has been written since."""
         reader = self.reader(base, create=True)
         file = reader.log.get()
         recovered = recover(file, size, base, trusted_end=trusted_end, interval_bytes=self.config.index_interval_bytes)
@@ -91,6 +93,8 @@ class SegmentMaker:
             raise WouldLoseRecordsError(f"{reader.log.path}, at position {summary.size}: {recovered.cut_reason}")
         if summary.size < file.size():
             file.truncate(summary.size)
+        for position in range(recovered.trusted_size, summary.size, FAR_BYTES) if writes_again else ():
+            file.write_at(position, file.read_at(position, min(FAR_BYTES, summary.size - position)))
         reader.index.replace(recovered.entries)
         return OpenSegment(summary, reader, is_over=recovered.ends_with_bridge), recovered
 

@@ -51,6 +51,8 @@ class RecoveredSegment(Struct):
     """The last batch is not where the one before it ends: compaction has been here, or its offset has flipped."""
     is_torn: bool = True
     """What is cut may never have been written as a whole."""
+    trusted_size: int = 0
+    """What comes first and lies below the trusted end, in bytes."""
 
     @property
     def ends_with_bridge(self) -> bool:
@@ -65,6 +67,7 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
     chunk, chunk_position = memoryview(b""), 0
     reason = None
     is_torn = True
+    trusted_size = 0
     gap: tuple[int, int] | None = None
     """Before the newest batch: where the log ended, and the batch's position."""
     while (position := summary.size) < size:
@@ -102,7 +105,9 @@ def recover(file: Readable, size: int, base: int, *, trusted_end: int, interval_
         if header.is_control and (epoch := bridge_epoch_at(file, position, header)) is not None:
             marks.append(EpochMark(epoch, header.base_offset, is_bridge=True))
         summary.add(chunk[within : within + HEADER_SIZE], header)
-    return RecoveredSegment(summary, entries, reason, marks, ends_behind_gap=gap is not None, is_torn=is_torn)
+        if header.next_offset <= trusted_end:
+            trusted_size = summary.size
+    return RecoveredSegment(summary, entries, reason, marks, gap is not None, is_torn, trusted_size)
 
 
 def _has_batch_behind(file: Readable, position: int, size: int, end: int) -> bool:

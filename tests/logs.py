@@ -7,7 +7,21 @@ from tailrace.storage.log_config import LogConfig
 from tailrace.storage.open_files import OpenFiles
 
 
-def log_at(files: Files, directory: str, config: LogConfig, *, clean: bool, open_files: OpenFiles | None = None) -> Log:
-    if open_files is None:
-        open_files = OpenFiles(files)
-    return Log(files, directory, config, clean=clean, open_files=open_files, directory_syncs=DirectorySyncs(files))
+def log_at(
+    files: Files,
+    directory: str,
+    config: LogConfig,
+    *,
+    clean: bool,
+    writes_again: bool = False,
+    open_files: OpenFiles | None = None,
+) -> Log:
+    return Log(
+        files,
+        directory,
+        config,
+        clean=clean,
+        writes_again=writes_again,
+        open_files=OpenFiles(files) if open_files is None else open_files,
+        directory_syncs=DirectorySyncs(files),
+    )

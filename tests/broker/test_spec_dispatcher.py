@@ -839,6 +839,25 @@ async def test_whenever_it_is_killed_nothing_goes_from_such_a_log_before_that_is
         assert await after.apply(live) == [] or after.promises.is_in_doubt(replica.key)
 
 
+async def test_in_doubt_what_a_sync_may_have_failed_to_write_is_written_again(spu: _Spu) -> None:
+    """Also if a process has ended meanwhile that knew why there is doubt."""
+    live = _topic(live=(HERE, ELSEWHERE))
+    (replica,) = await spu.apply(live)
+    _append(replica, b"a")
+    await spu.promises.promise(replica.key, Epoch(0))
+    await spu.promises.doubt_all()
+    spu.files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await replica.log.sync()
+    again = spu.again(spu.files.after_kill(), clean=False)
+    (replica,) = await again.apply(live)
+    await replica.log.sync()
+    await again.files.sync_directory("")
+    after = spu.again(again.files.crash("synced"), clean=False)
+    (replica,) = await after.apply(live)
+    assert replica.log.log_end == 1
+
+
 async def test_a_store_that_is_in_doubt_anyway_opens_such_a_log(spu: _Spu) -> None:
     live = _topic(live=(HERE, ELSEWHERE))
     again = await _with_flipped_record(spu, live)

@@ -149,6 +149,34 @@ async def test_a_log_that_could_not_be_closed_makes_the_next_start_one_of_anothe
         assert read_store(world.files, DATA) != before
 
 
+async def test_what_a_failed_sync_did_not_write_reaches_the_disk_with_the_next_start(autojump_clock: object) -> None:
+    world = World()
+    with trio.CancelScope() as killed:
+        async with running_spu(world) as running:
+            await running.create("t")
+            client = await running.client()
+            await produce(client, batch(b"a"))
+            await trio.sleep(2)
+            await produce(client, batch(b"b"))
+            world.files.syncs_fail = True
+            await trio.sleep(2)
+            assert running.replica("t").log.has_failed
+            world.files.syncs_fail = False
+            await running.spu._storage.promises.note_failed_disk()
+            killed.cancel()
+            await trio.lowlevel.checkpoint()
+    world.files = world.files.after_kill()
+    with trio.CancelScope() as killed:
+        async with running_spu(world) as running:
+            await produce(await running.client(), batch(b"c"))
+            await trio.sleep(2)
+            assert running.replica("t").log.synced_end == 3
+            killed.cancel()
+            await trio.lowlevel.checkpoint()
+    async with running_spu(world.crashed("synced")) as running:
+        assert await latest(running) == (0, 3)
+
+
 async def test_a_disk_that_failed_under_promises_first_is_noted_at_the_stop(autojump_clock: object) -> None:
     world = World()
     async with running_spu(world) as running:

@@ -2,7 +2,8 @@
 
 The model is stricter than most file systems: after a crash each file has any prefix of what was done to it since its
 last sync, the last write torn at any byte, and each directory any prefix of the creations, renames and removals since
-it was synced. Where pages were written out of order, a write that is followed by others may have left zeros.
+it was synced. Where pages were written out of order, a write that is followed by others may have left zeros. What a
+sync failed to bring to the disk can be read on, and no later one tries it again.
 """
 
 import errno
@@ -51,6 +52,8 @@ class Node(Struct, eq=False):
     content: bytearray = field(default_factory=bytearray)
     synced: bytes = b""
     unsynced: list[Write | Truncate] = field(default_factory=list)
+    has_dropped: bool = False
+    """A sync failed: some of the content is in the page cache alone, and stays there unless it is written again."""
     flipped: dict[int, Flipped] = field(default_factory=dict)
     """By position."""
     maps: list["ref[_Map]"] = field(default_factory=list)
@@ -310,12 +313,12 @@ class SimulatedFiles:
     def is_at_rest(self, path: str) -> bool:
         """Whether the disk has all of it, and will after a power failure."""
         node = self._names[path]
-        return not node.unsynced and self._synced_names.get(path) is node
+        return not node.unsynced and not node.has_dropped and self._synced_names.get(path) is node
 
     def end_at_rest(self, path: str) -> int:
         """The same up to there, where all else is appended behind it."""
         node = self._names[path]
-        end = len(node.synced)
+        end = 0 if node.has_dropped else len(node.synced)
         appends_alone = all(isinstance(each, Write) and each.position >= end for each in node.unsynced)
         return end if appends_alone and self._synced_names.get(path) is node else 0
 
@@ -378,19 +381,39 @@ class SimulatedFiles:
 
     async def sync(self, node: Node) -> None:
         content, count = bytes(node.content), len(node.unsynced)
-        await self._reach_disk()
+        try:
+            await self._reach_disk()
+        except OSError:
+            self._drop(node, count)
+            raise
         if count:
-            self._on_synced(node, content)
+            self._on_synced(node, content, count)
         node.unsynced[:count] = []
         self.on_operation()
 
     def sync_now(self, node: Node) -> None:
-        self._check_disk()
-        self._on_synced(node, bytes(node.content))
+        try:
+            self._check_disk()
+        except OSError:
+            self._drop(node, len(node.unsynced))
+            raise
+        self._on_synced(node, bytes(node.content), len(node.unsynced))
         node.unsynced.clear()
         self.on_operation()
 
-    def _on_synced(self, node: Node, content: bytes) -> None:
+    def _drop(self, node: Node, count: int) -> None:
+        """What it was to bring to the disk counts as written from now on."""
+        sizes = [operation for operation in node.unsynced[:count] if isinstance(operation, Truncate)]
+        node.has_dropped = node.has_dropped or len(sizes) < count
+        node.unsynced[:count] = sizes
+
+    def _on_synced(self, node: Node, content: bytes, count: int) -> None:
+        if node.has_dropped:
+            reached = bytearray(node.synced)
+            for operation in node.unsynced[:count]:
+                _apply_write(reached, operation)
+            node.has_dropped = reached != content
+            content = bytes(reached)
         node.synced = content
         node.flipped = _still(node.flipped, node.content)  # some may have flipped while this was written
 
@@ -443,7 +466,12 @@ class SimulatedFiles:
         def copied(node: Node) -> Node:
             if id(node) not in copies:
                 copy = Node(
-                    node.is_directory, bytearray(node.content), node.synced, list(node.unsynced), dict(node.flipped)
+                    node.is_directory,
+                    bytearray(node.content),
+                    node.synced,
+                    list(node.unsynced),
+                    node.has_dropped,
+                    dict(node.flipped),
                 )
                 copies[id(node)] = copy
             return copies[id(node)]
@@ -477,8 +505,8 @@ def _kept(count: int, keep: Keep) -> int:
 
 
 def _after_crash(node: Node, keep: Keep) -> Node:
-    content = bytearray(node.synced)
-    kept = node.unsynced[: _kept(len(node.unsynced), keep)]
+    content = bytearray(node.content if keep == "all" else node.synced)
+    kept = [] if keep == "all" else node.unsynced[: _kept(len(node.unsynced), keep)]
     for number, operation in enumerate(kept):
         if isinstance(keep, Random) and isinstance(operation, Write):
             if number == len(kept) - 1:
@@ -488,7 +516,7 @@ def _after_crash(node: Node, keep: Keep) -> Node:
                 grown = operation.data[max(0, len(content) - operation.position) :]
                 operation = Write(operation.position + len(operation.data) - len(grown), bytes(len(grown)))
         _apply_write(content, operation)
-    return Node(node.is_directory, content, bytes(content), [], _still(node.flipped, content))
+    return Node(node.is_directory, content, bytes(content), flipped=_still(node.flipped, content))
 
 
 class SimulatedLock:

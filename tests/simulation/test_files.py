@@ -148,6 +148,32 @@ async def test_a_full_disk_takes_what_fits(files: SimulatedFiles) -> None:
     file.append(b"xyz")
 
 
+async def test_what_a_sync_failed_to_write_is_read_on_and_never_reaches_the_disk_unless_it_is_written_again(
+    files: SimulatedFiles,
+) -> None:
+    file = files.open("/d/a", create=True)
+    file.append(b"abc")
+    await file.sync()
+    await files.sync_directory("/d")
+    file.append(b"def")
+    files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await file.sync()
+    files.syncs_fail = False
+    next_process = files.after_kill()
+    file = next_process.open("/d/a")
+    file.append(b"ghi")
+    await file.sync()
+    for found in (next_process, next_process.crash("all")):
+        assert found.read("/d/a") == b"abcdefghi"
+    assert next_process.crash("synced").read("/d/a") == b"abc\0\0\0ghi"
+    assert not next_process.is_at_rest("/d/a")
+    file.write_at(3, file.read_at(3, 3))
+    await file.sync()
+    assert next_process.crash("synced").read("/d/a") == b"abcdefghi"
+    assert next_process.is_at_rest("/d/a")
+
+
 async def test_a_broken_disk_syncs_nothing(files: SimulatedFiles) -> None:
     file = files.open("/d/a", create=True)
     files.syncs_fail = True

@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 from batch_samples import header_of, make_batch
 from logs import log_at
-from simulation.files import SimulatedFiles
+from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
+from tailrace.storage.manifest import flushed_line
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.replica_verification import ReplicaVerification
 from tailrace.storage.segment_recovery import LogDamagedError
@@ -55,6 +56,56 @@ async def test_otherwise_the_open_segment_is_scanned_and_no_other(closed_cleanly
     assert log.recovery.scanned_bytes == 500
     assert log.log_end == 25
     assert log.recovery.cut_bytes == 0
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+async def test_what_a_failed_sync_may_have_lost_is_written_again(is_noted: bool) -> None:
+    files = SimulatedFiles()
+    log = _open(files)
+    for offset in range(5):
+        batch = make_batch(offset)
+        log.append(batch, header_of(batch))
+    if is_noted:
+        await log.end_segment()
+    else:
+        await log.sync()
+    for offset in range(5, 18):
+        batch = make_batch(offset)
+        log.append(batch, header_of(batch))
+    files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await log.sync()
+    after = files.after_kill()
+    again = log_at(after, DIRECTORY, CONFIG, clean=False, writes_again=True)
+    assert again.log_end == 18
+    await again.sync()
+    await again.close()
+    await after.sync_directory("")
+    whole = _open(after.crash("synced"))
+    assert [header.base_offset for header, _ in whole.headers(0, 18)] == list(range(18))
+
+
+async def test_what_is_known_to_be_on_the_disk_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = SimulatedFiles()
+    log = _open(files)
+    for offset in range(3):
+        batch = make_batch(offset)
+        log.append(batch, header_of(batch))
+        if offset == 1:
+            await log.sync()
+            log._disk.note([flushed_line(log.synced_end)])
+    await log.close(clean=False)
+    positions = []
+    write_at = SimulatedFile.write_at
+
+    def note(file: SimulatedFile, position: int, data: bytes) -> None:
+        if file.path == _path(0):
+            positions.append((position, len(data)))
+        write_at(file, position, data)
+
+    monkeypatch.setattr(SimulatedFile, "write_at", note)
+    log_at(files, DIRECTORY, CONFIG, clean=False, writes_again=True)
+    assert positions == [(200, 100)]
 
 
 async def test_a_torn_tail_is_cut_and_reported() -> None:

@@ -75,6 +75,24 @@ async def test_what_a_killed_process_wrote_can_be_made_to_stay(files: SimulatedF
     assert ManifestFile(next_process.crash("synced"), "/r").load() == Manifest(log_start=3)
 
 
+async def test_what_a_failed_sync_may_have_lost_can_be_written_again(files: SimulatedFiles) -> None:
+    file = ManifestFile(files, "/r")
+    await file.append([manifest.start_line(5)]).sync()
+    for directory in ("", "/r"):
+        await files.sync_directory(directory)
+    files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await file.append([manifest.start_line(7)]).sync()
+    files.syncs_fail = False
+    for writes_again, start in ((False, 5), (True, 7)):
+        after = files.after_kill()
+        again = ManifestFile(after, "/r")
+        again.load(writes_again=writes_again)
+        again.sync_now()
+        found = ManifestFile(after.crash("synced"), "/r").load()
+        assert found is not None and found.log_start == start
+
+
 async def test_a_long_file_wants_to_be_replaced(files: SimulatedFiles) -> None:
     file = ManifestFile(files, "/r")
     file.append([manifest.flushed_line(end) for end in range(2000)])
