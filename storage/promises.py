@@ -6,7 +6,8 @@ appended to one file, and those that come while it is synced share the next sync
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from enum import IntEnum
 from uuid import UUID
 
@@ -114,12 +115,16 @@ class Promises:
 
     async def note_failed_disk(self) -> None:
         """What was not synced may be gone, although the machine goes on."""
+        note = (Said.DISK_FAILED, _NOBODY, NO_EPOCH)
         try:
-            await self._keep((Said.DISK_FAILED, _NOBODY, NO_EPOCH))
+            await self._keep(note)
         except OSError:
-            # Its own sync may be what failed, and then nothing is appended any more. Another file may reach the disk.
             self.has_disk_failed = True
-            await self._anew.take_part()
+            if self._writes.failure is not None:
+                # The next process finds it in the page cache. When the machine has stopped there is doubt anyway.
+                with suppress(OSError):
+                    self._append([note])
+            await self._anew.take_part()  # another file, for its own sync may be what failed
 
     async def note_what_is_missing(self) -> None:
         """So that a start which is interrupted, before this has had its consequences, does not find the file whole."""
@@ -179,9 +184,8 @@ class Promises:
     async def _write_unwritten(self) -> None:
         size = self._file.size()
         unwritten, self._unwritten = self._unwritten, []
-        data = b"".join(_record(*fact) for fact in unwritten)
         try:
-            self._file.append(data if size else PROMISES_MAGIC + data)
+            self._append(unwritten)
         except OSError as error:
             # A full disk, say. Each of those who wait for the others tries again, unless what was torn stays there.
             self._writes.failure = f"{self._path}: {error}"
@@ -204,6 +208,10 @@ class Promises:
         except OSError as error:
             self._writes.failure = f"{self._path}: {error}"
             raise
+
+    def _append(self, facts: Iterable[Fact]) -> None:
+        data = b"".join(_record(*fact) for fact in facts)
+        self._file.append(data if self._file.size() else PROMISES_MAGIC + data)
 
     async def _write_anew(self) -> None:
         async with self._writes.lock:

@@ -160,6 +160,7 @@ async def test_that_the_disk_failed_is_noted_also_if_that_is_how_it_was_noticed(
         await promises.promise(A, Epoch(2))
     with pytest.raises(OSError, match="broken"):
         await promises.note_failed_disk()
+    assert Promises(disk.after_kill(), DATA).has_disk_failed, "it is in the page cache at least"
     disk.syncs_fail = False
     async with trio.open_nursery() as nursery:
         for _ in range(3):
