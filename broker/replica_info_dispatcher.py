@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import trio
 
-from tailrace.protocol.ids import SpuId, TopicId
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import NO_EPOCH, SpuId, TopicId
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_messages import PeerMessage, ReceivedBatches
@@ -52,8 +53,12 @@ class ReplicaInfoDispatcher:
         """The storage of these is gone: with it goes what it promised, and a new one is in doubt like any other."""
         self._context.promises.forget(topic_id, partition)
 
-    def is_in_doubt(self, key: ReplicaKey) -> bool:
-        return self._context.promises.is_in_doubt(key)
+    def is_in_doubt(self, spec: PartitionSpec) -> bool:
+        """As the role will have it that begins with this spec: also one that never promised anything, if it is not
+        known to have it all."""
+        context, key = self._context, (spec.topic_id, spec.partition)
+        known = spec.live_incarnations.get(context.spu) == context.store_incarnation
+        return context.promises.is_in_doubt(key) or (context.promises.epoch(key) == NO_EPOCH and not known)
 
     async def doubt(self, key: ReplicaKey) -> None:
         """Something has gone from its log. Raises OSError."""

@@ -228,7 +228,7 @@ class SpecDispatcher:
                     return
                 await self._replication.doubt(key)  # what it promised may be known here yet, and look as if it had it
                 await self._parking.forget_removed(key)
-            was_whole = self._closed.take_whole(key)
+            was_whole, is_in_doubt = self._closed.take_whole(key), self._replication.is_in_doubt(spec)
             open_log = partial(
                 Log,
                 self._files,
@@ -236,13 +236,13 @@ class SpecDispatcher:
                 settings.log,
                 clean=was_whole or is_new,
                 # Doubt outlives this process, if it ends before the log is on the disk.
-                writes_again=self._closed.has_disk_failed or self._replication.is_in_doubt(key),
+                writes_again=self._closed.has_disk_failed or is_in_doubt,
                 open_files=self._open_files,
                 directory_syncs=self._directory_syncs,
             )
             try:
                 # After some stops all others know of the whole store that something may have gone from it.
-                log = open_log(may_lose=alone or self._replication.is_in_doubt(key))
+                log = open_log(may_lose=alone or is_in_doubt)
             except WouldLoseRecordsError as error:
                 if await self._refuses_as_lacking(spec, error):
                     return

@@ -796,12 +796,13 @@ async def test_a_log_that_cannot_be_read_is_tried_again_at_each_election_and_goe
     assert (list(again.replicas), again.replicas.damaged) == ([], {})
 
 
-async def _with_flipped_record(spu: _Spu, topic: HeldTopic) -> _Spu:
+async def _with_flipped_record(spu: _Spu, topic: HeldTopic, *, has_promised: bool = True) -> _Spu:
     """After kill -9, with two of its three batches behind what has flipped."""
     (replica,) = await spu.apply(topic)
     for value in (b"a", b"b", b"c"):
         _append(replica, value)
-    await spu.promises.promise(replica.key, Epoch(0))
+    if has_promised:
+        await spu.promises.promise(replica.key, Epoch(0))
     directory = replica.log.directory
     (name,) = (name for name in spu.files.list(directory) if name.endswith(".log"))
     file = spu.files.open(f"{directory}/{name}")
@@ -837,6 +838,20 @@ async def test_whenever_it_is_killed_nothing_goes_from_such_a_log_before_that_is
     for state in states:
         after = spu.again(state, clean=False)
         assert await after.apply(live) == [] or after.promises.is_in_doubt(replica.key)
+
+
+@pytest.mark.parametrize("known_store", ["store", "the one before"])
+async def test_a_store_that_never_promised_anything_opens_such_a_log_if_another_one_is_known_to_have_it_all(
+    spu: _Spu, known_store: str
+) -> None:
+    """The partition had no other replica until now, and the machine stopped."""
+    again = await _with_flipped_record(spu, _topic(), has_promised=False)
+    topic = _topic(live=(HERE, ELSEWHERE))
+    (spec,) = topic.partitions
+    live = replace(topic, partitions=(replace(spec, live_incarnations={HERE: known_store}),))
+    is_refused = known_store == "store"
+    assert [replica.log.log_end for replica in await again.apply(live)] == ([] if is_refused else [1])
+    assert again.parking.was_removed((TOPIC, 0)) == is_refused
 
 
 async def test_in_doubt_what_a_sync_may_have_failed_to_write_is_written_again(spu: _Spu) -> None:
