@@ -23,6 +23,9 @@ from waiting import wait_until
 SC_READY = re.compile(r"^ready sc public=(\S+) private=(\S+) in \d+ ms$", re.MULTILINE)
 SPU_READY = re.compile(r"^ready spu=\d+ bootstrap=(\S+) in \d+ ms$", re.MULTILINE)
 ANY_PORT = "127.0.0.1:0"
+PATIENCE = ("--set=broker.session.timeout.ms=10000",)
+"""Of an SC: an SPU that a busy machine halts for a while keeps its lease, and nobody is elected whom a test does not
+expect. One that is killed is missed at once all the same."""
 
 
 class SpuCluster(Protocol):
@@ -228,11 +231,12 @@ class SeparateCluster:
 class ManagedCluster:
     """`tailrace up --spus N`."""
 
-    def __init__(self, directory: Path, spus: int = 3) -> None:
+    def __init__(self, directory: Path, spus: int = 3, options: Sequence[str] = ()) -> None:
         self.sc = f"127.0.0.1:{free_port()}"
         self.ids = tuple(range(1, spus + 1))
         self.up = Server(directory, "up", READY_LINE)
         self._data = directory / "data"
+        self._options = options
         self._bootstrap = ""
 
     @property
@@ -241,7 +245,8 @@ class ManagedCluster:
 
     def command(self, spus: int | None = None) -> list[str]:
         free_ports = ("--sc", self.sc, *FREE_PORTS[2:], "--public", ANY_PORT, "--metrics", "off")
-        return tailrace("up", "--spus", str(spus or len(self.ids)), "--data", str(self._data), *free_ports)
+        where = ("--data", str(self._data), *free_ports)
+        return tailrace("up", "--spus", str(spus or len(self.ids)), *where, *self._options)
 
     def start(self) -> None:
         self._bootstrap = self.up.start(self.command())[1]

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 from kafka import KafkaAdminClient
-from spu_cluster import ManagedCluster, SeparateCluster
+from spu_cluster import PATIENCE, ManagedCluster, SeparateCluster
 
 KINDS = {"separate": SeparateCluster, "up": ManagedCluster}
 
@@ -24,7 +24,7 @@ def cluster(request, tmp_path_factory):
 @pytest.fixture
 def separate(tmp_path):
     """Not started yet."""
-    made = SeparateCluster(tmp_path)
+    made = SeparateCluster(tmp_path, sc_options=PATIENCE)
     try:
         yield made
     finally:

@@ -15,6 +15,7 @@ from chaos.records import History, RunningConsumer, RunningProducer, stored
 from chaos.replica_logs import control_offsets, read_replica
 from chaos.views import topics_at, unexpected, wait_until_all_agree
 from etcd_server import Etcd, install
+from node_cluster import Watcher
 from spu_cluster import cli
 
 SEED = int(os.environ.get("TAILRACE_CHAOS_SEED", "1"))
@@ -95,7 +96,8 @@ class Clients:
         """A producer that never tries again meets not even an error that a client would hide."""
         self.work()
         cluster.kill_scs()
-        strict = RunningProducer("strict", self._bootstrap, PLACES, enable_idempotence=False, retries=0)
+        patience = {"request_timeout_ms": 30_000, "socket_timeout_ms": 30_000}
+        strict = RunningProducer("strict", self._bootstrap, PLACES, enable_idempotence=False, retries=0, **patience)
         try:
             strict.wait_for_more(50)
             for consumer in self._consumers:
@@ -116,6 +118,7 @@ class Clients:
         print(f"{sum(ends.values())} records; administration: {self.administrator}")
         print(f"{self.watch.answers} answers about the cluster, {self.watch.elections()} elections")
         sent = [*self._sent, *(producer.sent() for producer in self._producers)]
+        Watcher(self._bootstrap).wait_until_all_in_sync("three-copies", PARTITIONS)
         # What recovery wrote between the records of the topic that has copies, no client is shown.
         unseen = {
             place: control_offsets(read_replica(cluster.replica_directory(1, *place)))

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from free_ports import free_port
 from kafka.errors import InvalidReplicationFactorError
 from raw import METADATA, connect, metadata_request, string
-from spu_cluster import ANY_PORT, SeparateCluster, cli, objects, resolutions, wait_until_online
+from spu_cluster import ANY_PORT, PATIENCE, SeparateCluster, cli, objects, resolutions, wait_until_online
 from waiting import wait_until
 
 PARTITIONS = 6
@@ -125,7 +125,7 @@ def test_an_spu_that_is_killed_comes_back_with_its_id_and_all_that_it_acknowledg
     producer.stop()
     wait_until_online(cluster.sc, cluster.ids)
     assert stored(cluster.bootstrap, name) == producer.acknowledged
-    assert resolutions(cluster.sc) == dict.fromkeys(cluster.ids, "Online")
+    wait_until(lambda: resolutions(cluster.sc) == dict.fromkeys(cluster.ids, "Online"), what="all are online")
 
 
 def test_producers_and_consumers_do_not_need_an_sc_that_was_killed_and_it_goes_on_where_it_was(
@@ -187,7 +187,7 @@ def test_an_spu_is_let_in_when_it_has_been_registered(separate):
     separate.start()
     stranger = separate.launch_spu(7)
     wait_until(lambda: "not registered" in stranger.errors(), 20, "the stranger is told why it is refused")
-    assert resolutions(separate.sc) == {1: "Online"}
+    wait_until(lambda: resolutions(separate.sc) == {1: "Online"}, what="the first alone is there")
     separate.register(7)
     separate.wait_for_spu(7)
     wait_until_online(separate.sc, [1, 7])
@@ -199,7 +199,7 @@ def test_the_second_of_two_processes_with_one_id_is_refused_and_the_first_goes_o
     status, said = run_to_end(separate.spu_command(1, "another-directory"))
     assert status == 1
     assert "tailrace serve spu: " in said.splitlines()[-1]
-    assert resolutions(separate.sc) == {1: "Online"}
+    wait_until(lambda: resolutions(separate.sc) == {1: "Online"}, what="the first alone is there")
 
 
 def test_an_spu_that_is_not_registered_can_be_stopped(separate):
@@ -225,7 +225,7 @@ def test_a_topic_waits_for_spus_that_are_registered_later(separate, name, make_a
     separate.start()
     status, said = cli(separate.sc, "topic", "create", name, "--partitions", "3", "--replication-factor", "3")
     assert status == 0, said
-    assert "InsufficientResources" in cli(separate.sc, "topic", "list")[1]
+    wait_until(lambda: "InsufficientResources" in cli(separate.sc, "topic", "list")[1], what="people are told")
     admin = make_admin(separate.bootstrap)
     with pytest.raises(InvalidReplicationFactorError):
         admin.create_topics({f"{name}-kafka": {"num_partitions": 3, "replication_factor": 3}})
@@ -313,7 +313,8 @@ def fill(bootstrap, topic):
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("policy", ["live", "majority"])
 def test_what_was_lost_is_copied_from_a_follower_and_the_leader_is_left_alone(tmp_path, name, policy):
-    cluster = SeparateCluster(tmp_path, sc_options=("--replace-after", "2", "--reconciliation", "1"), has_metrics=True)
+    sc_options = (*PATIENCE, "--replace-after", "2", "--reconciliation", "1")
+    cluster = SeparateCluster(tmp_path, sc_options=sc_options, has_metrics=True)
     try:
         cluster.start()
         create(cluster, name, replication_factor=3, policy=policy)
@@ -354,8 +355,11 @@ def test_what_was_lost_is_copied_from_a_follower_and_the_leader_is_left_alone(tm
         read = read_to_the_end(cluster.bootstrap, name)
         assert [value for value in read[0] if len(value) < 100] == producer.acknowledged[0]
         assert read[1:] == producer.acknowledged[1:]
-        sizes = {cluster.log_bytes(spu, name, 0) for spu in cluster.ids}
-        assert len(sizes) == 1, "all copies are as large"
+
+        def sizes():
+            return {cluster.log_bytes(spu, name, 0) for spu in cluster.ids}
+
+        wait_until(lambda: len(sizes()) == 1, 30, "all copies are as large")
         cluster.stop_spu(4)
         status, said = run_to_end(tailrace("log", "verify", str(tmp_path / "spu-4")))
         assert status == 0, said

@@ -7,6 +7,7 @@ import socket
 import psutil
 import pytest
 from cluster import run_to_end
+from free_ports import free_port
 from spu_cluster import ManagedCluster, cli, objects, resolutions, wait_until_online
 from waiting import wait_until
 
@@ -53,7 +54,7 @@ def test_nothing_is_left_when_up_is_killed_and_it_can_be_started_again_at_once(m
     managed.start()
     _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []
-    assert resolutions(managed.sc) == dict.fromkeys(managed.ids, "Online")
+    wait_until(lambda: resolutions(managed.sc) == dict.fromkeys(managed.ids, "Online"), what="all are online")
 
 
 def test_a_second_signal_waits_for_no_spu(managed):
@@ -68,8 +69,20 @@ def test_a_second_signal_waits_for_no_spu(managed):
     assert alive == []
 
 
+def taken_above_a_free_one():
+    """A port that somebody listens on, while nobody has the one below it."""
+    while True:
+        taken = socket.create_server(("127.0.0.1", free_port()))
+        try:
+            socket.create_server(("127.0.0.1", taken.getsockname()[1] - 1)).close()
+        except OSError:
+            taken.close()
+        else:
+            return taken
+
+
 def test_an_spu_that_cannot_start_is_named_and_nothing_is_left(managed, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with taken_above_a_free_one() as taken:
         port = taken.getsockname()[1]
         words = managed.command(2)
         words[words.index("--public") + 1] = f"127.0.0.1:{port - 1}"
@@ -88,7 +101,7 @@ def test_the_number_of_spus_is_remembered_and_can_be_changed(tmp_path, spus):
         words = cluster.command()
         del words[words.index("--spus") : words.index("--spus") + 2]
         cluster.up.start(words)
-        assert resolutions(cluster.sc) == {1: "Online", 2: "Online", 3: "Online"}
+        wait_until(lambda: resolutions(cluster.sc) == dict.fromkeys((1, 2, 3), "Online"), what="all are online")
         cluster.stop()
         cluster.up.start(cluster.command(spus))
         wait_until(

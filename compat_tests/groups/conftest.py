@@ -18,7 +18,7 @@ from kafka import KafkaAdminClient
 SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.session.timeout.ms": "5000",
+    "group.consumer.session.timeout.ms": "15000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "300",
 }

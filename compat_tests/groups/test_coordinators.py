@@ -83,8 +83,8 @@ def test_groups_go_on_when_their_coordinator_is_gone(nodes, watcher, topic, is_k
         watch = OffsetWatch(nodes.bootstrap.split(","), {group.name: group.committed for group in working})
         nodes.kill_node(victim) if is_killed else nodes.stop_node(victim)
         for group in working:
+            watcher.leader_other_than(victim, OFFSETS_TOPIC, partition_of(group.name))
             group.wait_for_more()
-            assert watcher.leader(OFFSETS_TOPIC, partition_of(group.name)) != victim
         nodes.start_node(victim)
         producer.wait_for_more(20)
         producer.stop()

@@ -25,7 +25,7 @@ def read(bootstrap, group):
     def of_group(formatter):
         printed = run_tool(
             *("console-consumer", "--bootstrap-server", bootstrap, "--topic", OFFSETS_TOPIC),
-            *("--partition", str(partition_of(group)), "--offset", "earliest", "--timeout-ms", "2500"),
+            *("--partition", str(partition_of(group)), "--offset", "earliest", "--timeout-ms", "10000"),
             *("--formatter", f"org.apache.kafka.tools.consumer.{formatter}"),
         )
         for record in documents(printed):

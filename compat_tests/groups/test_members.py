@@ -104,8 +104,8 @@ def test_a_static_member_that_restarts_disturbs_nobody(flavour, topic, places, s
         second.leave()  # for a while, it says: until its session ended, its instance id would be refused to others
     else:
         second.kill()
-    values = fill(topic, 20, PARTITIONS)
     again = start_member(flavour, topic, instance="second", **calm)
+    values = fill(topic, 20, PARTITIONS)
     wait_until_shared([first, again], places)
     assert again.assigned == own
     wait_until_read([first, again], values)

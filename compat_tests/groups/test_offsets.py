@@ -121,7 +121,7 @@ def test_what_cannot_be_committed_is_refused(topic, group, make_consumer, admin)
 
 def test_a_member_that_is_out_commits_nothing(topic, group, start_member, make_consumer, fill, admin):
     fill(topic, 10, PARTITIONS)
-    slow = make_consumer(max_poll_interval_ms=2000, session_timeout_ms=2000)
+    slow = make_consumer(max_poll_interval_ms=6000, session_timeout_ms=6000)
     joined(slow, topic)
     slow.commit({Place(topic, partition): OffsetAndMetadata(3, "", -1) for partition in range(PARTITIONS)})
     other = start_member(ONE_OF_EACH_CLIENT[0], topic)

@@ -37,7 +37,7 @@ def test_two_readers_share_the_parcels_and_one_takes_over(bootstrap, create_topi
         example = example.replace(of_the_readme, mine)
     reader = tmp_path / "reader.py"
     # Who has been killed is missed sooner.
-    reader.write_text(example.replace("group_id=", "session_timeout_ms=3000, heartbeat_interval_ms=300, group_id="))
+    reader.write_text(example.replace("group_id=", "session_timeout_ms=10000, heartbeat_interval_ms=300, group_id="))
     one, two = terminals = [Terminal(reader), Terminal(reader)]
     try:
         wait_until(lambda: len(owners(admin, group)) == 2 and all(owners(admin, group)), SECONDS_MAX, "they share")

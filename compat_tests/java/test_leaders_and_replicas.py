@@ -5,13 +5,13 @@ import uuid
 
 import pytest
 from clients.java import ToolFailed, run_tool
-from spu_cluster import ManagedCluster
+from spu_cluster import PATIENCE, ManagedCluster
 from waiting import wait_until
 
 
 @pytest.fixture
 def cluster(tmp_path):
-    cluster = ManagedCluster(tmp_path, spus=3)
+    cluster = ManagedCluster(tmp_path, spus=3, options=PATIENCE)
     try:
         cluster.start()
         yield cluster

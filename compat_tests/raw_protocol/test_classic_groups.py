@@ -408,8 +408,8 @@ def test_who_is_silent_is_removed(member: NewMember) -> None:
 
 
 def test_who_does_not_join_again_in_time_is_removed(member: NewMember) -> None:
-    one, two = together(member(rebalance_ms=1_000), member(rebalance_ms=1_000))
-    three = member(rebalance_ms=1_000)
+    one, two = together(member(rebalance_ms=5_000), member(rebalance_ms=5_000))
+    three = member(rebalance_ms=5_000)
     three.get_id()
     three.ask_to_join()
     await_rebalance(two)
@@ -423,20 +423,20 @@ def test_who_does_not_join_again_in_time_is_removed(member: NewMember) -> None:
 
 
 def test_who_does_not_sync_in_time_is_removed(member: NewMember) -> None:
-    leader, follower = together(member(rebalance_ms=1_500), member(rebalance_ms=1_500))
+    leader, follower = together(member(rebalance_ms=5_000), member(rebalance_ms=5_000))
     leader.ask_to_join()
     assert leader.is_waiting()
     follower.ask_to_join()
     assert leader.joined().leads and follower.joined().error == NONE
     assert leader.sync({leader.member_id: b"all"}).error == NONE
     assert leader.heartbeat() == follower.heartbeat() == NONE
-    assert leader.is_waiting(2.5)
+    assert leader.is_waiting(6)
     assert leader.heartbeat() == REBALANCE_IN_PROGRESS
     assert follower.heartbeat() == UNKNOWN_MEMBER_ID
 
 
 def test_a_leader_that_does_not_assign_in_time_is_removed(member: NewMember) -> None:
-    leader, follower = together(member(rebalance_ms=1_500), member(rebalance_ms=1_500))
+    leader, follower = together(member(rebalance_ms=5_000), member(rebalance_ms=5_000))
     leader.ask_to_join()
     assert leader.is_waiting()
     follower.ask_to_join()
@@ -555,7 +555,7 @@ def test_a_static_member_is_removed_by_its_name(member: NewMember) -> None:
 
 
 def test_a_static_member_that_does_not_join_in_time_stays_in_the_group(member: NewMember) -> None:
-    leader, _ = static_pair(member, rebalance_ms=1_500)
+    leader, _ = static_pair(member, rebalance_ms=5_000)
     leader.ask_to_join()
     joined = leader.joined()
     assert (joined.generation, len(joined.members)) == (3, 2)

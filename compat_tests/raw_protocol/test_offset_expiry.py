@@ -37,7 +37,7 @@ def wait_until_left(connection, group, *topics):
 
 def test_an_offset_goes_and_its_group_with_the_last(connection, create_topic, group):
     soon, later = create_topic(), create_topic()
-    commit_for(connection, group, later, 3_000)
+    commit_for(connection, group, later, 10_000)
     commit_for(connection, group, soon, 1)
     wait_until_left(connection, group, later)
     assert Member(connection, group).describe().state == "Empty"

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from brokers import shared_broker
 from pyspark.sql import SparkSession
 
 from .kafka_side import KafkaSide
 from .session import start_session
 from .spark_side import Job, SparkSide
 
+SETTINGS = {"log.cleaner.backoff.ms": "100"}
+"""A cleaner that looks often: what it leaves alone for a moment, it is done with."""
 TIMEOUT_SECONDS = 240
 """Per test: a session's start and the first jars come on top of what the first test does."""
 
@@ -21,6 +24,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.timeout(TIMEOUT_SECONDS))
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with shared_broker(request, tmp_path_factory, SETTINGS) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

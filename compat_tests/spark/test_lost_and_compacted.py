@@ -11,7 +11,8 @@ from .kafka_side import KafkaSide, Row, ToSend
 from .spark_side import Job, SparkSide, offsets_json
 
 CLEANER_PATIENCE_SECONDS = 90
-"""Apache Kafka's cleaner sleeps 15 s when it finds nothing to do."""
+"""Of a broker that runs already: its cleaner may sleep 15 s when it finds nothing to do."""
+VIEWS_AT_REST = 5
 
 
 def test_a_batch_read_of_deleted_records_fails_or_reads_what_is_left(
@@ -91,11 +92,11 @@ def test_the_gaps_of_a_compacted_topic_are_no_loss(kafka_side: KafkaSide, spark_
 
 def rows_at_rest(kafka_side: KafkaSide, topic: str) -> list[Row]:
     """What a compacted topic holds once the cleaner leaves it alone."""
-    views = [kafka_side.rows(topic)]
+    views: list[list[Row]] = []
 
     def is_at_rest() -> bool:
         views.append(kafka_side.rows(topic))
-        return views[-1] == views[-2]
+        return views[-VIEWS_AT_REST:] == views[-1:] * VIEWS_AT_REST
 
     wait_until(is_at_rest, CLEANER_PATIENCE_SECONDS, f"{topic} left alone by the cleaner")
     return views[-1]

@@ -78,7 +78,7 @@ def test_a_batch_is_written_once_though_the_broker_restarts_under_it(
 ) -> None:
     """The producers send again what was not answered; a broker that forgot what it had would keep it twice."""
     topic = own_side.new_topic("interrupted", 2)
-    count = 150_000
+    count = 600_000
     frame = own_spark.session.range(0, count, 1, 2).selectExpr("CAST(id AS STRING) AS value")
     # Small batches, so that many are under way at any moment.
     writer = frame.write.format("kafka").options(

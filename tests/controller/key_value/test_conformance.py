@@ -23,7 +23,8 @@ from tailrace.controller.key_value.interface import (
     WatchEvent,
 )
 
-TTL_SECONDS = 2.0
+TTL_SECONDS = 5.0
+"""With a real etcd a lease really runs, also while a busy machine does something else."""
 
 
 async def put(store: KeyValueStore, key: str, value: bytes = b"", version: int = NO_VERSION) -> Entry:

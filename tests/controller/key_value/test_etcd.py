@@ -119,25 +119,25 @@ async def test_a_watch_that_missed_a_compaction_while_away_fell_behind(server: E
                 await anext(watch)
 
 
-async def test_a_server_that_hangs_costs_one_deadline(server: Etcd) -> None:
-    store = store_at(address_of(server), call_seconds_max=0.3)
+async def test_a_server_that_hangs_costs_one_deadline(server: Etcd, store: EtcdStore) -> None:
     entry = await put(store, "a")
+    impatient = store_at(address_of(server), call_seconds_max=0.3)
     server.freeze()
     try:
         for _ in range(2):
             with pytest.raises(StoreUnavailable, match=r"has not answered in 0\.3 s"):
-                await store.get("a")
+                await impatient.get("a")
     finally:
         server.thaw()
     with trio.fail_after(20):
         found = None
         while found is None:
             try:
-                found = await store.get("a")
+                found = await impatient.get("a")
             except StoreUnavailable:
                 await trio.sleep(0.05)
     assert found == entry
-    await store.close()
+    await impatient.close()
 
 
 async def test_of_several_endpoints_one_is_enough(server: Etcd) -> None:
