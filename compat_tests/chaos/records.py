@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from clients.kafka_python import ask_no_unknown_broker
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
@@ -158,6 +159,7 @@ class RunningConsumer:
             reconnect_backoff_max_ms=200,
             metadata_max_age_ms=1000,
         )
+        ask_no_unknown_broker(self._consumer)
         self._consumer.assign([PythonTopicPartition(topic, number) for number in range(partitions)])
         self._stopping = threading.Event()
         self.seen: dict[Place, Log] = {(topic, number): [] for number in range(partitions)}
@@ -176,11 +178,7 @@ class RunningConsumer:
     def _poll(self):
         try:
             return self._consumer.poll(timeout_ms=100)
-        except UnknownBrokerIdError:
-            # kafka-python looks for a leader that has just gone from its metadata; what is told is watched elsewhere.
-            # What it had taken for us by then is lost, and has to be read again.
-            for place, seen in self.seen.items():
-                self._consumer.seek(PythonTopicPartition(*place), seen[-1][0] + 1 if seen else 0)
+        except UnknownBrokerIdError:  # of a leader that has just gone; what is told is watched elsewhere
             return {}
 
     def wait_for(self, counts: Mapping[Place, int]) -> None:

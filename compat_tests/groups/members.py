@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from waiting import wait_until
 
-PROGRAM = Path(__file__).with_name("member_process.py")
+PROGRAM, HERE = "groups.member_process", Path(__file__).parents[1]
 PATIENCE_SECONDS = 40
 OFFSETS_TOPIC, OFFSETS_PARTITIONS = "__consumer_offsets", 50
 Place = tuple[str, int]
@@ -104,7 +104,8 @@ class Member:
         self.failed_commits: list[str] = []
         self.is_resting = False
         self._process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(PROGRAM)],
+            [sys.executable, "-W", "ignore", "-m", PROGRAM],
+            cwd=HERE,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
