@@ -200,6 +200,9 @@ class SeparateCluster:
     def node_pid(self, node: int) -> int:
         return self.spu_pid(node)
 
+    def is_running(self, node: int) -> bool:
+        return self._spus[node].is_running
+
     def kill_node(self, node: int) -> None:
         self._spus[node].kill()
 

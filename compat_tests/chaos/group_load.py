@@ -3,6 +3,7 @@
 import itertools
 import random
 import re
+import subprocess
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -40,15 +41,13 @@ class RunningGroup:
         with self._lock:
             self.members.append(self._start())
             left = self.members.pop(0)
-        left.leave()
-        self._note_errors(left)
+        self._part_with(left)
 
     def keep_running(self) -> None:
         """Who has given up has left, as if it had been told to."""
         with self._lock:
             for ended in [member for member in self.members if member.has_ended]:
-                ended.leave()
-                self._note_errors(ended)
+                self._part_with(ended)
                 self.members.remove(ended)
                 self.members.append(self._start())
 
@@ -69,7 +68,13 @@ class RunningGroup:
             on_told=partial(self.history.on_told, name),
         )
 
-    def _note_errors(self, member: Member) -> None:
+    def _part_with(self, member: Member) -> None:
+        """Whoever does not leave is killed, and the others go on."""
+        try:
+            member.leave()
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.errors.append(f"{member.name}: {error!r}")
+            member.kill()
         self.errors += [f"{member.name}: {error}" for error in member.errors if not GIVEN_UP.match(error)]
 
 

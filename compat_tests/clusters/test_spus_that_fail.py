@@ -5,6 +5,7 @@ import os
 import shutil
 import struct
 import threading
+from contextlib import ExitStack, closing
 
 import pytest
 from clients.librdkafka import read
@@ -30,7 +31,7 @@ class RunningProducer:
         self._stopping = threading.Event()
         self.acknowledged = [[] for _ in range(PARTITIONS)]
         self.failures = []
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self):
@@ -57,11 +58,22 @@ class RunningProducer:
             what=f"{count} more acknowledged records in each partition",
         )
 
-    def stop(self):
+    def close(self):
         self._stopping.set()
         self._thread.join()
+
+    def stop(self):
+        """Ends with the last acknowledgement."""
+        self.close()
         assert self._producer.flush(60) == 0
         assert self.failures == []
+
+
+@pytest.fixture
+def start_producer():
+    """A function that starts producers, of which none outlives the test."""
+    with ExitStack() as stack:
+        yield lambda bootstrap, topic: stack.enter_context(closing(RunningProducer(bootstrap, topic)))
 
 
 def stored(bootstrap, topic):
@@ -114,9 +126,9 @@ def cluster(request):
     return made
 
 
-def test_an_spu_that_is_killed_comes_back_with_its_id_and_all_that_it_acknowledged(cluster, name):
+def test_an_spu_that_is_killed_comes_back_with_its_id_and_all_that_it_acknowledged(cluster, name, start_producer):
     create(cluster, name)
-    producer = RunningProducer(cluster.bootstrap, name)
+    producer = start_producer(cluster.bootstrap, name)
     producer.wait_for_more()
     before = cluster.spu_pid(2)
     cluster.kill_spu(2)
@@ -129,11 +141,11 @@ def test_an_spu_that_is_killed_comes_back_with_its_id_and_all_that_it_acknowledg
 
 
 def test_producers_and_consumers_do_not_need_an_sc_that_was_killed_and_it_goes_on_where_it_was(
-    separate, name, make_admin
+    separate, name, make_admin, start_producer
 ):
     separate.start()
     create(separate, name)
-    producer = RunningProducer(separate.bootstrap, name)
+    producer = start_producer(separate.bootstrap, name)
     producer.wait_for_more()
     separate.controller.kill()
     producer.wait_for_more()
@@ -249,9 +261,9 @@ def test_clients_are_told_the_address_that_was_registered(separate):
     assert told.startswith(struct.pack(">ii", 1, 5) + string("localhost") + struct.pack(">i", port))
 
 
-def test_a_clean_stop_and_a_start_find_everything_again(cluster, name):
+def test_a_clean_stop_and_a_start_find_everything_again(cluster, name, start_producer):
     create(cluster, name)
-    producer = RunningProducer(cluster.bootstrap, name)
+    producer = start_producer(cluster.bootstrap, name)
     producer.wait_for_more(10)
     producer.stop()
     cluster.stop()
@@ -271,14 +283,14 @@ def replacing(tmp_path):
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("policy", ["live", "majority", "nrw:3,1,3"])
-def test_a_fourth_spu_takes_the_place_of_one_that_is_gone_for_good_under_load(replacing, name, policy):
+def test_a_fourth_spu_takes_the_place_of_one_that_is_gone_for_good_under_load(replacing, name, policy, start_producer):
     replacing.start()
     create(replacing, name, replication_factor=3, policy=policy)
     replacing.register(4)
     replacing.start_spu(4)
     replacing.ids = (1, 2, 3, 4)
     wait_until_online(replacing.sc, replacing.ids)
-    producer = RunningProducer(replacing.bootstrap, name)
+    producer = start_producer(replacing.bootstrap, name)
     producer.wait_for_more()
     replacing.kill_node(2)
 
@@ -312,14 +324,14 @@ def fill(bootstrap, topic):
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("policy", ["live", "majority"])
-def test_what_was_lost_is_copied_from_a_follower_and_the_leader_is_left_alone(tmp_path, name, policy):
+def test_what_was_lost_is_copied_from_a_follower_and_the_leader_is_left_alone(tmp_path, name, policy, start_producer):
     sc_options = (*PATIENCE, "--replace-after", "2", "--reconciliation", "1")
     cluster = SeparateCluster(tmp_path, sc_options=sc_options, has_metrics=True)
     try:
         cluster.start()
         create(cluster, name, replication_factor=3, policy=policy)
         fill(cluster.bootstrap, name)
-        producer = RunningProducer(cluster.bootstrap, name)
+        producer = start_producer(cluster.bootstrap, name)
         producer.wait_for_more()
 
         def filled():

@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from contextlib import ExitStack, closing
 
 import pytest
 from clients.librdkafka import produce, read
@@ -46,7 +47,7 @@ class RunningProducer:
         self._producer = make_producer(broker, **settings)
         self._topic = topic
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self.acknowledged = []
         self.failures = []
         self._thread.start()
@@ -68,10 +69,21 @@ class RunningProducer:
         goal = len(self.acknowledged) + count
         wait_until(lambda: len(self.acknowledged) >= goal, seconds=40, what=f"{count} more acknowledged records")
 
-    def stop(self):
+    def close(self):
         self._stopping.set()
         self._thread.join()
+
+    def stop(self):
+        """Ends with the last acknowledgement."""
+        self.close()
         assert self._producer.flush(40) == 0
+
+
+@pytest.fixture
+def start_producer(broker):
+    """A function that starts producers, of which none outlives the test."""
+    with ExitStack() as stack:
+        yield lambda topic, **settings: stack.enter_context(closing(RunningProducer(broker, topic, **settings)))
 
 
 def test_data_offsets_topics_and_configs_outlive_a_restart(broker, create):
@@ -107,10 +119,12 @@ def test_a_deleted_topic_stays_deleted_and_deleted_records_stay_deleted(broker, 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])
 @pytest.mark.parametrize("idempotent", [True, False], ids=["idempotent", "plain"])
-def test_nothing_acknowledged_is_lost_when_the_broker_ends_under_a_running_producer(broker, create, end, idempotent):
+def test_nothing_acknowledged_is_lost_when_the_broker_ends_under_a_running_producer(
+    broker, create, start_producer, end, idempotent
+):
     """A killed process loses nothing of the page cache; an idempotent producer leaves no duplicate and no gap."""
     topic = create()
-    producer = RunningProducer(broker, topic, enable_idempotence=idempotent, acks="all")
+    producer = start_producer(topic, enable_idempotence=idempotent, acks="all")
     for _ in range(2):
         producer.wait_for_more()
         if end == "kill":

@@ -70,6 +70,9 @@ class ApacheKafkaCluster:
     def node_pid(self, node: int) -> int:
         return self._processes[node].pid
 
+    def is_running(self, node: int) -> bool:
+        return self._processes[node].poll() is None
+
     def kill_node(self, node: int) -> None:
         end(self._processes[node], signal.SIGKILL)
 

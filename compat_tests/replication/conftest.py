@@ -13,10 +13,19 @@ PARTITIONS = 3
 
 
 @pytest.fixture(scope="module")
-def nodes(request, tmp_path_factory):
-    """Shared by a module; a test leaves all of it running."""
+def shared(request, tmp_path_factory):
+    """By the tests of a module."""
     with shared_nodes(request, tmp_path_factory, ours={"has_links": True}) as made:
         yield made
+
+
+@pytest.fixture
+def nodes(shared):
+    """Those that a test leaves dead, because it failed or has no more use for them, live again for the next one."""
+    yield shared
+    for node in shared.ids:
+        if not shared.is_running(node):
+            shared.start_node(node)
 
 
 @pytest.fixture

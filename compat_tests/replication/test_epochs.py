@@ -115,5 +115,3 @@ def test_who_watches_sees_another_leader_come_and_each_status_on_the_way(nodes, 
     assert (watching.returncode, said) == (0, "")
     assert (passed[0], passed[-1]) == ("Election", "Online")
     assert "CandidateFound" in passed
-    nodes.start_node(first)
-    watcher.wait_until_in_sync(topic)

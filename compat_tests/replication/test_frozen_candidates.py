@@ -18,9 +18,11 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture
 def cluster(tmp_path):
     cluster = SeparateCluster(tmp_path, sc_options=PATIENT)
-    cluster.start()
-    yield cluster
-    cluster.kill()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
 
 
 @pytest.mark.parametrize(("copies", "policy"), [(3, "live"), (3, "majority"), (2, "live")])

@@ -18,9 +18,11 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture
 def cluster(tmp_path):
     cluster = SeparateCluster(tmp_path)
-    cluster.start()
-    yield cluster
-    cluster.kill()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.kill()
 
 
 def test_all_that_was_acknowledged_is_read_without_a_leader(cluster):

@@ -42,7 +42,6 @@ def test_each_line_is_there_once_and_in_order_though_its_leader_died(nodes, watc
     assert producing.returncode == 0, fault
     assert json.loads(said)[0]["records"] == 3 * LINES
     assert [int(value) for value in values(nodes, f"{topic}/0")] == list(range(3 * LINES))
-    nodes.start_node(leader)
 
 
 def test_what_is_not_committed_is_shown_and_marked_and_gone_with_its_leader(nodes, links, watcher, topic):
@@ -62,4 +61,3 @@ def test_what_is_not_committed_is_shown_and_marked_and_gone_with_its_leader(node
     assert "may be lost" in done.stderr
     watcher.leader_other_than(leader, topic)
     assert values(nodes, f"{topic}/0") == [b"kept"]
-    nodes.start_node(leader)

@@ -180,9 +180,11 @@ def nothing_replicated(nodes, leader):
     if isinstance(nodes, SeparateCluster):
         # Frozen followers would find what they were sent in their sockets.
         nodes.links.isolate(leader, SILENT)
-        yield
-        nodes.links.isolate(leader, SEVERED)
-        nodes.links.carry_all()
+        try:
+            yield
+        finally:
+            nodes.links.isolate(leader, SEVERED)
+            nodes.links.carry_all()
     else:
         with frozen([nodes.node_pid(node) for node in nodes.ids if node != leader]):
             yield
