@@ -321,8 +321,8 @@ class _Run:
         return not self.damaged and self._harmed() <= {spu} and all(live - {spu} for live in live_sets)
 
     def _may_flip_lone(self, spu: int) -> bool:
-        """With `live`, what the only live replica has is committed soon; else no store commits anything alone. If another
-        one is in doubt, nobody can tell that it has never had that."""
+        """With `live`, what the only live replica has is committed soon; else no store commits anything alone. Of one
+        that is in doubt nobody can tell that it has never had that."""
         if self.scenario.policy == "live":
             return self._may_flip(spu) and not self.invariants.is_any_in_doubt()
         return not self.damaged and self._harmed() <= {spu} and not self._may_lack()
