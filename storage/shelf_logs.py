@@ -135,6 +135,7 @@ class ShelfLogs:
             directory,
             self._config,
             clean=directory in self._closed_cleanly or not self._files.list(directory),
+            writes_again=True,  # of shelves nobody notes that a sync failed
             open_files=self._open_files,
             directory_syncs=self._directory_syncs,
         )

@@ -123,6 +123,22 @@ async def test_a_log_that_failed_is_opened_anew() -> None:
         assert (again.log_end, again.recovery.was_clean) == (3, False)
 
 
+async def test_what_a_sync_failed_to_write_reaches_the_disk_when_the_log_is_opened_anew() -> None:
+    files = await _files()
+    logs = ShelfLogs(DATA, files)
+    directory = logs.directory(KEYS[0])
+    await _fill(logs, directory, 0, 3)
+    async with logs.using(directory) as log:
+        _append(log, 2)
+        files.syncs_fail = True
+        with pytest.raises(OSError, match="broken"):
+            await log.sync()
+        files.syncs_fail = False
+    async with logs.using(directory) as again:
+        await again.sync()
+    assert await _range(ShelfLogs(DATA, files.crash("synced")), KEYS[0]) == (0, 5)
+
+
 async def test_another_copy_takes_its_place_with_all_that_it_has() -> None:
     files = await _files()
     logs = ShelfLogs(DATA, files)
