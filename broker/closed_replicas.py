@@ -17,7 +17,7 @@ class ClosedReplicas:
         self.high_watermarks: dict[ReplicaKey, SavedHighWatermark] = {}
         """How far they are known to be committed."""
         self.has_disk_failed = False
-        """A process before this one could not bring everything here to the disk."""
+        """Of these, or in a process before this one, not everything could be brought to the disk."""
 
     def keep(self, key: ReplicaKey, high_watermark: SavedHighWatermark) -> None:
         self.high_watermarks[key] = high_watermark

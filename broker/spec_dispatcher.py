@@ -421,6 +421,8 @@ class SpecDispatcher:
             else:
                 if replica.offline_reason is None:
                     self._closed.whole.add(replica.key)
+            if replica.log.may_have_lost:
+                self._closed.has_disk_failed = True  # it may be given back
 
     async def _park(self, storage: Storage) -> bool:
         try:

@@ -854,6 +854,23 @@ async def test_a_store_that_never_promised_anything_opens_such_a_log_if_another_
     assert again.parking.was_removed((TOPIC, 0)) == is_refused
 
 
+async def test_what_a_sync_failed_to_write_is_written_again_where_the_replica_is_given_back(spu: _Spu) -> None:
+    (replica,) = await spu.apply(_topic())
+    _append(replica, b"a")
+    await spu.promises.promise(replica.key, Epoch(0))
+    spu.files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await replica.log.sync()
+    replica.go_offline("sync failed")
+    spu.files.syncs_fail = False
+    await spu.apply()
+    (replica,) = await spu.apply(_topic())
+    await replica.log.sync()
+    await spu.files.sync_directory("")
+    (replica,) = await spu.again(spu.files.crash("synced"), clean=False).apply(_topic())
+    assert replica.log.log_end == 1
+
+
 async def test_in_doubt_what_a_sync_may_have_failed_to_write_is_written_again(spu: _Spu) -> None:
     """Also if a process has ended meanwhile that knew why there is doubt."""
     live = _topic(live=(HERE, ELSEWHERE))
