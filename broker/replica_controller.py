@@ -91,7 +91,9 @@ class ReplicaController:
     @property
     def is_sure(self) -> bool:
         """Between a cut and what is appended behind it, the log lacks what it has to have."""
-        return not self._is_busy and not (self._is_in_doubt() if self._role is None else self._changes.in_doubt)
+        return not self._is_busy and not (
+            self._context.is_in_doubt(self._replica.spec) if self._role is None else self._changes.in_doubt
+        )
 
     # what happened
 
@@ -257,7 +259,7 @@ class ReplicaController:
                 self._takes_spec = self._takes_long = True
                 return
             self._is_unclear = False
-            self._changes.in_doubt = self._is_in_doubt()
+            self._changes.in_doubt = context.is_in_doubt(spec)
             kind = LeaderController if leads else FollowerController
             self._role = kind(
                 replica,
@@ -280,15 +282,6 @@ class ReplicaController:
         if leads and self._replica.offline_reason is not None:
             return False
         return not leads or (spec.leader_incarnation == self._context.process and spec.epoch > self._promise.epoch)
-
-    def _is_in_doubt(self) -> bool:
-        """A store that has never promised anything, and is not among those that are known to have it all, may be one
-        that has lost its disk."""
-        context, replica = self._context, self._replica
-        if context.promises.is_in_doubt(replica.key):
-            return True
-        known = replica.spec.live_incarnations.get(context.spu) == context.store_incarnation
-        return self._promise.epoch == NO_EPOCH and not known
 
     def _end_role(self) -> None:
         if self._role is not None:

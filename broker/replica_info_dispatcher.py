@@ -9,7 +9,7 @@ from collections.abc import Callable
 import trio
 
 from tailrace.cluster.specs import PartitionSpec
-from tailrace.protocol.ids import NO_EPOCH, SpuId, TopicId
+from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.storage.checkpoints import ReplicaKey
 
 from .peer_messages import PeerMessage, ReceivedBatches
@@ -54,11 +54,8 @@ class ReplicaInfoDispatcher:
         self._context.promises.forget(topic_id, partition)
 
     def is_in_doubt(self, spec: PartitionSpec) -> bool:
-        """As the role will have it that begins with this spec: also one that never promised anything, if it is not
-        known to have it all."""
-        context, key = self._context, (spec.topic_id, spec.partition)
-        known = spec.live_incarnations.get(context.spu) == context.store_incarnation
-        return context.promises.is_in_doubt(key) or (context.promises.epoch(key) == NO_EPOCH and not known)
+        """As the role will have it that begins with this spec."""
+        return self._context.is_in_doubt(spec)
 
     async def doubt(self, key: ReplicaKey) -> None:
         """Something has gone from its log. Raises OSError."""

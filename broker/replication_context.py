@@ -7,7 +7,8 @@ from msgspec import Struct
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
-from tailrace.protocol.ids import SpuId
+from tailrace.cluster.specs import PartitionSpec
+from tailrace.protocol.ids import NO_EPOCH, SpuId
 from tailrace.storage.checkpoints import ReplicaKey
 from tailrace.storage.promises import Promises
 
@@ -53,6 +54,13 @@ class ReplicationContext(Struct, frozen=True):
     def logger_of(self, replica: Replica) -> FilteringBoundLogger:
         """Made where there is something to say: there are thousands of replicas."""
         return self.logger.bind(topic=replica.topic, partition=replica.partition)
+
+    def is_in_doubt(self, spec: PartitionSpec) -> bool:
+        """Whether the replica here may lack what it acknowledged. A store that has never promised anything, and is not
+        among those that are known to have it all, may be one that has lost its disk."""
+        key = spec.topic_id, spec.partition
+        known = spec.live_incarnations.get(self.spu) == self.store_incarnation
+        return self.promises.is_in_doubt(key) or (self.promises.epoch(key) == NO_EPOCH and not known)
 
     def note_failed_disk(self) -> None:
         """Until the next start has said so itself, everybody takes this store for one that has what it acknowledged."""
