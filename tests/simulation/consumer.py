@@ -16,12 +16,11 @@ from tailrace.protocol.record_batch import crc_of, iterate
 from tailrace.protocol.records import read_records
 
 from .client import WireClient
-from .files import Flipped
-from .flips import flipped_bytes, flipped_on_shelves
+from .flips import flipped_bytes
 from .history import PartitionHistory, Read
 from .leaders import Leader, Leaders
 from .patient_client import PatientClient, RetryError
-from .world import Machine, World
+from .world import World
 
 FETCH_VERSION = 12
 LIST_OFFSETS_VERSION = 6
@@ -152,8 +151,8 @@ class Consumer:
     async def _fetch(self, client: WireClient, leader: Leader, wait_ms: int, source: int | None = None) -> int:
         """The high watermark, as the leader knows it or whoever else is asked."""
         is_leader = source in (None, leader.spu)
-        machine = self._world.spus[leader.spu if source is None else source]
-        flipped = self._flipped(machine)
+        asked = leader.spu if source is None else source
+        flipped = flipped_bytes(self._world, asked)
         partition = FetchPartition(
             partition=self._leaders.partition,
             current_leader_epoch=leader.epoch,
@@ -178,7 +177,7 @@ class Consumer:
             self._on_truncation(f"{self.position} is out of range")
             await self._look_for_start(client, leader)
             return UNKNOWN_END
-        if data.error_code == ErrorCode.CORRUPT_MESSAGE and flipped + self._flipped(machine):
+        if data.error_code == ErrorCode.CORRUPT_MESSAGE and flipped + flipped_bytes(self._world, asked):
             raise RetryError("a header that it would read is damaged")
         self._check_code(data.error_code)
         diverging = data.diverging_epoch
@@ -189,7 +188,7 @@ class Consumer:
             )
         if self._history.may_be_lost(leader.epoch):
             raise RetryError(f"what was committed in epoch {leader.epoch} may be lost")
-        flipped += self._flipped(machine)
+        flipped += flipped_bytes(self._world, asked)
         if not all(each.is_covered for each in flipped):
             raise RetryError("no checksum tells a consumer which offset or epoch has flipped")
         self._take(data, may_be_damaged=bool(flipped))
@@ -197,10 +196,6 @@ class Consumer:
             self._history.on_high_watermark(self.name, leader.epoch, data.high_watermark)
         high_watermark: int = data.high_watermark
         return high_watermark
-
-    def _flipped(self, machine: Machine) -> list[Flipped]:
-        """Wherever what it is given may come from."""
-        return flipped_bytes(machine) + flipped_on_shelves(self._world)
 
     def _take(self, data: Any, *, may_be_damaged: bool) -> None:
         records = bytes(data.records or b"")

@@ -129,20 +129,13 @@ def will_doubt(machine: Machine) -> bool:
     return not machine.files.flipped().keys().isdisjoint((promises_path(DATA_DIRECTORY), store_path(DATA_DIRECTORY)))
 
 
-def flipped_bytes(machine: Machine) -> list[Flipped]:
-    """Of records."""
-    return [each for path, wrong in machine.files.flipped().items() if path.endswith(Kind.LOG) for each in wrong]
-
-
-def flipped_on_shelves(world: World) -> list[Flipped]:
-    """Of records, anywhere: whoever leads reads them through."""
-    return [
-        each
-        for machine in world.spus.values()
-        for path, wrong in machine.files.flipped().items()
-        if path.endswith(Kind.LOG) and is_of_shelf(path)
-        for each in wrong
-    ]
+def flipped_bytes(world: World, number: int) -> list[Flipped]:
+    """Of records that this SPU may give to consumers: of its replicas, and of shelves anywhere, which a leader reads
+    through."""
+    files = [(world.spus[number].files, path) for path in flipped_logs(world.spus[number]) if not is_of_shelf(path)]
+    for spu, machine in world.spus.items():
+        files += [(machine.files, path) for path in logs_to_mend(world, spu) if is_of_shelf(path)]
+    return [each for where, path in files for each in where.flipped()[path]]
 
 
 def _is_covered(within: int) -> bool:
