@@ -346,6 +346,7 @@ class SimulatedFiles:
                     if flipped.was is not None:
                         content[position] = flipped.was
             node.synced = bytes(synced)
+            node.flipped = {position: each for position, each in node.flipped.items() if each.was is None}
 
     def flipped(self) -> dict[str, Sequence[Flipped]]:
         """By path, what nobody has written again."""

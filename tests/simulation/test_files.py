@@ -70,6 +70,8 @@ async def test_what_only_a_process_can_tell_is_so_again_when_it_has_ended_unless
     file.write_at(1, b"x")
     files.flip_back()
     assert [each.read("/d/a") for each in (files, files.crash("synced"))] == [b"axb", b"abb"]
+    files.open("/d/a").write_at(0, b"acc")  # what comes in its place may look like it
+    assert files.flipped() == {}
 
 
 async def test_bits_flip_only_where_the_disk_has_all(files: SimulatedFiles) -> None:
