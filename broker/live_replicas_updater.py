@@ -124,8 +124,12 @@ class LiveReplicasUpdater:
         for key in [key for key, proposal in self._proposed.items() if self._is_answered(key, proposal)]:
             del self._proposed[key]
             self._unsaid.pop(key, None)
-        self._left_in = {key: epoch for key, epoch in self._left_in.items() if self._is_still_in(key, epoch)}
-        self._given_up = {key for key in self._given_up if self._is_here(key) and not self._is_well(key)}
+        self._left_in = {
+            key: left
+            for key, left in self._left_in.items()
+            if (epoch := self._epoch(key)) is not None and epoch <= left
+        }
+        self._given_up = {key for key in self._given_up if self._epoch(key) is not None and not self._is_well(key)}
         tried_again = self._unopened - self._given_up
         self._opened += [key for key in tried_again if self._is_well(key)]
         self._unopened = self._given_up & self._replicas.damaged.keys()
@@ -146,14 +150,10 @@ class LiveReplicasUpdater:
         replica = self._replicas.find(*key)
         return replica is not None and replica.offline_reason is None
 
-    def _is_here(self, key: ReplicaKey) -> bool:
-        return key in self._replicas.damaged or self._replicas.find(*key) is not None
-
-    def _is_still_in(self, key: ReplicaKey, epoch: Epoch) -> bool:
-        """Whether it is here, and no spec with a later one has come."""
+    def _epoch(self, key: ReplicaKey) -> Epoch | None:
+        """Of its newest spec; None where it is not here."""
         replica, damage = self._replicas.find(*key), self._replicas.damaged.get(key)
-        known = replica.spec.epoch if replica is not None else damage.epoch if damage is not None else None
-        return known is not None and known <= epoch
+        return replica.spec.epoch if replica is not None else damage.epoch if damage is not None else None
 
     def _announce(self, due: dict[ReplicaKey, ProposeLiveReplicas]) -> None:
         changed, self._changed_keys = self._changed_keys, {}

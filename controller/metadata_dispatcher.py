@@ -121,7 +121,7 @@ class MetadataDispatcher:
             LogEndsReported: ((of_partitions, partitions.on_log_ends),),
             LeaderSilent: ((of_partitions, partitions.on_silence),),
             ReplicaFailed: ((of_partitions, partitions.on_silence),),
-            ReplicaOpened: ((of_partitions, partitions.on_opened),),
+            ReplicaOpened: ((of_partitions, partitions.on_report),),
             LeasesUnknownOver: (
                 (of_spus, lambda _: spus.reconcile()),
                 (of_partitions, lambda _: partitions.on_leases_known()),

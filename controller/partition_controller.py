@@ -129,7 +129,7 @@ class PartitionController(Struct, frozen=True):
         was_silent = [each for key, each in held.items() if self.observed.forget_silence_of(key, event.spu)]
         yield from self._decide_all((*offline, *was_silent))
 
-    def on_report(self, event: LiveReplicasReported | ShelvesReported) -> Iterator[Action]:
+    def on_report(self, event: LiveReplicasReported | ShelvesReported | ReplicaOpened) -> Iterator[Action]:
         yield from self._decide_those([(event.topic_id, event.number)])
 
     def on_log_ends(self, event: LogEndsReported) -> Iterator[Action]:
@@ -140,10 +140,6 @@ class PartitionController(Struct, frozen=True):
         key = (event.topic_id, event.number)
         self._forget_what_is_late([key])
         yield from self._decide_those([key])
-
-    def on_opened(self, event: ReplicaOpened) -> Iterator[Action]:
-        """It may be the one that everybody waits for."""
-        yield from self._decide_those([(event.topic_id, event.number)])
 
     def _forget_what_is_late(self, keys: Iterable[PartitionKey]) -> None:
         """The partition was removed while an SPU was waited for, or is led by now: whoever was silent in an election

@@ -4,7 +4,7 @@ import errno
 from random import Random
 
 import pytest
-from simulation.files import SimulatedFiles
+from simulation.files import SimulatedFile, SimulatedFiles
 
 pytestmark = pytest.mark.trio
 
@@ -39,11 +39,16 @@ async def test_what_is_in_a_directory_that_was_not_synced_is_gone(files: Simulat
     assert files.crash("synced").list("/d/e") == ["a"]
 
 
-async def test_a_bit_that_flips_flips_wherever_it_is_and_until_it_is_written_again(files: SimulatedFiles) -> None:
+async def _synced_file(files: SimulatedFiles) -> SimulatedFile:
     file = files.open("/d/a", create=True)
     file.append(b"abc")
     await file.sync()
     await files.sync_directory("/d")
+    return file
+
+
+async def test_a_bit_that_flips_flips_wherever_it_is_and_until_it_is_written_again(files: SimulatedFiles) -> None:
+    file = await _synced_file(files)
     mapped = file.map()
     files.flip("/d/a", 1, 0, is_covered=True)
     for each in (files, files.after_kill(), files.crash("synced")):
@@ -60,10 +65,7 @@ async def test_a_bit_that_flips_flips_wherever_it_is_and_until_it_is_written_aga
 async def test_what_only_a_process_can_tell_is_so_again_when_it_has_ended_unless_it_was_mended(
     files: SimulatedFiles,
 ) -> None:
-    file = files.open("/d/a", create=True)
-    file.append(b"abc")
-    await file.sync()
-    await files.sync_directory("/d")
+    file = await _synced_file(files)
     for position, is_noted in enumerate((False, False, True)):
         files.flip("/d/a", position, 0, is_covered=True, is_noted=is_noted)
     assert files.read("/d/a") == b"`cb"
@@ -153,10 +155,7 @@ async def test_a_full_disk_takes_what_fits(files: SimulatedFiles) -> None:
 async def test_what_a_sync_failed_to_write_is_read_on_and_never_reaches_the_disk_unless_it_is_written_again(
     files: SimulatedFiles,
 ) -> None:
-    file = files.open("/d/a", create=True)
-    file.append(b"abc")
-    await file.sync()
-    await files.sync_directory("/d")
+    file = await _synced_file(files)
     file.append(b"def")
     files.syncs_fail = True
     with pytest.raises(OSError, match="broken"):
