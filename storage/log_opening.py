@@ -208,14 +208,15 @@ class Opening:
             return self._maker.open_segment(closed), False
         # Step 6.
         self._report.was_clean = False
+        stamped_end, stamped_epoch = self.manifest.stamped_end, self.manifest.stamped_epoch
         segment, recovered = self._maker.recovered_segment(
             base,
             size,
             trusted_end=self.manifest.trusted_end,
             may_lose=self._may_lose,
             writes_again=self._writes_again,
+            stamped_end=stamped_end,
         )
-        stamped_end, stamped_epoch = self.manifest.stamped_end, self.manifest.stamped_epoch
         self._marks += [
             mark
             for mark in recovered.marks

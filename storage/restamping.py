@@ -13,7 +13,7 @@ from msgspec import Struct
 from tailrace.protocol.record_batch import CRC_START
 from tailrace.runtime.files import File
 
-from .batch_walk import walk
+from .batch_walk import FAR_BYTES, walk
 from .manifest import SegmentFacts
 from .segment_reader import SegmentReader
 from .segment_summary import SegmentSummary
@@ -98,6 +98,14 @@ async def restamp(
     checksum = await _checksum(file, size) if has_flipped else whole.checksum
     await _overwrite(file, changes, new)
     return Restamped(len(changes), checksum ^ before ^ after, epoch if ends_stamped else whole.epoch, behind)
+
+
+def write_stamps_again(file: File, size: int, end: int) -> None:
+    """Those of the batches that begin below the offset, in the first `size` bytes: a sync of them may have failed."""
+    for position, header, start in walk(file, 0, size, FAR_BYTES):
+        if header.base_offset >= end:
+            return
+        file.write_at(position + _EPOCH_START, start[_EPOCH_START:_EPOCH_END])
 
 
 async def _checksum(file: File, size: int) -> int:

@@ -11,6 +11,7 @@ from .log_config import LogConfig
 from .manifest import SegmentFacts
 from .open_files import LazyFile, OpenFiles
 from .open_segment import OpenSegment
+from .restamping import write_stamps_again
 from .sealed_segment import SealedSegment
 from .segment_index import SegmentIndex
 from .segment_reader import SegmentReader
@@ -75,10 +76,18 @@ class SegmentMaker:
         return OpenSegment(summary, reader)
 
     def recovered_segment(
-        self, base: int, size: int, *, trusted_end: int, may_lose: bool = True, writes_again: bool = False
+        self,
+        base: int,
+        size: int,
+        *,
+        trusted_end: int,
+        may_lose: bool = True,
+        writes_again: bool = False,
+        stamped_end: int = 0,
     ) -> tuple[OpenSegment, RecoveredSegment]:
         """Scans the first `size` bytes, and cuts the file after what survives. `writes_again`: a sync of it may have
-        failed, and the next one only brings to the disk what has been written since."""
+        failed, and the next one only brings to the disk what has been written since. Below the trusted end that is
+        what was changed in place: the stamps, which recovery has put on batches up to `stamped_end`."""
         reader = self.reader(base, create=True)
         file = reader.log.get()
         recovered = recover(file, size, base, trusted_end=trusted_end, interval_bytes=self.config.index_interval_bytes)
@@ -93,8 +102,10 @@ class SegmentMaker:
             raise WouldLoseRecordsError(f"{reader.log.path}, at position {summary.size}: {recovered.cut_reason}")
         if summary.size < file.size():
             file.truncate(summary.size)
-        for position in range(recovered.trusted_size, summary.size, FAR_BYTES) if writes_again else ():
-            file.write_at(position, file.read_at(position, min(FAR_BYTES, summary.size - position)))
+        if writes_again:
+            write_stamps_again(file, recovered.trusted_size, stamped_end)
+            for position in range(recovered.trusted_size, summary.size, FAR_BYTES):
+                file.write_at(position, file.read_at(position, min(FAR_BYTES, summary.size - position)))
         reader.index.replace(recovered.entries)
         return OpenSegment(summary, reader, is_over=recovered.ends_with_bridge), recovered
 

@@ -85,6 +85,22 @@ async def test_what_a_failed_sync_may_have_lost_is_written_again(is_noted: bool)
     assert [header.base_offset for header, _ in whole.headers(0, 18)] == list(range(18))
 
 
+async def test_stamps_that_a_failed_sync_may_have_lost_are_written_again() -> None:
+    files = await _closed_log()
+    log = _open(files)
+    await log.restamp(5, 23, 7)
+    files.syncs_fail = True
+    with pytest.raises(OSError, match="broken"):
+        await log.sync()
+    after = files.after_kill()
+    again = log_at(after, DIRECTORY, CONFIG, clean=False, writes_again=True)
+    await again.sync()
+    await again.close()
+    await after.sync_directory("")
+    whole = _open(after.crash("synced"))
+    assert [header.leader_epoch for header, _ in whole.headers(0, 25)] == [0] * 5 + [7] * 18 + [0] * 2
+
+
 async def test_what_is_known_to_be_on_the_disk_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     files = SimulatedFiles()
     log = _open(files)
