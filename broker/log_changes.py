@@ -8,6 +8,7 @@ from tailrace.protocol.ids import Epoch
 from tailrace.protocol.record_batch import read_header
 from tailrace.runtime.descriptors import done_once_files_can_be_opened, once_files_can_be_opened
 from tailrace.storage.leader_epochs import EpochStart
+from tailrace.storage.producer_state import ProducerStates
 
 from .leader_controller import LeaderController
 from .peer_messages import ReceivedBatches
@@ -99,14 +100,14 @@ class LogChanges:
                 self._entries.on_changed()
             case ExpectStamped(end, epochs):
                 await log.expect_stamped(end, epoch, [EpochStart(*each) for each in epochs])
-            case AdvanceLogStart(offset):
-                await once_files_can_be_opened(lambda: self._advance_log_start(offset))
+            case AdvanceLogStart(offset, producers):
+                await once_files_can_be_opened(lambda: self._advance_log_start(offset, producers))
                 self._entries.on_changed()
 
-    async def _advance_log_start(self, offset: int) -> None:
+    async def _advance_log_start(self, offset: int, producers: bytes) -> None:
         log = self._replica.log
         if offset > log.log_end:
-            await log.truncate_fully(offset)
+            await log.truncate_fully(offset, ProducerStates.restore(producers))
         else:
             await log.advance_log_start(offset)
 

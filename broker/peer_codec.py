@@ -65,6 +65,7 @@ def _append_to_wire(key: ReplicaKey, message: Append, records: Part | None) -> A
         message.stamped_end,
         [BegunEpoch(epoch, start) for epoch, start in message.epochs],
         message.high_watermark_epoch,
+        message.producers,
         records,
     )
 
@@ -181,6 +182,7 @@ def _append(wire: AppendMessage, peer: PeerIdentity) -> tuple[Append, ReceivedBa
         wire.stamped_end,
         tuple(EpochStart(Epoch(begun.epoch), begun.start) for begun in wire.epochs),
         Epoch(wire.high_watermark_epoch),
+        bytes(wire.producers),
     )
     return message, batches
 

@@ -196,7 +196,7 @@ class _HeardAppend:
 
 def _seldom_new(message: Append) -> tuple[Any, ...]:
     """The last fields, which hardly ever change within an epoch."""
-    return message.live_replicas, message.stamped_end, message.epochs, message.high_watermark_epoch
+    return message.live_replicas, message.stamped_end, message.epochs, message.high_watermark_epoch, message.producers
 
 
 def _encoded(key: ReplicaKey, message: PeerMessage, records: bytes | None = None) -> bytes:

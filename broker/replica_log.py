@@ -73,6 +73,9 @@ class LogOfEntries:
     def is_end_sure(self) -> bool:
         return self._log.is_end_sure
 
+    def producers_before(self, offset: int) -> bytes:
+        return self._log.producers.before(offset).snapshot()
+
     def is_sound(self, entry: Entry) -> bool:
         batch = b"".join(part.read() for part in self._log.read_batches(entry.base, entry.end))
         return len(batch) == entry.size and crc_of(batch, 0, entry.size) == entry.content

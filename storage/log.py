@@ -476,8 +476,10 @@ class Log:
                 break
         epochs = LeaderEpochs(self.epochs)
         epochs.cut_start(offset)
-        # The segment that told of the first epoch may be among those that go.
-        lines = [manifest.start_line(offset), *map(manifest.epoch_line, list(epochs)[:1])]
+        start, flushed = manifest.start_line(offset), manifest.flushed_line(self._disk.synced_end)
+        # The segment that told of the first epoch may be among those that go. Nothing but this tells where the log
+        # begins: it is there twice, for one bit that flips damages a line, or two that are neighbours.
+        lines = [start, flushed, *map(manifest.epoch_line, list(epochs)[:1]), start]
         file = self._disk.note(lines)
         self.log_start, self._epochs.starts = offset, epochs
         self._disk.is_changed = True
@@ -570,11 +572,12 @@ class Log:
                 self._producers_unknown = error
                 raise
 
-    async def truncate_fully(self, new_start: int) -> None:
-        """Removes everything; the log goes on at the offset, wherever that is."""
+    async def truncate_fully(self, new_start: int, producers: ProducerStates | None = None) -> None:
+        """Removes everything; the log goes on at the offset, wherever that is. `producers` had appended what it lacks
+        there; None: nobody knows."""
         async with self._lock:
             self._disk.check()
-            await self._truncate_fully(new_start, ProducerStates())
+            await self._truncate_fully(new_start, producers or ProducerStates())
 
     async def _truncate_fully(self, new_start: int, producers: ProducerStates) -> None:
         gone: list[Segment] = [*self._segments.sealed, self._segments.open]
@@ -592,6 +595,8 @@ class Log:
         with suppress(OSError):
             # Nothing else will tell of them; but that can be done without.
             self._snapshots.write(new_start, producers)
+        if (snapshot := self._snapshots.find(new_start)) is not None:
+            await self._disk.sync_note(snapshot)
         await self._end_cut()
 
     async def _cut(self, kept: int, *, synced_end: int) -> None:

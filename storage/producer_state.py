@@ -6,6 +6,7 @@ Transactions will add to a producer where its open one began.
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 
 import crc32c
 from msgspec import Struct
@@ -16,6 +17,8 @@ from tailrace.protocol.record_batch import BatchHeader
 BATCHES_KEPT = 10
 """A producer has at most five requests in flight, so no older batch can be repeated by mistake. When the end of the
 log is cut, the five that nobody has acknowledged go, and those before them tell what comes next."""
+TOLD_MAX = 10_000
+"""To a log that begins where another one does: of those who appended last, for they alone may send something again."""
 PRODUCERS_MAX = 100_000
 """In one log; past this the one that has been silent for longest is forgotten, as if it had expired."""
 NO_SEQUENCE = -1
@@ -160,6 +163,15 @@ class ProducerStates:
             producer.appended_lately = False
         for producer_id in silent:
             del self._producers[producer_id]
+
+    def before(self, offset: int) -> "ProducerStates":
+        """What a log that begins there cannot tell: who had appended before, and what."""
+        states = type(self)()
+        for producer_id, producer in islice(reversed(self._producers.items()), TOLD_MAX):
+            if batches := [batch for batch in producer.batches if batch.base_offset < offset]:
+                states._producers[producer_id] = Producer(producer.epoch, producer.newest_ms, batches)
+        states._producers = dict(reversed(states._producers.items()))
+        return states
 
     # for a faster start
 

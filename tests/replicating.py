@@ -349,6 +349,7 @@ class Wire(Struct):
         if keep == "all":
             return await self.start(store.spu, store.files.after_kill(), store.incarnation, saved)
         files = store.files.crash(keep)
+        files.make_directories("/data")
         await Promises(files, "/data").doubt_all()
         return await self.start(store.spu, files)
 
@@ -491,13 +492,16 @@ class Waiter:
         self.answer = error
 
 
-def produce(store: Store, *values: bytes) -> Waiter:
+def produce(store: Store, *values: bytes, producer_id: int = -1, base_sequence: int = -1) -> Waiter:
     """With acks=all."""
     assert store.replica.is_leader
     assert not store.replica.is_merging
     waiter = Waiter()
     records = [Record(offset, 1_700_000_000_000, None, value) for offset, value in enumerate(values)]
-    data = bytearray(build_batch(records))
+    producer_epoch = -1 if producer_id < 0 else 0
+    data = bytearray(
+        build_batch(records, producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence)
+    )
     stamp(data, 0, store.log.log_end, store.replica.spec.epoch)
     store.replica.append(data, read_header(data))
     store.replica.wait_until_committed(store.log.log_end, waiter)

@@ -70,6 +70,9 @@ class ListLog:
     def is_end_sure(self) -> bool:
         return self.log_end != self._doubtful_end
 
+    def producers_before(self, offset: int) -> bytes:
+        return b""
+
     def is_sound(self, entry: Entry) -> bool:
         return True
 

@@ -39,8 +39,10 @@ class Appends:
             if entries and entries[-1].end < min(log_end, high_watermark.value):
                 # It is far behind, and may have the rest from elsewhere: stamped or not, epochs begin as they do here.
                 stamped_end = max(stamped_end, high_watermark.value)
+            producers = b""
             if base < log_start:  # that is deleted, and an entry may begin before the log does
                 base = min(entries[0].base, log_start) if entries else log_start
+                producers = self._log.producers_before(base)
             newest = self._newest = Append(
                 self._epoch,
                 base,
@@ -52,6 +54,7 @@ class Appends:
                 stamped_end,
                 self._epochs_from(base, stamped_end) if base < stamped_end else (),
                 high_watermark.epoch,
+                producers,
             )
         return newest
 

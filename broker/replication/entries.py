@@ -109,6 +109,10 @@ class ReplicaLog(Protocol):
         """In order, those that reach beyond `start` and begin before `end`."""
         ...
 
+    def producers_before(self, offset: int) -> bytes:
+        """Who had appended before it, and what: a log that begins there cannot tell."""
+        ...
+
     def is_sound(self, entry: Entry) -> bool:
         """Whether it has its checksum: a header alone may be damaged."""
         ...

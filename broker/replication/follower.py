@@ -331,7 +331,7 @@ class Follower:
             own = [entry for entry in log.entries(begin, max(end, start + 1)) if entries or entry.base < start]
             own_end, log_end = log_end, max(log_end, end)
             begin_at = start if begins_anew and start > log.log_start else None
-            for change in rewritten(own, own_end, entries, begin_at=begin_at):
+            for change in rewritten(own, own_end, entries, begin_at=begin_at, producers=append.producers):
                 persist.append(change)
                 if isinstance(change, Cut):
                     self._high_watermark.fall_back(change.log_end)

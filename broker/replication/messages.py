@@ -65,6 +65,8 @@ class Append(Struct, frozen=True):
     """But these, from `base` up to there."""
     high_watermark_epoch: Epoch = NO_EPOCH
     """In this one or an earlier one all below the high watermark was committed."""
+    producers: bytes = b""
+    """For a log that is to begin at `base`: who had appended before, and what."""
 
 
 class AppendReply(Struct, frozen=True):

@@ -56,6 +56,8 @@ class AdvanceLogStart(Struct, frozen=True):
     """Gives up what is before; a log that ends before it becomes an empty one that begins there."""
 
     offset: int
+    producers: bytes = b""
+    """Who had appended before, and what, as far as the log does not tell."""
 
 
 class Sync(Struct, frozen=True):

@@ -20,10 +20,12 @@ def rewritten(
     *,
     epoch: Epoch | None = None,
     begin_at: int | None = None,
+    producers: bytes = b"",
 ) -> Iterator[Persist]:
     """What makes a log that goes on with `own`, and ends there, one that goes on with `wanted`.
 
-    `epoch`: stamp it with that. `begin_at`: the log is to begin there, and may end before.
+    `epoch`: stamp it with that. `begin_at`: the log is to begin there, and may end before; `producers` had appended
+    what it lacks.
     """
     pairs = []
     kept = done = at = 0
@@ -46,7 +48,7 @@ def rewritten(
     if kept < len(own) or (rest and rest[0].base < log_end):
         yield Cut(min(entry.base for entry in (*own[kept : kept + 1], *rest[:1])))
     if begin_at is not None:
-        yield AdvanceLogStart(begin_at)
+        yield AdvanceLogStart(begin_at, producers)
     if rest:
         yield AppendEntries(tuple(rest if epoch is None else (entry.stamped(epoch) for entry in rest)))
 

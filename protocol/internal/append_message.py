@@ -35,6 +35,7 @@ class AppendMessage(Struct):
     stamped_end: int = 0
     epochs: list[BegunEpoch] = field(default_factory=list)
     high_watermark_epoch: int = 0
+    producers: bytes = b""
     records: Records | None = None
 
     API_KEY: ClassVar[int] = 10105
@@ -52,5 +53,6 @@ class AppendMessage(Struct):
         Field("stamped_end", "int64", "0+"),
         Field("epochs", BegunEpoch, "0+", array=True),
         Field("high_watermark_epoch", "int32", "0+"),
+        Field("producers", "bytes", "0+", tag=0, tagged="0+"),
         Field("records", "records", "0+", nullable="0+"),
     )

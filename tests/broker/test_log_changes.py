@@ -38,6 +38,22 @@ async def test_a_follower_that_lacks_an_open_file_is_late(autojump_clock: object
         assert set(wire.spec.live_replicas) == {1, 2, 3}
 
 
+async def test_a_log_that_begins_where_the_leaders_does_knows_what_was_produced_before(autojump_clock: object) -> None:
+    """What is sent again to whoever leads next would be stored twice."""
+    async with wire_of(3) as wire:
+        leader = wire.stores[1]
+        produce(leader, b"a", producer_id=7, base_sequence=0)
+        produce(leader, b"b", producer_id=8, base_sequence=0)
+        await trio.sleep(1)
+        store = wire.kill(3)
+        await leader.replica.delete_records(2)
+        produce(leader, b"c", producer_id=8, base_sequence=1)
+        await wire.restart(store, keep="nothing")
+        await trio.sleep(5)
+        assert (wire.stores[3].log.log_start, wire.stores[3].values()) == (2, [b"c"])
+        assert wire.stores[3].log.producers.snapshot() == leader.log.producers.snapshot()
+
+
 async def test_what_was_written_down_does_not_outlive_what_is_cut(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,8 @@ APPENDS = [
     _told(15, 70, epoch=Epoch(5), high_watermark_epoch=Epoch(2)),
     _told(15, 70, epoch=Epoch(5)),
     _told(16, 70, epoch=Epoch(5)),
+    _told(17, 70, epoch=Epoch(5), producers=b"who had appended"),
+    _told(18, 70, epoch=Epoch(5)),
 ]
 REPLIES = [
     append_reply(2, 9, epoch=4),

@@ -21,6 +21,7 @@ from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
 from tailrace.storage.offset_index import RELATIVE_OFFSET_MAX
 from tailrace.storage.open_files import OpenFiles
+from tailrace.storage.producer_state import ProducerStates
 
 pytestmark = pytest.mark.trio
 
@@ -621,6 +622,16 @@ async def test_a_replica_that_starts_over_takes_any_offset(files: SimulatedFiles
         _append(log, 12, epoch=1)
         assert _offsets(log) == list(range(start, start + 12))
         assert _offsets(_open(files.crash("all"))) == list(range(start, start + 12))
+
+
+async def test_a_replica_that_starts_over_keeps_what_it_is_told_of_producers(files: SimulatedFiles) -> None:
+    producers = ProducerStates()
+    producers.on_appended(header_of(_produced(40, epoch=0)))
+    log = _open(files)
+    await log.truncate_fully(50, producers)
+    again = _open(files.crash("synced"))
+    assert again.log_start == 50
+    assert again.producers.snapshot() == producers.snapshot()
 
 
 async def test_a_file_range_outlives_the_segment(files: SimulatedFiles) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.record_batch import BatchHeader
-from tailrace.storage.producer_state import BATCHES_KEPT, NO_SEQUENCE, ProducerStates, sequences_between
+from tailrace.storage.producer_state import BATCHES_KEPT, NO_SEQUENCE, TOLD_MAX, ProducerStates, sequences_between
 
 LAST_SEQUENCE = 2**31 - 1
 
@@ -48,6 +48,21 @@ def test_what_is_cut_may_be_sent_again() -> None:
     assert found.base_offset == 114
     assert refused(states, header(16)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert states.check(header(15)) is None
+
+
+def test_what_was_appended_before_an_offset_can_be_told_to_a_log_that_begins_there() -> None:
+    headers = [header(each // 3, producer=1 + each % 3, offset=each) for each in range(12)]
+    whole, told = appended(*headers), appended(*headers).before(5)
+    assert [(each, producer.batches[-1].base_offset) for each, producer in told] == [(1, 3), (2, 4), (3, 2)]
+    assert len(appended(*headers).before(0)) == 0
+    for each in headers[5:]:
+        told.on_appended(each)
+    assert told.snapshot() == whole.snapshot()
+
+
+def test_of_many_producers_those_who_appended_last_are_told() -> None:
+    headers = [header(0, producer=each, offset=each) for each in range(TOLD_MAX + 5)]
+    assert [each for each, _ in appended(*headers).before(TOLD_MAX + 3)] == list(range(5, TOLD_MAX + 3))
 
 
 def test_only_those_who_appended_there_are_looked_at() -> None:

@@ -211,6 +211,11 @@ def test_what_lacks_what_the_leader_has_deleted_begins_anew() -> None:
     assert _said(ready) == _reply(5, 5, high_watermark=5, log_start=5)
 
 
+def test_a_log_that_begins_anew_is_told_who_had_appended_before() -> None:
+    append = replace(_append(4, e(4), log_start=4, high_watermark=5), producers=b"who")
+    assert _after(_follower([e(0)], high_watermark=1), append).persist[0] == AdvanceLogStart(4, b"who")
+
+
 def test_what_it_has_behind_that_is_kept() -> None:
     """It may be what the leader needs to have acknowledged."""
     own = [e(base) for base in range(7)]
