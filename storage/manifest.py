@@ -100,6 +100,8 @@ def encode(manifest: Manifest) -> bytes:
     lines.append(flushed_line(manifest.flushed_end))
     if manifest.closed is not None:
         lines.append(closed_line(manifest.closed))
+    if manifest.log_start:  # once more: nothing else tells it, and one of the two may be damaged
+        lines.append(start_line(manifest.log_start))
     return b"".join(lines)
 
 

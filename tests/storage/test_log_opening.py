@@ -157,14 +157,31 @@ async def test_without_its_manifest_a_log_does_not_claim_that_its_beginning_was_
     elif manifest == "empty":
         files.open(f"{DIRECTORY}/manifest").truncate(0)
     else:
-        position = files.read(f"{DIRECTORY}/manifest").index(b'"start"')
-        files.open(f"{DIRECTORY}/manifest").write_at(position, b"?")
+        content = files.read(f"{DIRECTORY}/manifest").replace(b'"start"', b'"stars"')
+        files.open(f"{DIRECTORY}/manifest").write_at(0, content)
     names = files.list(DIRECTORY)
     with pytest.raises(LogDamagedError, match="begins with offset 10, and no manifest that is whole says"):
         _open(files)
     assert files.list(DIRECTORY) == names
     damage = [each.sentence for each in ReplicaVerification(files, DIRECTORY).findings() if each.is_damage]
     assert "does not tell whether what was before offset 10 is deleted or lost" in damage
+
+
+@pytest.mark.parametrize("is_written_anew", [False, True])
+async def test_a_bit_of_the_manifest_that_flips_hides_no_log_start(is_written_anew: bool) -> None:
+    files = SimulatedFiles()
+    log = _open(files)
+    for offset in range(15):
+        batch = make_batch(offset)
+        log.append(batch, header_of(batch))
+    await log.advance_log_start(12)
+    if is_written_anew:
+        await log.truncate(14)
+    content = files.read(f"{DIRECTORY}/manifest")
+    for position, byte in enumerate(content):
+        files.open(f"{DIRECTORY}/manifest").write_at(0, content)
+        files.open(f"{DIRECTORY}/manifest").write_at(position, bytes([byte ^ 1]))
+        assert _open(files.crash("all"), clean=False).log_start == 12
 
 
 async def test_a_damaged_line_of_the_manifest_costs_a_scan() -> None:
