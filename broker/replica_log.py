@@ -168,7 +168,7 @@ class LogOfEntries:
 
     def check_behind(self, offset: int) -> None:
         """Raises DamagedLogError if the log does not say, soon after the offset, how it goes on."""
-        self._check_order(offset, self._turn_from(offset))
+        self._turn_from(offset)
 
     def _check_order(self, start: int, entries: Sequence[Entry]) -> None:
         """Raises DamagedLogError where one does not come after the one before it, from `start` on, or lies behind the
@@ -177,8 +177,7 @@ class LogOfEntries:
         for at, entry in enumerate(entries):
             is_around_start = at == 0 and 0 <= entry.base < start
             if (entry.base < end and not is_around_start) or entry.end > self.log_end:
-                found = KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {entry.base} is out of place")
-                raise DamagedLogError(last, found)
+                raise DamagedLogError(last, _out_of_place(entry.base))
             if entry.base >= start:
                 last, end = entry.base, entry.end
 
@@ -207,10 +206,16 @@ class LogOfEntries:
             raise DamagedLogError(start, error) from error
 
     def _read_on(self, start: int, headers: Iterator[tuple[BatchHeader, ControlKind | None]]) -> Iterator[Entry]:
-        last = start
+        last = end = start
+        is_around_start = True  # perhaps the first one
         try:
             for header, kind in headers:
-                last = header.base_offset
+                base, next_offset = header.base_offset, header.next_offset
+                is_around_start = is_around_start and 0 <= base < start
+                if next_offset > self._log.log_end or (base < end and not is_around_start):
+                    raise _out_of_place(base)
+                if not is_around_start:
+                    last, end = base, next_offset
                 yield self._entry(header, kind)
         except KafkaError as error:
             raise DamagedLogError(last, error) from error
@@ -220,9 +225,12 @@ class LogOfEntries:
             return entry_of(header)
         found = self._log.read_batches(header.base_offset, header.next_offset)
         if [each.count for each in found] != [header.size]:
-            reason = f"the batch at offset {header.base_offset} is out of place"
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, reason)
+            raise _out_of_place(header.base_offset)
         return entry_of_control(header, kind, found[0].file.read_at(found[0].position, header.size))
+
+
+def _out_of_place(offset: int) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {offset} is out of place")
 
 
 def entry_of(header: BatchHeader) -> Entry:

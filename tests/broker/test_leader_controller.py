@@ -219,7 +219,7 @@ async def test_a_log_that_does_not_say_how_it_goes_on_is_not_looked_through_for_
         leader.replica.use_spec(spec)
         await leader.dispatcher.attend(leader.replica)
         assert looked_from == [1]
-        assert leader.replica.is_leader and not leader.replica.is_merging
+        assert "the batch at offset 0 is out of place" in str(leader.replica.offline_reason)
 
 
 async def test_with_flush_messages_1_what_is_acknowledged_is_on_all_disks(autojump_clock: object) -> None:

@@ -229,6 +229,22 @@ async def test_a_search_for_the_high_watermark_says_where_the_log_cannot_be_read
     assert await LogOfEntries(log).high_watermark_at_start(9) == 9
 
 
+@pytest.mark.parametrize(
+    ("at", "wrong"), [(7, 2), (7, 90), (26, 90)], ids=["before the one before it", "far behind", "beyond the log's end"]
+)
+async def test_what_is_out_of_place_in_a_log_that_is_open_is_damage(at: int, wrong: int) -> None:
+    """Who compared it with another log would cut off, or take for others', what this one has."""
+    log = new_log()
+    appended = [append(log, batch(b"%d" % number)) for number in range(5)]
+    (last,) = log.read_batches(4, 5)
+    last.file.write_at(last.position + at, bytes([wrong]))
+    entries = LogOfEntries(log).entries(2, 5)
+    assert [next(entries), next(entries)] == appended[2:4]
+    with pytest.raises(DamagedLogError, match="out of") as raised:
+        next(entries)
+    assert raised.value.offset == 3
+
+
 COUNT, LAST_OFFSET_DELTA, BASE_OFFSET = 60, 26, 7
 """Where the last byte of each lies in a batch."""
 
