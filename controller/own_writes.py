@@ -53,7 +53,7 @@ class OwnWrites:
 
     def close(self) -> None:
         """Whoever waits here, and whoever comes, is told to turn to another SC."""
-        self._closing = KafkaError(ErrorCode.NOT_CONTROLLER, "the Streaming Controller is stopping")
+        self._closing = KafkaError(ErrorCode.NOT_CONTROLLER, "the Streaming Controller is stopping, or leads no more")
         self._wake()
 
     def _wake(self) -> None:

@@ -109,15 +109,18 @@ class Workflow:
             self.reader.refused,
             self._logger,
         )
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._decide, actions, connections)
-            nursery.start_soon(self.key_value_updater.run)
-            nursery.start_soon(self.provisioner_updater.run)
-            nursery.start_soon(elections.run)
-            await nursery.start(self.reader.run)
-            to_read = self.reader.counts.read_events
-            await self.writes.until(lambda: self._stored_events >= to_read)
-            task_status.started()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._decide, actions, connections)
+                nursery.start_soon(self.key_value_updater.run)
+                nursery.start_soon(self.provisioner_updater.run)
+                nursery.start_soon(elections.run)
+                await nursery.start(self.reader.run)
+                to_read = self.reader.counts.read_events
+                await self.writes.until(lambda: self._stored_events >= to_read)
+                task_status.started()
+        finally:
+            self.writes.close()  # nothing is applied any more that could wake those who wait
 
     async def _decide(self, actions: ActionDispatcher, connections: PublishingConnections) -> None:
         async for first in self._received:

@@ -4,6 +4,7 @@ import trio
 import trio.testing
 from mortal_store import MortalStore
 from running_sc import METRICS, PRIVATE, PUBLIC, ObedientSpu, ScWorld, running_sc, sc_settings
+from simulation.client import WireClient
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
@@ -13,6 +14,8 @@ from tailrace.controller.streaming_controller import ScAddresses, StartError, St
 from tailrace.protocol.apis import ApiKey
 from tailrace.protocol.compile import decode, encode
 from tailrace.protocol.error_codes import ErrorCode
+from tailrace.protocol.internal.create_object import CreateObjectRequest
+from tailrace.protocol.internal_apis import SC_OBJECT_APIS, InternalApiKey
 from tailrace.protocol.messages.api_versions import ApiVersionsRequest
 from tailrace.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 from tailrace.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -340,6 +343,31 @@ async def test_who_lost_the_lead_serves_nobody_until_it_leads_again(autojump_clo
         await store.give_up(other)
         await trio.sleep(1)
         (await world.network.connect(PUBLIC)).close()
+        sc.stop()
+
+
+async def test_who_lost_the_lead_keeps_no_client_waiting(autojump_clock: trio.testing.MockClock) -> None:
+    world = ScWorld()
+    store = MemoryStore()
+    settings = sc_settings(store="etcd://127.0.0.1:2379")
+    sc = StreamingController(settings, world.seams(), store, structlog.get_logger())
+    async with trio.open_nursery() as nursery:
+        await nursery.start(sc.run)
+        client = WireClient(await world.network.connect(PUBLIC), apis=SC_OBJECT_APIS)
+        registers = CreateObjectRequest("spu", '{"name": "1", "spec": {"spuId": 1}}', timeout_ms=120_000)
+        await client.send(client.encode(InternalApiKey.CREATE_OBJECT, 0, registers))
+        await trio.sleep(3)
+        assert (await store.get("spu/1")) is not None, "the client waits for it to come"
+        lease = await store.get("leader")
+        assert lease is not None
+        await store.give_up(lease)
+        await trio.sleep(3)
+        (await world.network.connect(PUBLIC)).close()
+        again = await store.get("leader")
+        assert again is not None, "it leads again"
+        assert again != lease
+        assert (await client.response()).error_code == ErrorCode.NOT_CONTROLLER
+        assert await client.at_end()
         sc.stop()
 
 
