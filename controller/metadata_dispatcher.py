@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.protocol.ids import Epoch
 
 from .actions import Action
 from .assignments import Assignments
@@ -34,7 +36,7 @@ from .events import (
     StorageReported,
     Stored,
 )
-from .local_store import LocalStore
+from .local_store import LocalStore, PartitionKey
 from .objects import Object, Partition, Spu, SpuGroup, Topic
 from .observed import Observed
 from .partition_controller import PartitionController
@@ -144,9 +146,19 @@ class MetadataDispatcher:
                 return []  # a reconciliation follows
             case RebalanceDue() | ReconciliationDue() | SpuResponded():
                 pass  # nothing was said that is to be remembered
+            case LogEndsReported():
+                asked = {key: epoch for key, epoch in event.asked.items() if not self._is_over(key, epoch)}
+                self._observed.apply(replace(event, asked=asked))
+            case LeaderSilent() if self._is_over((event.topic_id, event.number), event.epoch):
+                return []
             case _:
                 self._observed.apply(event)
         return _decide(self._concerned_by_event[type(event)], event)
+
+    def _is_over(self, key: PartitionKey, epoch: Epoch) -> bool:
+        """Whether that election is: who was silent in it may be the candidate of the next one, and has its own time."""
+        partition = self._store.partitions.get(key)
+        return partition is None or partition.status.epoch != epoch
 
     def _on_store(self, event: Stored | Removed) -> list[Action]:
         change = self._store.apply(event)

@@ -183,6 +183,25 @@ def test_who_was_silent_in_an_election_that_is_over_may_lead_after_the_next(is_s
     assert led(sc)[:3] == (PartitionResolution.ONLINE, TWO, 2)
 
 
+@pytest.mark.parametrize("is_silent_as_leader", [False, True])
+def test_who_was_silent_in_an_election_that_is_over_has_its_time_in_the_next(is_silent_as_leader: bool) -> None:
+    sc = with_topic({0: (1, 2, 3)})
+    set_live(sc, 1, 2, 3)
+    sc.busy, sc.mute_elected = {2}, {2, 3}
+    sc.stop_spu(1)
+    sc.settle()
+    sc.wait_for_leaders()
+    sc.settle()
+    assert led(sc)[:3] == (PartitionResolution.CANDIDATE_FOUND, TWO, 2)
+    key = (topic_id(1), 0)
+    if is_silent_as_leader:
+        sc.deliver(LeaderSilent(TWO, "first", *key, Epoch(1)))
+    else:
+        sc.deliver(LogEndsReported(TWO, "first", {key: Epoch(0)}, {}))
+    sc.settle()
+    assert led(sc)[:3] == (PartitionResolution.CANDIDATE_FOUND, TWO, 2)
+
+
 @pytest.mark.parametrize("event", [SpuResponded(THREE), connected(3)])
 def test_who_responds_while_it_is_written_that_none_does_may_lead(event: SpuResponded | SpuConnected) -> None:
     sc = with_topic({0: (1, 2, 3)})
