@@ -25,12 +25,18 @@ Row = tuple[SpuId, ...]
 
 
 def next_copy_set(
-    partition: Partition, wanted: Row, spus: Spus, policy: str = LIVE, *, has_taken_over: bool = False
+    partition: Partition,
+    wanted: Row,
+    spus: Spus,
+    policy: str = LIVE,
+    failed: Collection[SpuId] = (),
+    *,
+    has_taken_over: bool = False,
 ) -> Partition:
     """The partition with the next step done, if there is one to do now. It takes a leader that has reported: one thing
     goes on after the other. Where there never was a leader, there is nothing to copy.
 
-    `has_taken_over`: the leader has said so, in this epoch.
+    `failed`: those whose storage cannot be used. `has_taken_over`: the leader has said so, in this epoch.
     """
     spec, status = partition.spec, partition.status
     if spec == (done := spec.with_replicas(wanted[0], wanted)):
@@ -39,7 +45,7 @@ def next_copy_set(
         return replace(partition, spec=done)
     if status.resolution is not PartitionResolution.ONLINE:
         return partition
-    sure = {spu for spu in spec.replicas if is_sure(spu, status.live_replicas, spus)}
+    sure = {spu for spu in spec.replicas if spu not in failed and is_sure(spu, status.live_replicas, spus)}
     following = _next_spec(spec, wanted, policy, sure, has_taken_over)
     stay = [spu for spu in following.copy_set if spu in sure]
     if following == spec or not stay or not _can_be_sealed(following, policy, sure):

@@ -33,7 +33,7 @@ from .events import (
 )
 from .local_store import Change, LocalStore, PartitionKey
 from .objects import Partition, PartitionResolution, Spu, SpuGroup, Topic
-from .observed import Observed
+from .observed import Heard, Observed
 from .shelf_assignments import ShelfAssignments
 from .shelf_planning import Stores, as_kept, as_reported
 from .spu_group_controller import is_leaving, is_unwanted, on_racks, taking
@@ -201,7 +201,7 @@ class PartitionController(Struct, frozen=True):
         if decision.status != partition.status:
             decided = replace(partition, status=decision.status)
         else:
-            decided = self._with_next_copy_set(partition, heard.report)
+            decided = self._with_next_copy_set(partition, heard)
             if decided == partition and partition.status.resolution is PartitionResolution.ONLINE:
                 decided = self._with_next_shelves(partition, heard.shelves)
         if decided != partition:
@@ -213,15 +213,16 @@ class PartitionController(Struct, frozen=True):
         if decided == partition and status.resolution is PartitionResolution.CANDIDATE_FOUND:
             yield AwaitLeader(status.leader, status.incarnation, *key, status.epoch)
 
-    def _with_next_copy_set(self, partition: Partition, report: LiveReplicasReported | None) -> Partition:
+    def _with_next_copy_set(self, partition: Partition, heard: Heard) -> Partition:
         """On the way to the row that its topic has for it."""
-        topic = self.store.topics_by_id[partition.topic_id]
+        topic, report, spus = self.store.topics_by_id[partition.topic_id], heard.report, self.store.spus
         has_taken_over = report is not None and is_current(report, partition) and report.has_taken_over
         return next_copy_set(
             partition,
             wanted_row(partition, topic),
-            self.store.spus,
+            spus,
             policy_of(topic.spec.configs),
+            [spu for spu in partition.spec.replicas if spu in spus and heard.has_failed(spus[spu])],
             has_taken_over=has_taken_over,
         )
 

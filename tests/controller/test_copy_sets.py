@@ -91,6 +91,15 @@ def test_others_go_when_the_new_ones_are_live_and_not_before() -> None:
     assert (after.status.live_replicas, after.status.live_version) == ({TWO: "a", THREE: "a", FOUR: "a"}, 8)
 
 
+def test_whose_storage_has_failed_stands_in_for_nobody_that_goes() -> None:
+    ready = partition((ONE, TWO, THREE, FOUR), (ONE, TWO, THREE, FOUR), (THREE, FOUR))
+    assert next_copy_set(ready, (TWO, THREE, FOUR), ALL, failed=(THREE,)) == ready
+    after = next_copy_set(ready, (TWO, THREE, FOUR), ALL, failed=(TWO,))
+    assert after.status.leader == THREE, "the leader goes, and the next one could not lead"
+    smaller = partition((ONE, TWO, THREE), (ONE, TWO, THREE))
+    assert next_copy_set(smaller, (ONE, TWO), ALL, failed=(TWO,)) == smaller, "one alone would have it all"
+
+
 def test_a_leader_that_stays_goes_on() -> None:
     ready = partition((ONE, TWO, THREE), (ONE, TWO, THREE), (THREE,))
     after = next_copy_set(ready, (THREE, ONE), ALL)

@@ -544,6 +544,20 @@ def test_that_a_set_has_taken_over_counts_for_the_epoch_in_which_it_was_said() -
     assert sc.partition(1).spec == PartitionSpec(ONE, (ONE, THREE))
 
 
+def test_nobody_goes_for_a_replica_whose_disk_has_failed_until_it_is_mended() -> None:
+    sc = with_topic({0: (1, 2)})
+    found = sc.topic("t")
+    sc.write(replace(found, status=replace(found.status, replica_map={0: (ONE, THREE)})))
+    sc.settle()
+    sc.deliver(ReplicaFailed(THREE, "first", topic_id(1), 0, Epoch(1)))
+    sc.report(sc.partition(1), (ONE, TWO, THREE))
+    sc.settle()
+    assert sc.partition(1).spec.replicas == (ONE, TWO, THREE)
+    sc.deliver(ReplicaOpened(THREE, "first", topic_id(1), 0))
+    sc.settle()
+    assert sc.partition(1).spec.replicas == (ONE, THREE)
+
+
 def test_a_leader_that_gives_up_is_followed() -> None:
     sc = with_topic({0: (1, 2, 3)})
     set_live(sc, 1, 2)
