@@ -67,6 +67,18 @@ class Dump(Struct, frozen=True):
 
 def dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
     """OSError when the file cannot be read; NotALogFileError when it is none of ours."""
+    dump = _dump_of(files, path, with_records=with_records)
+    return Dump(dump.columns, _as_far_as_readable(dump.rows))
+
+
+def _as_far_as_readable(rows: Iterator[Row]) -> Iterator[Row]:
+    try:
+        yield from rows
+    except OSError as error:
+        raise DamageError(f"what follows cannot be read: {error.strerror or error}") from error
+
+
+def _dump_of(files: Files, path: str, *, with_records: bool) -> Dump:
     name = path.rsplit("/", 1)[-1].removesuffix(".new")
     file = files.open(path)
     start = file.read_at(0, 17)

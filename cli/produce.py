@@ -55,7 +55,7 @@ def producing(read: ReadInput, wall_clock: WallClock, chance: Chance) -> SpuAsk:
         try:
             is_over = False
             while not is_over:
-                data = await read(INPUT_BYTES_AT_ONCE)
+                data = await _input(read)
                 is_over = not data
                 for partition, entries in places.of(lines.feed(data) if data else lines.end()).items():
                     batches.add(partition, entries, wall_clock.now_ms())
@@ -86,6 +86,13 @@ class Places:
                 place = self._partitions[partition_of_key(entry.key, len(self._partitions))]
             found.setdefault(place, []).append(entry)
         return found
+
+
+async def _input(read: ReadInput) -> bytes:
+    try:
+        return await read(INPUT_BYTES_AT_ONCE)
+    except OSError as error:
+        raise UsageError(f"standard input: {error.strerror}") from error
 
 
 async def _partitions(client: LogClient, text: str) -> tuple[list[Partition], Partition | None]:

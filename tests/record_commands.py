@@ -18,6 +18,7 @@ PIECE_BYTES = 7
 
 class RecordCommands(Struct):
     running: RunningSpu
+    input_ends_with: OSError | None = None
 
     def replica(self, number: int = 0) -> Replica:
         return self.running.spu.replicas.leading("orders", number)
@@ -28,6 +29,8 @@ class RecordCommands(Struct):
         pieces = [data[start : start + at_once] for start in range(0, len(data), at_once)]
 
         async def read(count: int) -> bytes:
+            if not pieces and self.input_ends_with is not None:
+                raise self.input_ends_with
             return pieces.pop(0) if pieces else b""
 
         command = produce.commands(read, self.running.world.clock, RandomChance(0))["produce"]

@@ -98,6 +98,15 @@ def test_what_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
         dump_of(RealFiles(read_only=True), str(tmp_path / f"{NAME}.log"), with_records=False)
 
 
+@pytest.mark.parametrize("name", [f"{NAME}.index", f"{NAME}.timeindex", f"{NAME}.log"])
+def test_what_the_disk_does_not_give_is_damage(name: str) -> None:
+    files = SimulatedFiles()
+    files.open(f"/{name}", create=True).append(_produced(1))
+    dump = dump_of(files, f"/{name}", with_records=True)
+    files.reads_fail = True
+    assert "cannot be read" in _rows_and_damage(dump)[1]
+
+
 # batches
 
 

@@ -1,3 +1,4 @@
+import errno
 import io
 import json
 import sys
@@ -86,6 +87,15 @@ async def test_a_line_that_cannot_be_meant_is_the_end(autojump_clock: object, ca
         )
         assert await commands.consume("orders", "--values") == 0
         assert capsys.readouterr().out == "1\n2\n"
+
+
+async def test_input_that_cannot_be_read_is_the_end(autojump_clock: object, capsys: Capture) -> None:
+    async with record_commands() as commands:
+        commands.input_ends_with = OSError(errno.EBADF, "Bad file descriptor")
+        assert await commands.produce("one\ntwo", "orders") == 2
+        assert capsys.readouterr().err == (
+            "tailrace produce: standard input: Bad file descriptor; 1 record was written before\n"
+        )
 
 
 @pytest.mark.parametrize(
