@@ -52,6 +52,8 @@ class SpuGroupController(Struct, frozen=True):
         before = None if previous is None else previous.spec
         now = None if current is None else current.spec
         if before == now:
+            if current is not None and current.spec.group is not None:
+                yield from self._decide_again(current, current.spec.group)
             return
         if current is not None and current.spec.type is SpuType.MANAGED:
             yield Provision(current)
@@ -60,6 +62,14 @@ class SpuGroupController(Struct, frozen=True):
         yield from self._decide_all(retires=previous is not None)
         if current is None:
             yield from self._retire_orphans()
+
+    def _decide_again(self, spu: Spu, name: str) -> Iterator[Action]:
+        """What its group wants of it may have lost to the write of its status."""
+        group = self.store.spu_groups.get(name)
+        if group is None:
+            yield from self._retire(name)
+        elif is_leaving(spu, self.store) or spu.spec != _managed(group, spu.spec.id):
+            yield from self._decide(group, retires=True)
 
     def on_topic(self, change: Change[Topic]) -> Iterator[Action]:
         """An SPU may hold nothing any more."""

@@ -207,6 +207,34 @@ def test_a_changed_template_reaches_all_spus_of_the_group() -> None:
         assert [(spu.spec.id, spu.spec.size_bytes) for spu in told] == [(11, 1), (12, 1)]
 
 
+def _lose_to_a_status(sc: ModelSc, spu: int) -> None:
+    """What is to be written of the SPU, and no more, to the news that it is away."""
+    sc.deliver_from_store()
+    assert [each.object.spec.id for each in sc.writes if isinstance(each.object, Spu)] == [spu]
+    sc.lose_a_write()
+    sc.stop_spu(spu)
+    sc.settle()
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_an_spu_that_is_to_go_goes_though_its_status_was_written_first(is_deleted: bool) -> None:
+    sc = with_group(2)
+    if is_deleted:
+        sc.remove(sc.group("main"))
+    else:
+        sc.scale("main", 1)
+    _lose_to_a_status(sc, 12)
+    assert 12 not in ids(sc)
+
+
+def test_a_changed_template_reaches_an_spu_though_its_status_was_written_first() -> None:
+    sc = with_group(1)
+    found = sc.group("main")
+    sc.write(replace(found, spec=replace(found.spec, template=SpuTemplate(size_bytes=7))))
+    _lose_to_a_status(sc, 11)
+    assert sc.spu(11).spec.size_bytes == 7
+
+
 @pytest.mark.parametrize(
     ("replicas", "min_id", "reason"),
     [
