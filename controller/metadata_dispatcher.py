@@ -94,6 +94,7 @@ class MetadataDispatcher:
             "partition": of_partitions,
         }
         """Of the controller that decides about objects of that kind."""
+        self._on_broker_configs: Handlers = ((of_partitions, lambda _: partitions.elect_where_nobody_leads()),)
         self._concerned_by_object: Mapping[type[Object], Handlers] = {
             Spu: (
                 (of_spus, spus.on_spu),
@@ -126,7 +127,7 @@ class MetadataDispatcher:
             ReplicaOpened: ((of_partitions, partitions.on_report),),
             LeasesUnknownOver: (
                 (of_spus, lambda _: spus.reconcile()),
-                (of_partitions, lambda _: partitions.on_leases_known()),
+                (of_partitions, lambda _: partitions.elect_where_nobody_leads()),
             ),
             RebalanceDue: ((of_partitions, lambda event: partitions.rebalance(event.failed)),),
             ReconciliationDue: (
@@ -154,6 +155,10 @@ class MetadataDispatcher:
             case _:
                 self._observed.apply(event)
         return _decide(self._concerned_by_event[type(event)], event)
+
+    def on_broker_configs(self) -> list[Action]:
+        """Others apply now than before."""
+        return _decide(self._on_broker_configs, None)
 
     def _is_over(self, key: PartitionKey, epoch: Epoch) -> bool:
         """Whether that election is: who was silent in it may be the candidate of the next one, and has its own time."""

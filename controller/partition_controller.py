@@ -171,8 +171,8 @@ class PartitionController(Struct, frozen=True):
         heard = self.observed.heard((partition.topic_id, partition.number))
         return can_return(partition, self.store.spus, heard)
 
-    def on_leases_known(self) -> Iterator[Action]:
-        """An unclean election may have waited for that."""
+    def elect_where_nobody_leads(self) -> Iterator[Action]:
+        """An unclean election may have waited for leases to be known, or for a config of all SPUs."""
         yield from self._decide_all(filter(_is_offline, self.store.partitions.values()))
 
     def reconcile(self) -> Iterator[Action]:

@@ -144,7 +144,8 @@ class Workflow:
             if isinstance(event, Stored | Removed):
                 revision = max(revision, event.object.version if isinstance(event, Stored) else event.version)
                 self._stored_events += 1
-                self._use_broker_configs(event)
+                if self._use_broker_configs(event):
+                    decided += self._dispatcher.on_broker_configs()
         self._logger.debug("controllers_decided", events=len(events), actions=len(decided))
         actions.dispatch(decided)
         change = self.mirror.publish()
@@ -178,13 +179,17 @@ class Workflow:
             topic=partition.topic, partition=partition.number, leader=status.leader, epoch=status.epoch
         )
 
-    def _use_broker_configs(self, event: Stored | Removed) -> None:
-        """Those set for all SPUs count for what the SC decides, too."""
-        if isinstance(event, Removed) or isinstance(event.object, ConfigOverrides):
-            overrides = self.local.config_overrides.get("")
-            configs = {} if overrides is None else overrides.configs
-            if configs != self._broker_configs.dynamic_default:
-                try:
-                    self._broker_configs.use_dynamic({}, configs)
-                except KafkaError as error:  # written by a version that allows more
-                    self._logger.error("stored_configs_refused", reason=error.message)
+    def _use_broker_configs(self, event: Stored | Removed) -> bool:
+        """Those set for all SPUs count for what the SC decides, too. Whether they are others now."""
+        if not (isinstance(event, Removed) or isinstance(event.object, ConfigOverrides)):
+            return False
+        overrides = self.local.config_overrides.get("")
+        configs = {} if overrides is None else overrides.configs
+        if configs == self._broker_configs.dynamic_default:
+            return False
+        try:
+            self._broker_configs.use_dynamic({}, configs)
+        except KafkaError as error:  # written by a version that allows more
+            self._logger.error("stored_configs_refused", reason=error.message)
+            return False
+        return True

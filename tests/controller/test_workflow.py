@@ -4,13 +4,17 @@ import pytest
 import structlog
 import trio
 import trio.testing
+from controller_model import reported
 from mortal_store import MortalStore
 from running_workflow import ObedientSpus, put, registered, running_workflow
 from spus import SteadyClock
 from structlog.testing import capture_logs
+from trio.testing import wait_all_tasks_blocked
 
 from tailrace.cluster.broker_configs import BrokerConfigs
+from tailrace.cluster.config_changes import Alteration, ConfigChange, Operation, ResourceKind
 from tailrace.cluster.topic_planning import NewTopic
+from tailrace.controller.events import LeasesUnknownOver
 from tailrace.controller.key_value.interface import LeadershipLost
 from tailrace.controller.key_value.memory import MemoryStore
 from tailrace.controller.local_store import LocalStore
@@ -74,6 +78,26 @@ async def test_configs_that_this_version_does_not_know_stop_nobody() -> None:
         async with running_workflow(store):
             pass
     assert [log["event"] for log in logs if log["log_level"] == "error"] == ["stored_configs_refused"]
+
+
+async def test_a_config_of_all_spus_that_allows_an_election_brings_it_about() -> None:
+    store = MemoryStore()
+    await put(store, *registered(1, 2))
+    async with running_workflow(store) as running:
+        await running.connect(1, 2)
+        await running.administration.create_topics([NewTopic("t", 1, 2)])
+        local, send = running.workflow.local, running.workflow.events.send
+        ((key, partition),) = local.partitions.items()
+        leader = partition.status.leader
+        await send(reported(partition, ((leader, f"store-{leader}"),)))
+        await send(LeasesUnknownOver())
+        await running.lose(leader)
+        await wait_all_tasks_blocked()
+        assert local.partitions[key].status.resolution is PartitionResolution.OFFLINE
+        change = ConfigChange("unclean.leader.election.enable", Operation.SET, "true")
+        assert await running.administration.alter_configs([Alteration(ResourceKind.BROKER, "", (change,))]) == [None]
+        await wait_all_tasks_blocked()
+        assert local.partitions[key].status.leads == 3 - leader
 
 
 async def test_who_has_lost_the_lead_decides_nothing_more() -> None:
