@@ -73,7 +73,7 @@ class EtcdGateway:
         except trio.ClosedResourceError:
             raise self._disappointed(turn, _GIVEN_UP) from None
         else:
-            self._release(connection)
+            self._release(connection, turn)
             connection = None
         finally:
             if connection is not None:
@@ -172,8 +172,10 @@ class EtcdGateway:
             self._end_turn(turn)
         raise StoreUnavailable(f"etcd cannot be reached: {'; '.join(reasons)}")
 
-    def _release(self, connection: HttpConnection) -> None:
-        if connection.is_reusable() and len(self._idle) < IDLE_CONNECTIONS_MAX and not self._is_closed:
+    def _release(self, connection: HttpConnection, turn: int) -> None:
+        """One that was being made when its endpoint's turn ended is not used again."""
+        is_wanted = self._endpoint_of(turn) == self._endpoint_of(self._turn) and not self._is_closed
+        if is_wanted and len(self._idle) < IDLE_CONNECTIONS_MAX and connection.is_reusable():
             self._idle.append(connection)
         else:
             self._discard(connection)

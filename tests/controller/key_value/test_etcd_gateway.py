@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tailrace.controller.key_value.etcd_gateway import NOT_FOUND, EtcdError, EtcdGateway
 from tailrace.controller.key_value.interface import StoreUnavailable
-from tailrace.runtime.network import Address
+from tailrace.runtime.network import Address, Connection
 
 ONE, TWO = Address("one", 2379), Address("two", 2379)
 HEADER = {"header": {"revision": "7"}}
@@ -162,6 +162,45 @@ async def test_nothing_waits_on_where_a_call_was_not_answered_in_time(
         with pytest.raises(StoreUnavailable, match="has not answered another call"):
             await stream.next()
     assert trio.current_time() == 2
+    nursery.cancel_scope.cancel()
+
+
+class _SlowNetwork(MemoryNetwork):
+    connect_seconds = 0.0
+
+    async def connect(self, address: Address) -> Connection:
+        await trio.sleep(self.connect_seconds)
+        return await super().connect(address)
+
+
+async def test_a_connection_that_came_after_its_endpoint_was_given_up_is_not_used_again(
+    nursery: trio.Nursery, autojump_clock: MockClock
+) -> None:
+    answered_by_one: list[Connection] = []
+
+    async def answer_all_but_the_first(exchange: Exchange) -> None:
+        if exchange.path == "/first":
+            await trio.sleep_forever()
+        answered_by_one.append(exchange.connection)
+        await exchange.send(answer({**HEADER, "by": "one"}))
+
+    network = _SlowNetwork()
+    await nursery.start(serve, network, ONE, answer_all_but_the_first)
+    await nursery.start(serve, network, TWO, answering({**HEADER, "by": "two"}))
+    gateway = EtcdGateway(network, [ONE, TWO])
+
+    async def disappoint() -> None:
+        with pytest.raises(StoreUnavailable):
+            await gateway.call("/first", {}, 1)
+
+    async with trio.open_nursery() as calls:
+        calls.start_soon(disappoint)
+        await wait_all_tasks_blocked()
+        network.connect_seconds = 1.5
+        assert (await gateway.call("/", {}))["by"] == "one"
+    with pytest.raises(OSError, match="closed"):
+        answered_by_one[0].send([b"more"])
+    assert (await gateway.call("/", {}))["by"] == "two"
     nursery.cancel_scope.cancel()
 
 
