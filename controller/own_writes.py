@@ -30,10 +30,10 @@ class OwnWrites:
         store: KeyValueStore,
         local: LocalStore,
         logger: FilteringBoundLogger,
-        guard: Callable[[], Entry | None] = lambda: None,
+        guard: Entry | None = None,
         unreadable: Mapping[str, int] = NOTHING,
     ) -> None:
-        """`guard` gives the entry by which this SC leads, where there may be others. `unreadable`: keys of the store
+        """`guard` is the entry by which this SC leads, where there may be others. `unreadable`: keys of the store
         under which something lies that cannot be read now: nothing can be planned from it."""
         self._store = store
         self._local = local
@@ -110,7 +110,7 @@ class OwnWrites:
         in_doubt = False
         while True:
             try:
-                versions = list(await self._store.write(changes, self._guard()))
+                versions = list(await self._store.write(changes, self._guard))
                 if in_doubt:
                     versions = [
                         await self._written_before(change) if version is None else version

@@ -5,7 +5,7 @@ whoever decides never waits for whoever carries out. To lose the older decision 
 the whole state and made again when the object's newer version arrives.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import Protocol
 
@@ -44,9 +44,9 @@ class KvUpdater:
         store: KeyValueStore,
         counts: UpdaterCounts,
         logger: FilteringBoundLogger,
-        guard: Callable[[], Entry | None] = lambda: None,
+        guard: Entry | None = None,
     ) -> None:
-        """`guard` gives the entry by which this SC leads, where there may be others."""
+        """`guard` is the entry by which this SC leads, where there may be others."""
         self._store = store
         self._counts = counts
         self._logger = logger
@@ -104,7 +104,7 @@ class KvUpdater:
         changes = [change for key, action in batch.items() if (change := self._change(key, action)) is not None]
         if not changes:
             return
-        versions = await self._store.write(changes, self._guard())
+        versions = await self._store.write(changes, self._guard)
         lost = [change.key for change, version in zip(changes, versions, strict=True) if version is None]
         for key in lost:
             self.written.pop(key, None)

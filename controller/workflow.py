@@ -4,7 +4,6 @@ Everything that the SC knows is made anew when it begins to lead, from the store
 that takes over from another begin alike.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
@@ -63,7 +62,7 @@ class Workflow:
         wall_clock: WallClock,
         logger: FilteringBoundLogger,
         guard: Entry | None = None,
-        counts: "WorkflowCounts | None" = None,
+        counts: WorkflowCounts | None = None,
     ) -> None:
         """`guard` is the entry by which this SC leads, where there may be others. `counts` go on from one time of
         leading to the next."""
@@ -75,11 +74,10 @@ class Workflow:
         self.status_changes = StatusChanges(wall_clock)
         self.events, self._received = trio.open_memory_channel[Event](EVENTS_WAITING_MAX)
         """Where readers, and whoever else has something to report, send it."""
-        guarded: Callable[[], Entry | None] = lambda: guard  # noqa: E731
-        self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guarded)
+        self.key_value_updater = updater = KvUpdater(store, counts.updaters, logger, guard)
         self.reader = KvReader(store, self.events, logger, frozenset({LEADER_KEY}), counts.reader, updater.written)
         self.connection_reader = ConnectionReader(self.events, logger)
-        self.writes = OwnWrites(store, self.local, logger, guarded, self.reader.refused)
+        self.writes = OwnWrites(store, self.local, logger, guard, self.reader.refused)
         self.provisioner_updater = ProvisionerUpdater(provisioner, counts.updaters, logger)
         self._dispatcher = MetadataDispatcher(
             self.local, self.observed, controllers_over(self.local, self.observed, broker_configs), self.mirror

@@ -141,7 +141,7 @@ async def test_nothing_is_written_once_somebody_else_leads() -> None:
     lease = await store.take("leader", b"sc-1", 10)
     assert lease is not None
     await store.give_up(lease)
-    writes = OwnWrites(store, LocalStore(), structlog.get_logger(), lambda: lease)
+    writes = OwnWrites(store, LocalStore(), structlog.get_logger(), lease)
     with pytest.raises(KafkaError) as refused:
         await writes.write([Put(overrides())])
     assert refused.value.code is ErrorCode.NOT_CONTROLLER

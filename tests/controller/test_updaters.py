@@ -148,7 +148,7 @@ async def test_nothing_is_written_once_somebody_else_leads() -> None:
     store = MemoryStore()
     lease = await store.take("leader", b"sc-1", 10)
     assert lease is not None
-    updater = KvUpdater(store, UpdaterCounts(), LOGGER, lambda: lease)
+    updater = KvUpdater(store, UpdaterCounts(), LOGGER, lease)
     updater.take(Put(group("a")))
     await store.give_up(lease)
     with pytest.raises(LeadershipLost):
