@@ -9,7 +9,9 @@ import json
 import crc32c
 from msgspec.structs import replace
 
+from .actions import Delete, KvAction
 from .document_fields import FieldError
+from .key_value import interface as key_value
 from .key_value.interface import VALUE_BYTES_MAX
 from .object_documents import DEFAULTS_NAME, document_of, read_document
 from .objects import (
@@ -34,6 +36,14 @@ _compact = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 class ObjectError(Exception):
     """What lies under a key is no object that we could have written: one sentence."""
+
+
+class OversizedError(Exception):
+    """The store would not take that object."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(f"it takes {size_bytes} bytes")
+        self.size_bytes = size_bytes
 
 
 def key_of(found: Object) -> str:
@@ -61,6 +71,17 @@ def key_of(found: Object) -> str:
 def encode(found: Object) -> bytes:
     """The object without its version, which the store knows; a topic inside a deleted one has none."""
     return _sealed({"format": FORMAT, **document_of(found)})
+
+
+def change_of(action: KvAction) -> key_value.Change:
+    """What the store is asked for. Raises OversizedError."""
+    key, version = key_of(action.object), action.object.version
+    if isinstance(action, Delete):
+        return key_value.Delete(key, version)
+    value = encode(action.object)
+    if len(value) > VALUE_BYTES_MAX:
+        raise OversizedError(len(value))
+    return key_value.Put(key, value, version)
 
 
 def decode(key: str, value: bytes, version: int) -> Object:

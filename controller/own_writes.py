@@ -13,11 +13,11 @@ from structlog.typing import FilteringBoundLogger
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 
-from .actions import Delete, KvAction
+from .actions import KvAction
 from .key_value import interface as key_value
 from .key_value.interface import Entry, KeyValueStore, LeadershipLost, StoreUnavailable
 from .local_store import LocalStore
-from .object_codec import ObjectError, decode, encode, key_of
+from .object_codec import ObjectError, OversizedError, change_of, decode, key_of
 from .objects import Partition, PartitionResolution, Spu, SpuGroup, Topic
 from .readers import Backoff
 
@@ -81,15 +81,13 @@ class OwnWrites:
                 f"the store has something under {key} that cannot be read, and nothing is written over it: see the log "
                 "of the Streaming Controller",
             )
-        if isinstance(action, Delete):
-            return key_value.Delete(key, action.object.version)
-        value = encode(action.object)
-        if len(value) > key_value.VALUE_BYTES_MAX:
+        try:
+            return change_of(action)
+        except OversizedError as error:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
-                f"{key} would take {len(value)} bytes; the store takes {key_value.VALUE_BYTES_MAX} of one object",
-            )
-        return key_value.Put(key, value, action.object.version)
+                f"{key} would take {error.size_bytes} bytes; the store takes {key_value.VALUE_BYTES_MAX} of one object",
+            ) from error
 
     async def write_changes(self, changes: Sequence[key_value.Change]) -> list[bool]:
         """Whether each was written, once the Local Store knows it; for one that was not, it knows why by then.

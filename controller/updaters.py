@@ -18,7 +18,7 @@ from tailrace.protocol.ids import SpuId
 from .actions import ConnectionAction, Delete, KvAction, Provision, ProvisionerAction, Put
 from .key_value import interface as key_value
 from .key_value.interface import Entry, KeyValueStore, StoreUnavailable
-from .object_codec import encode, key_of
+from .object_codec import OversizedError, change_of, key_of
 from .objects import Spu
 from .readers import Backoff, WrittenObject
 
@@ -113,15 +113,15 @@ class KvUpdater:
         self._logger.debug("update_written", updater="store", changes=len(changes), lost=lost)
 
     def _change(self, key: str, action: KvAction) -> key_value.Change | None:
-        if isinstance(action, Delete):
-            return key_value.Delete(key, action.object.version)
-        value = encode(action.object)
-        if len(value) > key_value.VALUE_BYTES_MAX:
+        try:
+            change = change_of(action)
+        except OversizedError as error:
             self._counts.oversized_objects += 1
-            self._logger.error("object_too_large", key=key, size_bytes=len(value))
+            self._logger.error("object_too_large", key=key, size_bytes=error.size_bytes)
             return None
-        self.written[key] = WrittenObject(value, action.object)
-        return key_value.Put(key, value, action.object.version)
+        if isinstance(change, key_value.Put):
+            self.written[key] = WrittenObject(change.value, action.object)
+        return change
 
 
 class Connections(Protocol):

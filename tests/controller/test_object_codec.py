@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from object_samples import objects
 
-from tailrace.controller.object_codec import ObjectError, decode, encode, key_of
+from tailrace.controller.actions import Delete, Put
+from tailrace.controller.key_value import interface as key_value
+from tailrace.controller.object_codec import ObjectError, OversizedError, change_of, decode, encode, key_of
 from tailrace.controller.objects import (
     ClusterIdentity,
     ConfigOverrides,
@@ -157,3 +159,17 @@ def test_deep_json_is_refused() -> None:
 def test_an_object_under_another_key_is_refused(key: str) -> None:
     with pytest.raises(ObjectError, match=f"^{key}: "):
         decode(key, encode(TOPIC), 1)
+
+
+def test_an_action_is_a_change_of_the_version_that_was_seen() -> None:
+    found = replace(TOPIC, version=7)
+    assert change_of(Put(found)) == key_value.Put("topic/orders", encode(TOPIC), 7)
+    assert change_of(Delete(found)) == key_value.Delete("topic/orders", 7)
+
+
+def test_what_is_larger_than_the_store_takes_is_no_change() -> None:
+    large = replace(TOPIC, spec=TopicSpec(configs={"a": "x" * key_value.VALUE_BYTES_MAX}))
+    with pytest.raises(OversizedError) as refused:
+        change_of(Put(large))
+    assert refused.value.size_bytes == len(encode(large))
+    assert change_of(Delete(large)) == key_value.Delete("topic/orders", 0)
