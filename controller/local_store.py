@@ -139,7 +139,7 @@ class LocalStore:
     def _index(self, previous: Object | None, current: Object | None) -> None:
         match previous or current:
             case Partition():
-                assert not isinstance(previous, _NOT_PARTITION) and not isinstance(current, _NOT_PARTITION)
+                assert isinstance(previous, Partition | None) and isinstance(current, Partition | None)
                 self._index_partition(previous, current)
             case _:
                 if previous is not None and not isinstance(current, SpuGroup):  # groups keep their order
@@ -212,9 +212,6 @@ class LocalStore:
                 self._identity = current
             case ProducerIdBlock():
                 self._producer_ids = current
-
-
-_NOT_PARTITION = (Spu, SpuGroup, Topic, DeletedTopic, ConfigOverrides, GroupConfigs, ClusterIdentity, ProducerIdBlock)
 
 
 def is_finished(topic: Topic) -> bool:
