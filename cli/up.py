@@ -17,6 +17,7 @@ from tailrace.controller.key_value.opening import SQLITE
 from tailrace.controller.local_provisioner import LocalProvisioner
 from tailrace.controller.object_codec import ObjectError, decode, encode, key_of
 from tailrace.controller.objects import (
+    GROUP_REPLICAS_MAX,
     PrivateEndpoint,
     PublicEndpoint,
     Spu,
@@ -25,7 +26,7 @@ from tailrace.controller.objects import (
     SpuSpec,
     SpuTemplate,
 )
-from tailrace.controller.spu_group_controller import REPLICAS_MAX, ids_of
+from tailrace.controller.spu_group_controller import ids_of
 from tailrace.controller.streaming_controller import ScAddresses, StreamingController
 from tailrace.controller.streaming_controller import StartError as ScStartError
 from tailrace.protocol.ids import SpuId
@@ -118,7 +119,7 @@ def read_settings(given: GivenSettings) -> UpSettings:
         broker,
         are_listeners_chosen=given.has("public"),
     )
-    return UpSettings(sc, given.whole_number("spus", 1, REPLICAS_MAX), managed, log_settings(given))
+    return UpSettings(sc, given.whole_number("spus", 1, GROUP_REPLICAS_MAX), managed, log_settings(given))
 
 
 async def _up(settings: UpSettings, seams: Seams, stops: Stops) -> None:

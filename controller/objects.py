@@ -10,7 +10,7 @@ from enum import StrEnum
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tailrace.cluster.specs import Shelf
+from tailrace.cluster.specs import NO_LEADER, Shelf
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId, TopicId
 from tailrace.runtime.network import Address
 
@@ -18,7 +18,8 @@ GIBIBYTE = 1024**3
 PUBLIC_PORT = 9005
 PRIVATE_PORT = 9006
 FIRST_ID = SpuId(0)
-NO_LEADER = SpuId(-1)
+GROUP_REPLICAS_MAX = 1000
+"""Of one SPU group: each becomes an object, and a process."""
 
 LiveReplicas = Mapping[SpuId, str]
 """Each with the incarnation of its store that is known to have caught up."""

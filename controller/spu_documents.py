@@ -9,6 +9,7 @@ from tailrace.runtime.network import Address, may_be_host
 from .document_fields import INT_MAX, Fields, size_text
 from .objects import (
     GIBIBYTE,
+    GROUP_REPLICAS_MAX,
     Encryption,
     Listener,
     PrivateEndpoint,
@@ -25,7 +26,6 @@ from .objects import (
     SpuType,
 )
 
-GROUP_REPLICAS_MAX = 1000
 PORT_MAX = 65535
 NAME_CHARACTERS_MAX = 249
 

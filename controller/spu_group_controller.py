@@ -17,6 +17,7 @@ from .actions import Action, Delete, Provision, Put, Terminate
 from .assignments import Assignments
 from .local_store import Change, LocalStore
 from .objects import (
+    GROUP_REPLICAS_MAX,
     Partition,
     Spu,
     SpuGroup,
@@ -32,8 +33,6 @@ from .objects import (
 )
 from .observed import Observed
 
-REPLICAS_MAX = 1000
-"""Of one group: each becomes an object, and a process."""
 ID_MAX = 2**31 - 1
 
 
@@ -230,8 +229,8 @@ def _managed(group: SpuGroup, spu: SpuId) -> SpuSpec:
 def fault_of(group: SpuGroup, store: LocalStore) -> str | None:
     """Why the group cannot have its ids."""
     ids = ids_of(group.spec)
-    if not 1 <= len(ids) <= REPLICAS_MAX:
-        return f"replicas: {group.spec.replicas} is not between 1 and {REPLICAS_MAX}"
+    if not 1 <= len(ids) <= GROUP_REPLICAS_MAX:
+        return f"replicas: {group.spec.replicas} is not between 1 and {GROUP_REPLICAS_MAX}"
     if ids[0] < 0 or ids[-1] > ID_MAX:
         return f"minId: the ids {_shown(ids)} are not all between 0 and {ID_MAX}"
     for spu_id in ids:

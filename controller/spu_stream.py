@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import NO_LEADER
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.ids import SpuId, TopicId
 from tailrace.protocol.internal.apply_metadata import ApplyMetadataRequest
@@ -21,7 +22,7 @@ from tailrace.server.private_link import LinkClosed, PrivateLink
 from .cluster_mirror import MirrorChange
 from .local_store import LocalStore, PartitionKey
 from .metrics import ScMetrics
-from .objects import NO_LEADER, Partition, Spu
+from .objects import Partition, Spu
 from .spec_cache import SpecCache
 from .spu_messages import changed_metadata, specs_request, whole_metadata
 

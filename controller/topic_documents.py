@@ -4,13 +4,12 @@ from collections.abc import Collection
 from uuid import UUID
 
 from tailrace.cluster.replica_assignment import gap_in_rows
-from tailrace.cluster.specs import Shelf
+from tailrace.cluster.specs import NO_LEADER, Shelf
 from tailrace.cluster.topic_names import CHARACTERS_MAX
 from tailrace.protocol.ids import NO_EPOCH, NO_TOPIC_ID, Epoch, SpuId, TopicId
 
 from .document_fields import INT_MAX, LONG_MAX, FieldError, Fields, shown
 from .objects import (
-    NO_LEADER,
     DeletedTopic,
     LiveReplicas,
     Partition,

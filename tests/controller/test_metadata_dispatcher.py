@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from seeds import seeds
 
+from tailrace.cluster.specs import NO_LEADER
 from tailrace.controller.actions import AddSpu, Delete, Put
 from tailrace.controller.copy_sets import is_changing
 from tailrace.controller.events import LeasesUnknownOver, ReconciliationDue, Removed, Stored
 from tailrace.controller.objects import (
-    NO_LEADER,
     ConfigOverrides,
     DeletedTopic,
     Object,

@@ -6,7 +6,7 @@ import pytest
 from controller_model import Brain, ModelSc, connected, custom, lost, model, reported, topic, topic_id
 from msgspec.structs import replace
 
-from tailrace.cluster.specs import Shelf
+from tailrace.cluster.specs import NO_LEADER, Shelf
 from tailrace.controller.actions import AddPartition, DeletePartition, Put, UpdatePartition
 from tailrace.controller.events import (
     LeaderSilent,
@@ -20,7 +20,7 @@ from tailrace.controller.events import (
     SpusAway,
     Stored,
 )
-from tailrace.controller.objects import NO_LEADER, Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
+from tailrace.controller.objects import Partition, PartitionResolution, PartitionSpec, PartitionStatus, Spu
 from tailrace.controller.observed import Heard
 from tailrace.protocol.ids import NO_EPOCH, Epoch, SpuId
 

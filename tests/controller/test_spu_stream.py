@@ -10,13 +10,12 @@ from scripted_spu import ScriptedSpu
 from simulation.network import MemoryNetwork
 
 from tailrace.cluster.cluster import Cluster
+from tailrace.cluster.specs import NO_LEADER, SpuSpec, TopicSpec
 from tailrace.cluster.specs import PartitionSpec as MirroredPartition
-from tailrace.cluster.specs import SpuSpec, TopicSpec
 from tailrace.controller.cluster_mirror import MirrorChange
 from tailrace.controller.local_store import LocalStore
 from tailrace.controller.metrics import ScMetrics
 from tailrace.controller.objects import (
-    NO_LEADER,
     Partition,
     PartitionResolution,
     PartitionSpec,
