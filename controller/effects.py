@@ -88,8 +88,10 @@ class Effects(Struct, frozen=True):
 
         def reached() -> bool:
             group = self.local.spu_groups.get(name)
-            if group is None or not decided() or group.status.resolution is SpuGroupResolution.INVALID:
-                return group is None or decided()
+            if group is None or group.status.resolution is SpuGroupResolution.INVALID:
+                return True
+            if not decided():
+                return False
             online = sum(spu.is_online for spu in self.local.spus_of(name).values())
             return online >= group.spec.replicas
 
