@@ -95,7 +95,7 @@ _COUNTERS = (
     ("refused_requests", "Requests that broke the protocol; the connection was closed."),
     ("failed_requests", "Requests that ended in an error of ours; the connection was closed."),
     ("accepted_connections", "Client connections accepted."),
-    ("refused_connections", "Client connections refused because max.connections was reached."),
+    ("refused_connections", "Client connections refused because a limit of connections was reached."),
     ("idle_closed_connections", "Client connections closed because they were idle for too long."),
 )
 _SENT_RECORDS = (
