@@ -11,11 +11,11 @@ from .cluster_picture import cluster_picture
 from .group_answers import CLASSIC, CONSUMER
 from .group_client import GroupClient
 from .log_facts import Partition
-from .partition import partition_document
+from .partition import named_partitions, partition_document
 from .partition_picture import partition_picture
 from .sc_client import SC, ScClient
 from .sc_commands import Command, UsageError, no_options, objects_in, show_documents
-from .segment import named_partitions, segments_document
+from .segment import segments_document
 from .server_connection import RefusedError, UnreachableError
 from .spu_client import SpuClient
 from .spu_controllers import SECONDS_MAX, controllers_document, controllers_of

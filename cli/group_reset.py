@@ -32,7 +32,7 @@ from .group_tables import move_table, reset_document
 from .log_facts import Partition
 from .printing import plain
 from .reasons import reason_of
-from .sc_commands import UsageError, show_documents, text_of_file
+from .sc_commands import UsageError, offset, show_documents, text_of_file
 from .server_connection import Answer, RefusedError, unless_refused
 from .spu_commands import named_topic
 from .times import duration, moment
@@ -55,7 +55,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--to-earliest", action="store_true", help="the first record that there is")
     where.add_argument("--to-latest", action="store_true", help="what is written from now on")
     where.add_argument("--to-current", action="store_true", help="what is committed, as far as it is there")
-    where.add_argument("--to-offset", metavar="N", type=_offset)
+    where.add_argument("--to-offset", metavar="N", type=offset)
     where.add_argument("--shift-by", metavar="N", type=_whole_number, help="forward, or back if N is negative")
     where.add_argument(
         "--to-datetime", metavar="TIME", type=moment, help="the first record since then: 2026-01-31T12:00:00Z"
@@ -188,10 +188,4 @@ def _group(text: str) -> str:
 def _whole_number(text: str) -> int:
     if re.fullmatch(r"[+-]?[0-9]{1,18}", text) is None:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number")
-    return int(text)
-
-
-def _offset(text: str) -> int:
-    if re.fullmatch(r"[0-9]{1,18}", text) is None:
-        raise argparse.ArgumentTypeError(f"{text} is not an offset")
     return int(text)

@@ -131,12 +131,19 @@ def _change_document(change: StatusChange) -> Document:
 
 
 def _named(arguments: argparse.Namespace) -> tuple[str, int | None]:
-    topic, slash, number = arguments.topic.partition("/")
-    if not slash:
-        return topic, arguments.partition
-    if arguments.partition is not None or re.fullmatch(r"[0-9]{1,9}", number) is None:
-        raise UsageError(f"{arguments.topic}: it takes TOPIC, TOPIC/PARTITION or TOPIC PARTITION")
-    return topic, int(number)
+    takes = "TOPIC, TOPIC/PARTITION or TOPIC PARTITION"
+    topic, number = named_partitions(arguments.topic, takes)
+    if number is not None and arguments.partition is not None:
+        raise UsageError(f"{arguments.topic}: it takes {takes}")
+    return topic, arguments.partition if number is None else number
+
+
+def named_partitions(text: str, takes: str = "TOPIC or TOPIC/PARTITION") -> tuple[str, int | None]:
+    """A topic, and one of its partitions or all."""
+    topic, slash, number = text.partition("/")
+    if slash and re.fullmatch(r"[0-9]{1,9}", number) is None:
+        raise UsageError(f"{text}: it takes {takes}")
+    return topic, int(number) if slash else None
 
 
 def description(partition: DescribedPartition) -> str:

@@ -6,6 +6,7 @@ Exit status: 0 done, 1 refused or not found, 2 wrong usage, 3 the SC cannot be r
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -237,13 +238,6 @@ def objects_of_file(path: str) -> list[object]:
     return found
 
 
-def document_from_file(path: str) -> object:
-    documents = read_documents(text_of_file(path), path)
-    if len(documents) != 1:
-        raise DocumentError(f"{path}: there should be one document, not {len(documents)}")
-    return documents[0]
-
-
 def checked_document(kind: str, document: Document) -> Document:
     """As made from flags: whatever is wrong with it is known before anybody is asked."""
     parse(kind, document)
@@ -276,6 +270,13 @@ def wait_seconds(text: str) -> float:
     if not 0 <= seconds <= WAIT_SECONDS_MAX:
         raise argparse.ArgumentTypeError(f"{text} is not a number of seconds from 0 to {WAIT_SECONDS_MAX}")
     return seconds
+
+
+def offset(text: str) -> int:
+    """The type of a flag."""
+    if re.fullmatch(r"[0-9]{1,18}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text} is not an offset")
+    return int(text)
 
 
 def text_of_file(path: str) -> str:

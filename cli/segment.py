@@ -7,15 +7,14 @@ those bytes is what scrubbing finds out.
 """
 
 import argparse
-import re
 
 from tailrace.controller.segment_comparison import Comparison
 from tailrace.protocol.internal.describe_segments import DescribedSegment, SegmentedPartition
 
-from .partition import UNKNOWN, known, shelf_copies, shelf_document
+from .partition import UNKNOWN, known, named_partitions, shelf_copies, shelf_document
 from .printing import plain, size_text
 from .sc_client import ScClient
-from .sc_commands import Command, UsageError, show_documents
+from .sc_commands import Command, offset, show_documents
 from .tables import table
 
 OPEN = "open"
@@ -25,7 +24,7 @@ SHELVED = "shelved"
 def _list_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topic", metavar="TOPIC", help="or TOPIC/PARTITION")
     parser.add_argument(
-        "--before", metavar="OFFSET", type=_offset, default=UNKNOWN, help="only those that begin below it"
+        "--before", metavar="OFFSET", type=offset, default=UNKNOWN, help="only those that begin below it"
     )
 
 
@@ -141,20 +140,6 @@ def _epochs(segment: DescribedSegment) -> str | None:
 def _checksum(segment: DescribedSegment) -> str | None:
     """That of the open one is another with each batch."""
     return None if segment.state == OPEN else f"{segment.checksum:08x}"
-
-
-def named_partitions(text: str) -> tuple[str, int | None]:
-    topic, slash, number = text.partition("/")
-    if slash and re.fullmatch(r"[0-9]{1,9}", number) is None:
-        raise UsageError(f"{text}: it takes TOPIC or TOPIC/PARTITION")
-    return topic, int(number) if slash else None
-
-
-def _offset(text: str) -> int:
-    """The type of a flag."""
-    if re.fullmatch(r"[0-9]{1,18}", text) is None:
-        raise argparse.ArgumentTypeError(f"{text} is not an offset")
-    return int(text)
 
 
 COMMANDS = {"list": Command("segment list", _list_options, _list, is_watchable=True)}

@@ -7,18 +7,19 @@ from tailrace.cluster.topic_config_table import TOPIC_CONFIGS
 from tailrace.controller.objects import DeletedTopic, Object, ReplicaMap, Topic, TopicResolution
 from tailrace.controller.topic_documents import PARTITIONS_MAX, read_rows
 
+from .documents import read_document
 from .printing import time_text
 from .sc_client import Document, ScClient
 from .sc_commands import (
     Command,
     UsageError,
     checked_document,
-    document_from_file,
     documents_of_file,
     objects_in,
     only_given,
     pairs,
     show_documents,
+    text_of_file,
     wait_seconds,
 )
 from .server_connection import RefusedError
@@ -66,7 +67,7 @@ def _created(arguments: argparse.Namespace) -> list[Document]:
 
 
 def _rows(path: str) -> dict[int, list[int]]:
-    rows = read_rows(document_from_file(path), path)
+    rows = read_rows(read_document(text_of_file(path), path), path)
     return {number: list(replicas) for number, replicas in rows.items()}
 
 
