@@ -34,7 +34,7 @@ from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
 from .open_files import OpenFiles
 from .open_segment import OpenSegment
-from .producer_snapshots import NOT_WRITTEN, ProducerSnapshots, ProducersUnknownError
+from .producer_snapshots import NOT_WRITTEN, ProducerSnapshots
 from .producer_state import ProducerStates
 from .retention import segments_to_remove
 from .sealed_segment import SealedSegment
@@ -56,9 +56,11 @@ class Log:
         "_epochs",
         "_files",
         "_filled",
+        "_is_cut_pending",
+        "_knows_producers",
         "_lock",
         "_maker",
-        "_producers_unknown",
+        "_must_find_producers",
         "_rewrites",
         "_segments",
         "_snapshots",
@@ -122,13 +124,18 @@ class Log:
         self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end, opened.manifest.stamped_epoch)
         self.producers = opened.producers
         """What is known of idempotent producers; the broker asks before it appends."""
-        self._producers_unknown = opened.producers_unknown
+        self._knows_producers = opened.producers_unknown is None
+        """If not, `producers` are not those of this log, and nothing is written of them."""
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions
         self._filled: Filled | None = None
         """Of the open segment that was looked at last."""
         self._rewrites = 0
         """How often the log was cut, or stamped: what was read of it before may be there no more."""
+        self._is_cut_pending = False
+        """It has been cut in memory and in the page cache, and that may not be on the disk yet."""
+        self._must_find_producers = False
+        """The same cut has taken what was known of them: the batches that are left tell of them."""
         self.log_start = opened.log_start
         self.log_end = opened.open_segment.end
         """Exclusive: the offset that comes next."""
@@ -280,9 +287,8 @@ class Log:
     def _roll(self) -> OpenSegment:
         self.is_overgrown = False
         segments = self._segments
-        is_known = self._producers_unknown is None
         sealed = segments.open.seal(
-            self._snapshots.write(segments.open.end, self.producers) if is_known else NOT_WRITTEN
+            self._snapshots.write(segments.open.end, self.producers) if self._knows_producers else NOT_WRITTEN
         )
         segments.open = self._maker.new_segment(sealed.end)
         segments.sealed.append(sealed)
@@ -360,7 +366,7 @@ class Log:
         disk = self._disk
         async with self._lock:
             try:
-                if clean and disk.failure is None and disk.is_changed and self._producers_unknown is None:
+                if clean and disk.failure is None and disk.is_changed and self._knows_producers:
                     if self._segments.open.is_over:
                         # As an open one it would not be known to end with a bridge.
                         self._roll()
@@ -452,6 +458,7 @@ class Log:
         assert offset <= self.log_end
         async with self._lock:
             self._disk.check()
+            await self._end_pending_cut()
             if offset > self.log_start:
                 if self._disk.synced_end < offset < self.log_end:
                     # A log that a power failure leaves empty must not start in the midst of a batch that others have.
@@ -516,6 +523,7 @@ class Log:
         async with self._lock:
             self._disk.check()
             if to_offset >= self.log_end:
+                await self._end_pending_cut()
                 return
             kept = bisect_right(self._segments.sealed, to_offset, key=by_end)
             gone: list[Segment] = [*self._segments.sealed[kept:], self._segments.open]
@@ -563,14 +571,10 @@ class Log:
                     segment.close()
                     self._maker.remove(segment.base)
             self._segments.open = prepared.carry_out() if prepared else self._maker.new_segment(first.base)
-        await self._end_cut()
-        if not self.producers.cut(self.log_end):
-            load = partial(self._snapshots.load, self._segments.sealed, self._segments.open, None)
-            try:
-                self.producers = await done_once_files_can_be_opened(load)
-            except ProducersUnknownError as error:
-                self._producers_unknown = error
-                raise
+        self._on_cut()
+        if self._knows_producers and not self.producers.cut(self.log_end):
+            self._knows_producers, self._must_find_producers = False, True
+        await self._end_pending_cut()
 
     async def truncate_fully(self, new_start: int, producers: ProducerStates | None = None) -> None:
         """Removes everything; the log goes on at the offset, wherever that is. `producers` had appended what it lacks
@@ -591,13 +595,9 @@ class Log:
                 self._snapshots.remove(segment.end)
             self._snapshots.remove(gone[0].base)
             self._segments.open = self._maker.new_segment(new_start)
-        self.producers = producers
-        with suppress(OSError):
-            # Nothing else will tell of them; but that can be done without.
-            self._snapshots.write(new_start, producers)
-        if (snapshot := self._snapshots.find(new_start)) is not None:
-            await self._disk.sync_note(snapshot)
-        await self._end_cut()
+        self._on_cut()
+        self.producers, self._knows_producers, self._must_find_producers = producers, True, False
+        await self._end_pending_cut()
 
     async def _cut(self, kept: int, *, synced_end: int) -> None:
         """Before anything is cut the manifest stops to speak of it: what it names must be there when the log opens."""
@@ -616,9 +616,9 @@ class Log:
             self._disk.fail(f"{self.directory}: the log could not be cut", error)
             raise
 
-    async def _end_cut(self) -> None:
-        """Durable when this returns: else a power failure might bring back what was cut off, where something else has
-        come in its place by then and is known to be committed."""
+    def _on_cut(self) -> None:
+        """Whatever keeps the rest of it from the disk, from here on this is the log."""
+        self._is_cut_pending = True
         self._disk.forget_entry()
         self.is_overgrown = False
         self.log_end = self._segments.open.end
@@ -628,7 +628,26 @@ class Log:
         if self.log_end > self.log_start:
             self._epochs.cut_end(self.log_end)
         self._disk.is_changed = True
-        await once_files_can_be_opened(lambda: self._disk.sync(self._epochs.noted_in))
+
+    async def _end_pending_cut(self) -> None:
+        """Durable when this returns: else a power failure might bring back what was cut off, where something else has
+        come in its place by then and is known to be committed. What lacked an open file is left to the next call."""
+        if not self._is_cut_pending:
+            return
+        with trio.CancelScope(shield=True):  # else nobody might come back to it
+            if self.log_end == self.log_start:
+                await self._keep_producers()
+            await once_files_can_be_opened(lambda: self._disk.sync(self._epochs.noted_in))
+            if self._must_find_producers:
+                await done_once_files_can_be_opened(self.find_producers)
+        self._is_cut_pending = False
+
+    async def _keep_producers(self) -> None:
+        """Where no batch is: nothing else will tell of them. But that can be done without."""
+        with suppress(OSError):
+            await done_once_files_can_be_opened(lambda: self._snapshots.write(self.log_end, self.producers))
+        if (snapshot := await done_once_files_can_be_opened(lambda: self._snapshots.find(self.log_end))) is not None:
+            await self._disk.sync_note(snapshot)
 
     # being compacted
 
@@ -741,9 +760,9 @@ class Log:
 
     def find_producers(self) -> None:
         """Raises ProducersUnknownError, as long as a header is damaged of a batch that would tell of them."""
-        if self._producers_unknown is not None:
+        if not self._knows_producers:
             self.producers = self._snapshots.load(self._segments.sealed, self._segments.open, None)
-            self._producers_unknown = None
+            self._knows_producers, self._must_find_producers = True, False
 
     def segments_at_rest(self) -> Sequence[SealedSegment]:
         """The sealed ones that are on the disk."""

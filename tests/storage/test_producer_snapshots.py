@@ -4,6 +4,7 @@ from random import Random
 from struct import pack_into
 
 import pytest
+import trio
 from batch_samples import header_of, make_batch
 from logs import log_at
 from simulation.files import SimulatedFiles
@@ -332,3 +333,80 @@ async def test_a_cut_after_which_they_are_not_known_is_not_closed_as_if_they_wer
     await log.close()
     file.write_at(200 + MAGIC, b"\x02")
     assert _last_sequences(_open(files)) == {7: 4, 8: 6}
+
+
+async def test_a_cut_that_is_cancelled_is_carried_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what is sent again would be called a repetition, and be nowhere."""
+    files = SimulatedFiles()
+    log = _open(files)
+    for sequence in range(4):
+        _append(log, 7, sequence)
+    await log.sync()
+    replace = files.replace
+    with trio.CancelScope() as scope:
+
+        async def cancel(path: str, data: bytes) -> None:
+            scope.cancel()
+            await replace(path, data)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "replace", cancel)
+            await log.truncate(2)
+            await trio.lowlevel.checkpoint()
+    assert scope.cancelled_caught
+    assert (log.log_end, log.synced_end, _last_sequences(log)) == (2, 2, {7: 1})
+    await log.close()
+    assert _last_sequences(_open(files)) == {7: 1}
+
+
+@pytest.mark.parametrize("end", [17, 0])
+async def test_a_log_that_starts_over_does_so_although_it_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch, end: int
+) -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    await log.advance_log_start(17)
+    replace = files.replace
+    with trio.CancelScope() as scope:
+
+        async def cancel(path: str, data: bytes) -> None:
+            scope.cancel()
+            await replace(path, data)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "replace", cancel)
+            await log.truncate(end)
+            await trio.lowlevel.checkpoint()
+    assert scope.cancelled_caught
+    assert (log.log_start, log.log_end, log.size_bytes) == (end, end, 0)
+    await log.close()
+    again = _open(files)
+    assert (again.log_start, again.log_end) == (end, end)
+    assert _last_sequences(again) == _last_sequences(log) == ({7: 4, 8: 11} if end else {})
+
+
+@pytest.mark.parametrize("end", [2, 12])
+async def test_a_cut_for_which_no_file_could_be_opened_for_long_is_ended_by_the_next_call(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch, end: int
+) -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    await files.sync_directory("")
+    await log.sync()
+    for known in (10, 20):
+        files.remove(f"{DIRECTORY}/{known:020}.producers")
+
+    def use_up() -> None:
+        if files.size(f"{DIRECTORY}/{end // 10 * 10:020}.log") == 200:
+            files.opens_left = 0
+
+    files.on_operation = use_up
+    with pytest.raises(OSError, match="no more simulated files"):
+        await log.truncate(end)
+    assert not log.has_failed
+    files.on_operation, files.opens_left = lambda: None, None
+    await log.truncate(end)
+    expected = {7: min(end, 5) - 1, 8: end - 6} if end > 5 else {7: end - 1}
+    assert _last_sequences(log) == expected
+    after = _open(files.crash("synced"), clean=False)
+    assert (after.log_end, _last_sequences(after)) == (end, expected)
