@@ -703,13 +703,12 @@ class Log:
             assert self._segments.sealed[self._segments.place_of(new.facts.base) :][: len(old)] == list(old)
             new = replace(new, facts=self._epochs.noted_in(new.facts))
             with trio.CancelScope(shield=True):
-                sync_directory = partial(self._files.sync_directory, self.directory)
                 try:
-                    await once_files_can_be_opened(sync_directory)
+                    await self._disk.sync_own_directory()
                     await self._note_replacement(old, new.facts)
                     # From here on the new segment counts: an opening log carries the rest through.
                     self._put_in_place(old, new)
-                    await once_files_can_be_opened(sync_directory)
+                    await self._disk.sync_own_directory()
                 except OSError as error:
                     self._disk.fail(f"{self.directory}: a compacted segment did not take its place", error)
                     raise
@@ -719,7 +718,7 @@ class Log:
         if len(old) == 1 and not self._disk.wants_new_manifest:
             with self._ending_compaction():
                 file = self._disk.note([manifest.sealed_line(new)])
-            await file.sync()
+            await self._disk.sync_file(file)
             return
         content = self._manifest_content()
         for segment in old:
@@ -816,7 +815,7 @@ class Log:
                 for position, batch in scrub.mended.items():
                     file.write_at(position, batch)
                 if scrub.mended:
-                    await file.sync()
+                    await self._disk.sync_file(file)
             except OSError as error:
                 self._disk.fail(f"{file.path}: a damaged batch could not be written again", error)
                 raise

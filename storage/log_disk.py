@@ -18,6 +18,7 @@ from .directory_syncs import DirectorySyncs
 from .layout import directories_up_to_data
 from .manifest import Manifest, SegmentFacts
 from .manifest_file import ManifestFile
+from .restamping import StampsNotSyncedError
 from .sealed_segment import SealedSegment
 from .segments import Segments
 
@@ -29,7 +30,7 @@ _NOT_ENTERED = -1
 
 def lacks_room(error: OSError) -> bool:
     """Whether it says that the disk is full. Of a write: what was written before is as safe as it was."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return error.errno in (errno.ENOSPC, errno.EDQUOT) and not isinstance(error, StampsNotSyncedError)
 
 
 class LogDisk:
@@ -85,7 +86,7 @@ class LogDisk:
 
     def fail(self, sentence: str, error: OSError) -> None:
         self.failure = f"{sentence}: {error}"
-        self.may_have_lost = not lacks_room(error)
+        self.may_have_lost = self.may_have_lost or not lacks_room(error)
 
     def close(self) -> None:
         self.failure = self.failure or f"{self._directory}: the log was closed"
@@ -148,6 +149,22 @@ class LogDisk:
             await self._directory_syncs.sync(directory, self._directory_number)
         self._entered_base = entered_base
 
+    async def sync_own_directory(self) -> None:
+        """In which files of the log have come, gone, or changed their names."""
+        try:
+            await once_files_can_be_opened(lambda: self._files.sync_directory(self._directory))
+        except OSError as error:
+            self._fail_sync(error)
+            raise
+
+    async def sync_file(self, file: File) -> None:
+        """What follows relies on what was written to it."""
+        try:
+            await file.sync()
+        except OSError as error:
+            self._fail_sync(error)
+            raise
+
     def forget_entry(self) -> None:
         """Files have gone. One that was never synced may come back torn after a crash, unless the next sync makes its
         end durable."""
@@ -164,8 +181,11 @@ class LogDisk:
         return self._manifest.append(lines)
 
     async def sync_note(self, file: File) -> None:
+        await self.sync_file(file)
+        await self._sync_directories_once_open()
+
+    async def _sync_directories_once_open(self) -> None:
         try:
-            await file.sync()
             await once_files_can_be_opened(self.sync_directories)
         except OSError as error:
             self._fail_sync(error)
@@ -185,10 +205,10 @@ class LogDisk:
         """Before anything is changed of which it speaks: it says what will be true then, and not how the log was
         closed once."""
         self.closed = None
-        try:
-            with trio.CancelScope(shield=True):  # half a change would leave a log that agrees with nothing
+        with trio.CancelScope(shield=True):  # half a change would leave a log that agrees with nothing
+            try:
                 await once_files_can_be_opened(lambda: self._manifest.replace(content))
-                await once_files_can_be_opened(self.sync_directories)
-        except OSError as error:
-            self.fail(f"{self._directory}: sync failed", error)
-            raise
+            except OSError as error:
+                self.fail(f"{self._directory}: sync failed", error)
+                raise
+            await self._sync_directories_once_open()

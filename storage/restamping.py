@@ -25,6 +25,10 @@ _EPOCH_START, _EPOCH_END = 12, 16
 _ANY = bytes(64 * 1024)
 
 
+class StampsNotSyncedError(OSError):
+    """What was to be on the disk before the rest is written may never get there."""
+
+
 class Behind(Struct, frozen=True):
     """So many batches there were from a position on, in a segment of that size."""
 
@@ -142,7 +146,10 @@ async def _overwrite(file: File, changes: list[tuple[int, bytes]], new: bytes) -
         then += [(position + index, new[index : index + 1]) for index in steps[1]]
     await _write(file, first)
     if first and then:
-        await file.sync()
+        try:
+            await file.sync()
+        except OSError as error:
+            raise StampsNotSyncedError(*error.args) from error
     await _write(file, then)
 
 

@@ -1,5 +1,6 @@
 """A log when the disk fails, when things happen at once, and at its edges. What it does otherwise: test_log_model."""
 
+import errno
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
@@ -9,7 +10,7 @@ import trio
 from batch_samples import header_of, make_batch
 from logs import log_at
 from msgspec.structs import replace
-from simulation.files import Keep, SimulatedFiles
+from simulation.files import Keep, SimulatedFile, SimulatedFiles
 
 from tailrace.protocol.control_batches import ControlKind, bridge, hole
 from tailrace.protocol.record_batch import stamp
@@ -382,6 +383,25 @@ async def test_after_a_restamp_that_failed_the_log_refuses_everything(files: Sim
     with pytest.raises(OSError, match="sync failed"):
         _append(log)
     assert [header.leader_epoch for header, _ in _open(files.crash("all")).headers(0, 15)] == [0] * 15
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+async def test_stamps_that_could_not_be_synced_for_want_of_room_may_be_lost(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    log = _open(files)
+    _append(log, 5, epoch=255)
+    sync = SimulatedFile.sync
+
+    async def fail(file: SimulatedFile) -> None:
+        if file.path.endswith(".log"):
+            raise OSError(number, "it fails")
+        await sync(file)
+
+    monkeypatch.setattr(SimulatedFile, "sync", fail)
+    with pytest.raises(OSError, match="it fails"):
+        await log.restamp(0, 5, 256)
+    assert log.may_have_lost
 
 
 async def test_a_failed_sync_is_remembered(files: SimulatedFiles) -> None:

@@ -1,5 +1,6 @@
 """What compaction does to a log, as its readers see it."""
 
+import errno
 from contextlib import suppress
 from itertools import accumulate, count
 
@@ -7,7 +8,7 @@ import pytest
 import trio
 from compacted_logs import CONFIG, DIRECTORY, append, batches, contents, open_log, records, seal, sizes
 from msgspec.structs import replace
-from simulation.files import Node, SimulatedFiles
+from simulation.files import Node, SimulatedFile, SimulatedFiles
 
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.control_batches import bridge
@@ -608,6 +609,39 @@ async def test_it_does_so_wherever_there_is_no_more_room(room: int, *, is_open: 
     assert not [finding for finding in ReplicaVerification(files, DIRECTORY).findings() if finding.is_damage]
     await log.close()
     assert [offset for offset, _, _ in contents(open_log(files, clean=True))] == [27, 28, 29]
+
+
+@pytest.mark.parametrize("syncs", range(3))
+async def test_a_segment_whose_place_could_not_be_synced_for_want_of_room_may_be_lost(
+    monkeypatch: pytest.MonkeyPatch, syncs: int
+) -> None:
+    """The directory's, that of the manifest, and the directory's once more."""
+    files = SimulatedFiles()
+    log = log_of([("a", "1"), ("b", "1"), ("a", "2")], files=files)
+    await log.sync()
+    file_sync, directory_sync = SimulatedFile.sync, files.sync_directory
+    done: list[str] = []
+
+    def count_or_fail(path: str) -> None:
+        if len(done) == syncs:
+            raise OSError(errno.ENOSPC, "it fails")
+        done.append(path)
+
+    async def sync(file: SimulatedFile) -> None:
+        if not file.path.endswith(CLEANED_SUFFIX):
+            count_or_fail(file.path)
+        await file_sync(file)
+
+    async def sync_directory(directory: str) -> None:
+        count_or_fail(directory)
+        await directory_sync(directory)
+
+    monkeypatch.setattr(SimulatedFile, "sync", sync)
+    monkeypatch.setattr(files, "sync_directory", sync_directory)
+    with pytest.raises(OSError, match="it fails"):
+        await log.compact(0, log.log_end)
+    assert log.may_have_lost
+    assert done == [DIRECTORY, f"{DIRECTORY}/manifest"][:syncs]
 
 
 async def test_damage_is_not_hidden_under_a_new_checksum() -> None:

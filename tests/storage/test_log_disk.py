@@ -94,6 +94,31 @@ async def test_for_want_of_room_a_write_has_lost_nothing_and_a_sync_may_have(
     assert parts.disk.may_have_lost
 
 
+async def test_that_something_may_be_lost_is_not_taken_back(parts: Parts) -> None:
+    parts.disk.fail("it could not be read", OSError(errno.EIO, "it fails"))
+    parts.disk.fail("nor could more be written", OSError(errno.ENOSPC, "it fails"))
+    assert parts.disk.may_have_lost
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+async def test_a_directory_that_could_not_be_synced_behind_a_new_manifest_may_have_lost_a_file(
+    parts: Parts, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    real = parts.files.sync_directory
+    synced: list[str] = []
+
+    async def fail(directory: str) -> None:
+        synced.append(directory)
+        if len(synced) > 1:  # that of the replacement
+            raise OSError(number, "it fails")
+        await real(directory)
+
+    monkeypatch.setattr(parts.files, "sync_directory", fail)
+    with pytest.raises(OSError, match="it fails"):
+        await parts.disk.replace_manifest(Manifest())
+    assert parts.disk.may_have_lost
+
+
 async def test_where_a_note_has_no_room_the_next_sync_writes_it(parts: Parts) -> None:
     parts.append(3)
     parts.roll()

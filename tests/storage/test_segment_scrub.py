@@ -1,5 +1,6 @@
 """Flipped bits in a sealed segment: found wherever they are, and mended only by the very bytes that were there."""
 
+import errno
 from random import Random
 
 import pytest
@@ -119,6 +120,22 @@ async def test_any_bit_that_flips_is_noticed_and_comes_back(log: Log) -> None:
         assert list(mending.mended) == [position // SIZE * SIZE]
         assert await log.mend(mending)
         assert content(log) == sound
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+async def test_what_came_back_and_could_not_be_synced_for_want_of_room_may_be_lost(
+    log: Log, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    flip(log, 70)
+    mending, _ = scrub(log, COPIES)
+
+    async def fail(_: SimulatedFile) -> None:
+        raise OSError(number, "it fails")
+
+    monkeypatch.setattr(SimulatedFile, "sync", fail)
+    with pytest.raises(OSError, match="it fails"):
+        await log.mend(mending)
+    assert log.may_have_lost
 
 
 @pytest.fixture
