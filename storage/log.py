@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import pairwise, takewhile
+from typing import TypeVar
 
 import trio
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ from .layout import Kind
 from .leader_epochs import EpochStart, LeaderEpochs
 from .log_compaction import CannotCompactError, CompactionOutcome, LogCompaction, NewSegment
 from .log_config import LogConfig
-from .log_disk import LogDisk
+from .log_disk import LogDisk, lacks_room
 from .log_epochs import LogEpochs
 from .log_opening import Opening
 from .manifest import Manifest, SegmentFacts
@@ -43,6 +44,8 @@ from .segment_maker import SegmentMaker
 from .segment_recovery import RecoveryReport
 from .segment_scrub import OpenBeginning, OpenSegmentCheck, SegmentScrub, first_unsound
 from .segments import Segment, Segments, by_end
+
+T = TypeVar("T")
 
 OVERGROWTH_BYTES_MIN = 64 * 2**20
 """More than healthy followers are behind: small segments must not make producers wait."""
@@ -468,26 +471,20 @@ class Log:
     async def _advance_log_start(self, offset: int) -> list[SegmentFacts]:
         """Says first that records are gone, then removes them: so a crash between leaves nothing unexplained."""
         segments = self._segments
-        count = bisect_right(segments.sealed, offset, key=by_end)
-        for segment in segments.sealed[:count]:
-            # On a full disk this makes room for what has to be said.
-            segment.reader.index.discard()
+        going: list[Segment] = [*segments.sealed[: bisect_right(segments.sealed, offset, key=by_end)]]
         if offset == self.log_end and not segments.open.is_empty:
-            segments.open.reader.index.discard()
-            self._roll()
-            count += 1
-        for segment in segments.sealed[count - 1 :] if count else ():
-            if (snapshot := self._snapshots.find(segment.end)) is not None:
-                # Nothing else will tell of the producers in the segments that go.
-                await self._disk.sync_note(snapshot)
-                break
+            going.append(segments.open)
+            _with_room_of(going, self._roll)
+        count = len(going)
+        if count:
+            await self._sync_snapshot_behind(count - 1)
         epochs = LeaderEpochs(self.epochs)
         epochs.cut_start(offset)
         start, flushed = manifest.start_line(offset), manifest.flushed_line(self._disk.synced_end)
         # The segment that told of the first epoch may be among those that go. Nothing but this tells where the log
         # begins: it is there twice, for one bit that flips damages a line, or two that are neighbours.
         lines = [start, flushed, *map(manifest.epoch_line, list(epochs)[:1]), start]
-        file = self._disk.note(lines)
+        file = _with_room_of(going, lambda: self._disk.note(lines))
         self.log_start, self._epochs.starts = offset, epochs
         self._disk.is_changed = True
         await self._disk.sync_note(file)
@@ -497,6 +494,13 @@ class Log:
         if gone:
             self._disk.forget_entry()
         return [segment.facts for segment in gone]
+
+    async def _sync_snapshot_behind(self, index: int) -> None:
+        """Nothing else will tell of the producers in the segments up to that one, when they go."""
+        for segment in self._segments.sealed[index:]:
+            if (snapshot := self._snapshots.find(segment.end)) is not None:
+                await self._disk.sync_note(snapshot)
+                return
 
     async def _remove(self, segment: Segment) -> None:
         segment.close()
@@ -843,3 +847,16 @@ class Log:
 
 def _always(base: int) -> bool:
     return True
+
+
+def _with_room_of(segments: Sequence[Segment], work: Callable[[], T]) -> T:
+    """On a full disk it is done once more, without the indexes of these segments, which are to go. Should one stay, its
+    index is built again when it is needed."""
+    try:
+        return work()
+    except OSError as error:
+        if not lacks_room(error):
+            raise
+    for segment in segments:
+        segment.reader.index.make_room()
+    return work()

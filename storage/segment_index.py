@@ -137,8 +137,7 @@ class SegmentIndex:
         try:
             self._cut_files(position)
         except OSError:
-            self.discard()
-            self._is_verified = False
+            self.make_room()
 
     def _cut_files(self, position: int) -> None:
         self._map()
@@ -162,6 +161,11 @@ class SegmentIndex:
         self.new = IndexEntries(self.new.interval_bytes)
         self._written = self.checksum = self.time_checksum = 0
         self._is_verified = True
+
+    def make_room(self) -> None:
+        """The files go, and are there again when something has been looked up."""
+        self.discard()
+        self._is_verified = False
 
     # looking up
 

@@ -4,6 +4,8 @@ import errno
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
+from types import SimpleNamespace
+from typing import Never
 
 import pytest
 import trio
@@ -17,6 +19,7 @@ from tailrace.protocol.record_batch import stamp
 from tailrace.protocol.records import Record, build_batch
 from tailrace.runtime.descriptors import are_used_up
 from tailrace.storage import log as log_module
+from tailrace.storage import log_disk
 from tailrace.storage.leader_epochs import EpochStart
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
@@ -606,6 +609,51 @@ async def test_records_are_not_deleted_when_that_cannot_be_said(files: Simulated
     files.room_bytes = None
     await log.advance_log_start(3)
     assert _offsets(log) == [3, 4]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
+async def test_segments_that_were_to_go_and_stay_are_not_walked_through_again_and_again(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    log = _open(files)
+    _append(log, 25)
+    await log.sync()
+    segments = log._segments.sealed[:2]
+
+    def fail(_: object) -> Never:
+        raise OSError(number, "it fails")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log._disk, "_manifest", SimpleNamespace(append=fail))
+        for offset in (20, 25):
+            with pytest.raises(OSError, match="it fails"):
+                await log.advance_log_start(offset)
+    assert _offsets(log) == list(range(25))
+    assert [len(segment.reader.index) for segment in segments] == [9, 9]
+    for again in (log, _open(files.crash("synced"))):
+        await again.advance_log_start(20)
+        assert _offsets(again) == list(range(20, 25))
+
+
+async def test_segments_that_are_to_go_are_found_in_until_that_is_said(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = _open(files)
+    data = _produced(0, epoch=0)
+    log.append(data, header_of(data))
+    _append(log, 24)
+    await log.sync()
+    segment = log._segments.sealed[0]
+    before, entries = len(segment.reader.index), []
+    sync_note = log._disk.sync_note
+
+    async def look(file: SimulatedFile) -> None:
+        entries.append((log.log_start, len(segment.reader.index)))
+        await sync_note(file)
+
+    monkeypatch.setattr(log_disk.LogDisk, "sync_note", lambda _, file: look(file))
+    await log.advance_log_start(20)
+    assert entries == [(0, before), (20, before)]
 
 
 async def test_the_bytes_go_too_when_all_records_are_deleted(files: SimulatedFiles) -> None:

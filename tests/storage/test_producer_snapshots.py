@@ -199,6 +199,18 @@ async def test_a_full_disk_keeps_no_log_closed_for_want_of_snapshots() -> None:
     assert _last_sequences(log) == {7: 4, 8: 19}
 
 
+async def test_on_a_full_disk_what_goes_makes_room_for_them() -> None:
+    files = SimulatedFiles()
+    log = _log(files)
+    for sequence in range(20, 60):
+        _append(log, 8, sequence)
+    await log.sync()
+    files.room_bytes = 0
+    await log.advance_log_start(65)
+    again = _open(files, clean=False)
+    assert (again.log_start, _last_sequences(again)) == (65, {7: 4, 8: 59})
+
+
 async def test_producers_whose_records_are_deleted_are_known_when_all_behind_them_is_cut() -> None:
     files = SimulatedFiles()
     log = _log(files)

@@ -226,3 +226,13 @@ def test_an_index_that_cannot_be_cut_is_built_again(files: SimulatedFiles) -> No
     index.cut(500)
     assert not index.ensure_sound(_rebuild)
     _check(index)
+
+
+def test_an_index_that_has_made_room_is_built_again_when_it_is_needed(files: SimulatedFiles) -> None:
+    index = _index(files)
+    _fill(index)
+    index.make_room()
+    assert (len(index), files.list("/r")) == (0, [])
+    assert not index.ensure_sound(_rebuild)
+    _check(index)
+    assert index.ensure_sound(_rebuild)
