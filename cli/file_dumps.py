@@ -393,7 +393,7 @@ def _promises(data: bytes) -> Iterator[Row]:
             "partition": partition if of_one else None,
             "epoch": epoch if said is Said.PROMISED else None,
         }
-    damaged = damaged_position(data) if data.startswith(PROMISES_MAGIC) else 0
+    damaged = damaged_position(data)
     if damaged is not None:
         raise DamageError(f"what is at position {damaged} of {len(data)} is not whole")
 

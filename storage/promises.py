@@ -152,11 +152,12 @@ class Promises:
         data = file.read_at(0, file.size())
         if not data.startswith(PROMISES_MAGIC):
             if not PROMISES_MAGIC.startswith(data[: len(PROMISES_MAGIC)].rstrip(b"\0")):
-                # Never synced it would be torn, or a page of zeros; to forget promises is worse than not to start.
+                # Never synced it would be torn, or zeros; to forget promises is worse than not to start.
                 raise OSError(f"{self._path} holds something else than promises")
-            self.is_incomplete = self.has_disk_failed = not data
-            file.truncate(0)  # and empty it stays until there is something to say: the next start is to see it, too
-            return file
+            if next(read_promises(data), None) is None:
+                self.is_incomplete = self.has_disk_failed = not data
+                file.truncate(0)  # and empty it stays until there is something to say: the next start is to see it, too
+                return file
         for _, kind, key, epoch in read_promises(data):
             self._records += 1
             self._apply(kind, key, epoch)
@@ -252,7 +253,9 @@ def read_promises(data: bytes) -> Iterator[tuple[int, Said, ReplicaKey, int]]:
 
 
 def damaged_position(data: bytes) -> int | None:
-    """Of the first that is not whole."""
+    """Of the first that is not whole; 0 if the beginning is none."""
+    if not data.startswith(PROMISES_MAGIC):
+        return 0
     expected = len(PROMISES_MAGIC)
     for position, *_ in read_promises(data):
         if position != expected:

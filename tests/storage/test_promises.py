@@ -385,6 +385,33 @@ async def test_a_file_that_is_damaged_at_its_start_is_not_taken_for_no_promise()
         Promises(disk, DATA)
 
 
+@pytest.mark.parametrize(("position", "count"), [(5, 1), (0, 512)])
+async def test_a_file_that_begins_with_zeros_and_goes_on_with_promises_was_synced_and_is_incomplete(
+    position: int, count: int
+) -> None:
+    disk = files()
+    await disk.sync_directory("")
+    promises = Promises(disk, DATA)
+    keys = [(UUID(int=3), partition) for partition in range(20)]
+    for key in keys:
+        await promises.promise(key, Epoch(3))
+    file = disk.open(f"{DATA}/promises")
+    file.write_at(position, bytes(count))
+    await file.sync()
+    again = reopened(disk)
+    lost = -(-(position + count - 6) // PROMISE_BYTES)
+    assert [again.epoch(key) for key in keys] == [NO_EPOCH] * lost + [3] * (20 - lost)
+    assert (again.is_incomplete, again.has_disk_failed) == (True, True)
+    await again.note_what_is_missing()
+    again = reopened(again._files)  # type: ignore[arg-type]
+    assert again.is_incomplete
+    await again.doubt_all()
+    await again.trust_disk()
+    whole = reopened(again._files)  # type: ignore[arg-type]
+    assert not whole.is_incomplete
+    assert [whole.is_in_doubt(key) for key in keys] == [False] * lost + [True] * (20 - lost)
+
+
 async def test_what_a_killed_process_had_not_synced_is_on_the_disk_before_it_counts() -> None:
     disk = files()
     await disk.sync_directory("")
