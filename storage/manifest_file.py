@@ -16,7 +16,7 @@ _LINES_MAX = 1000
 class ManifestFile:
     """One writer at a time: the log holds its lock around every call."""
 
-    __slots__ = ("_appended_lines", "_directory", "_files", "_is_damaged", "_path")
+    __slots__ = ("_appended_lines", "_directory", "_files", "_is_damaged", "_path", "_torn_from")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
@@ -24,6 +24,8 @@ class ManifestFile:
         self._path = f"{directory}/{MANIFEST}"
         self._appended_lines = 0
         self._is_damaged = False
+        self._torn_from: int | None = None
+        """Where a line begins of which only a part could be written, and that could not be cut off either."""
 
     def load(self, *, writes_again: bool = False) -> Manifest | None:
         """None when there is none yet. A line that was never finished is cut off, so that others can follow. OSError
@@ -56,12 +58,16 @@ class ManifestFile:
     def append(self, lines: Sequence[bytes]) -> File:
         """Returns the file, for whoever needs the lines on the disk now."""
         file = self._files.open(self._path, create=True)
-        before = file.size()
+        if self._torn_from is not None:
+            file.truncate(self._torn_from)
+        self._torn_from = before = file.size()
         try:
             file.append(b"".join(lines if before else [manifest.format_line(), *lines]))
         except OSError:
             file.truncate(before)
+            self._torn_from = None
             raise
+        self._torn_from = None
         self._appended_lines += len(lines)
         return file
 
@@ -81,5 +87,6 @@ class ManifestFile:
         return is_done
 
     def _begin_again(self) -> None:
+        self._torn_from = None
         self._appended_lines = 0
         self._is_damaged = False

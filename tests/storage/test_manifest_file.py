@@ -2,7 +2,7 @@
 
 import pytest
 from msgspec.structs import replace
-from simulation.files import SimulatedFiles
+from simulation.files import SimulatedFile, SimulatedFiles
 
 from tailrace.storage import manifest
 from tailrace.storage.manifest import Manifest
@@ -61,6 +61,30 @@ async def test_a_line_that_does_not_fit_leaves_nothing_behind(files: SimulatedFi
     files.room_bytes = None
     file.append([manifest.flushed_line(11)])
     assert file.load() == Manifest(log_start=3, flushed_end=11)
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+async def test_nothing_is_written_behind_a_torn_line_that_could_not_be_cut_off(
+    files: SimulatedFiles, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
+) -> None:
+    file = ManifestFile(files, "/r")
+    file.append([manifest.start_line(3)])
+
+    def refuse(_: SimulatedFile, __: int) -> None:
+        raise OSError("no space for that either")
+
+    files.room_bytes = 10
+    with monkeypatch.context() as broken:
+        broken.setattr(SimulatedFile, "truncate", refuse)
+        for _ in range(2):
+            with pytest.raises(OSError, match="for that either"):
+                file.append([manifest.flushed_line(9)])
+    files.room_bytes = None
+    if is_replaced:
+        await file.replace(Manifest(log_start=3))
+    file.append([manifest.flushed_line(11)])
+    file.append([manifest.flushed_line(12)])
+    assert ManifestFile(files, "/r").load() == Manifest(log_start=3, flushed_end=12)
 
 
 async def test_what_a_killed_process_wrote_can_be_made_to_stay(files: SimulatedFiles) -> None:
