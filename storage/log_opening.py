@@ -49,14 +49,26 @@ class Opening:
         self.producers_unknown: ProducersUnknownError | None = None
         """Why it is not known what producers have sent, if it is not."""
         self.sealed: list[SealedSegment] = []
+        self._last: OpenSegment | None = None
+        """Of those that were looked at, if it is not sealed."""
         self._marks: list[EpochMark] = []
         self._end: int | None = None
         """Where the next segment has to begin; None: anywhere, if not after the log start."""
         names = [] if is_new else maker.files.list(directory)
-        if names:
-            self._open_what_is(names)
-        else:
+        if not names:
             self._begin()
+            return
+        try:
+            self._open_what_is(names)
+        except BaseException:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        for segment in self.sealed:
+            segment.close()
+        if self._last is not None:
+            self._last.close()
 
     def _begin(self) -> None:
         """Where nothing is, nothing is to be recovered or removed."""
@@ -88,16 +100,15 @@ class Opening:
         # Where no log is, none has to be recovered.
         self._report.was_clean = self._clean or (loaded is None and not self._bases)
         self._marks += [EpochMark(*start, is_bridge=False) for start in self.manifest.epochs]
-        open_segment = self._open_segments()
+        self._open_segments()
         end = self._end if self._end is not None else self.log_start
         self._require(end, f"it ends at offset {end}")
         # Step 8.
-        if open_segment is not None and self._is_of_no_use(open_segment):
-            self._drop([open_segment.base], "it ends at the log start, or below")
-            open_segment = None
-        if open_segment is None:
-            open_segment = maker.new_segment(self._end if self._end is not None else self.log_start)
-        self.open_segment = open_segment
+        if self._last is not None and self._is_of_no_use(self._last):
+            self._drop_last("it ends at the log start, or below")
+        if self._last is None:
+            self._last = maker.new_segment(self._end if self._end is not None else self.log_start)
+        open_segment = self.open_segment = self._last
         if self.manifest.stamped_end > open_segment.end:
             # What is appended there from now on has no other stamp than its own.
             self.manifest.stamped_end = open_segment.end
@@ -146,10 +157,9 @@ class Opening:
             self._manifest_file.sync_now()
             self._is_manifest_synced = True
 
-    def _open_segments(self) -> OpenSegment | None:
-        """Steps 3 to 7. Returns the last segment if it may still grow."""
+    def _open_segments(self) -> None:
+        """Steps 3 to 7."""
         missing = {base for base, facts in self.manifest.sealed.items() if facts.end > self.log_start}
-        open_segment: OpenSegment | None = None
         for index, base in enumerate(self._bases):
             if self._end is not None and base < self._end:
                 self._drop([base], "it was merged into the segment before it")
@@ -160,21 +170,18 @@ class Opening:
                 self._cut(self._bases[index:], f"offset {needed} and what follows never reached the disk")
                 break
             missing.discard(base)
-            if open_segment is not None:
-                self._seal(open_segment)
-                open_segment = None
+            self._seal_last()
             facts = self.manifest.sealed.get(base)
             if facts is not None:
                 self._trust(facts)
                 continue
-            open_segment, was_cut = self._open_unsealed(base, is_last=index == len(self._bases) - 1)
-            self._end = self._end_above_start(open_segment.end)
+            self._last, was_cut = self._open_unsealed(base, is_last=index == len(self._bases) - 1)
+            self._end = self._end_above_start(self._last.end)
             if was_cut and self._end is not None:
                 self._cut(self._bases[index + 1 :], f"offset {self._end}, before it, never reached the disk")
                 break
         if missing:
             raise LogDamagedError(f"{self._maker.path(min(missing), Kind.LOG)} is missing")
-        return open_segment
 
     def _trust(self, facts: SegmentFacts) -> None:
         """Step 4: what is in the manifest was synced before it was entered there."""
@@ -192,11 +199,20 @@ class Opening:
     def _end_above_start(self, end: int) -> int | None:
         return end if end > self.log_start else None
 
-    def _seal(self, segment: OpenSegment) -> None:
-        if segment.end <= self.log_start:
-            self._drop([segment.base], "its records were deleted")
+    def _seal_last(self) -> None:
+        if self._last is None:
+            return
+        if self._last.end <= self.log_start:
+            self._drop_last("its records were deleted")
         else:
-            self.sealed.append(segment.seal(NOT_WRITTEN))
+            self.sealed.append(self._last.seal(NOT_WRITTEN))
+            self._last = None
+
+    def _drop_last(self, reason: str) -> None:
+        assert self._last is not None
+        self._last.close()  # it was read, and as long as its file is open the disk does not have its room again
+        self._drop([self._last.base], reason)
+        self._last = None
 
     def _open_unsealed(self, base: int, *, is_last: bool) -> tuple[OpenSegment, bool]:
         path = self._maker.path(base, Kind.LOG)

@@ -1,6 +1,7 @@
 """Puts the parts of a log's segments together: of a new one, one that the manifest vouches for, a recovered one."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from tailrace.runtime.files import Files
 
@@ -89,25 +90,28 @@ class SegmentMaker:
         failed, and the next one only brings to the disk what has been written since. Below the trusted end that is
         what was changed in place: the stamps, which recovery has put on batches up to `stamped_end`."""
         reader = self.reader(base, create=True)
-        file = reader.log.get()
-        recovered = recover(file, size, base, trusted_end=trusted_end, interval_bytes=self.config.index_interval_bytes)
-        summary = recovered.summary
-        self.report.scanned_bytes += size
-        if recovered.cut_reason is not None and summary.end < trusted_end:
-            raise LogDamagedError(
-                f"{reader.log.path} is damaged at position {summary.size}, below offset {trusted_end} up to which"
-                f" it was on the disk: {recovered.cut_reason}"
+        with _closing_unless_done(reader):
+            file = reader.log.get()
+            recovered = recover(
+                file, size, base, trusted_end=trusted_end, interval_bytes=self.config.index_interval_bytes
             )
-        if not (recovered.cut_reason is None or recovered.is_torn or may_lose):
-            raise WouldLoseRecordsError(f"{reader.log.path}, at position {summary.size}: {recovered.cut_reason}")
-        if summary.size < file.size():
-            file.truncate(summary.size)
-        if writes_again:
-            write_stamps_again(file, recovered.trusted_size, stamped_end)
-            for position in range(recovered.trusted_size, summary.size, FAR_BYTES):
-                file.write_at(position, file.read_at(position, min(FAR_BYTES, summary.size - position)))
-        reader.index.replace(recovered.entries)
-        return OpenSegment(summary, reader, is_over=recovered.ends_with_bridge), recovered
+            summary = recovered.summary
+            self.report.scanned_bytes += size
+            if recovered.cut_reason is not None and summary.end < trusted_end:
+                raise LogDamagedError(
+                    f"{reader.log.path} is damaged at position {summary.size}, below offset {trusted_end} up to which"
+                    f" it was on the disk: {recovered.cut_reason}"
+                )
+            if not (recovered.cut_reason is None or recovered.is_torn or may_lose):
+                raise WouldLoseRecordsError(f"{reader.log.path}, at position {summary.size}: {recovered.cut_reason}")
+            if summary.size < file.size():
+                file.truncate(summary.size)
+            if writes_again:
+                write_stamps_again(file, recovered.trusted_size, stamped_end)
+                for position in range(recovered.trusted_size, summary.size, FAR_BYTES):
+                    file.write_at(position, file.read_at(position, min(FAR_BYTES, summary.size - position)))
+            reader.index.replace(recovered.entries)
+            return OpenSegment(summary, reader, is_over=recovered.ends_with_bridge), recovered
 
     def remove(self, base: int) -> None:
         for kind in (Kind.LOG, Kind.INDEX, Kind.TIME_INDEX):
@@ -118,3 +122,13 @@ def _trust_index(reader: SegmentReader, facts: SegmentFacts) -> None:
     reader.index.trust(
         facts.index_entries, facts.index_checksum, facts.time_index_checksum, facts.last_indexed_position
     )
+
+
+@contextmanager
+def _closing_unless_done(reader: SegmentReader) -> Iterator[None]:
+    """Nobody else knows of its file then."""
+    try:
+        yield
+    except BaseException:
+        reader.log.close()
+        raise

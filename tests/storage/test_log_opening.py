@@ -7,12 +7,13 @@ from batch_samples import header_of, make_batch
 from logs import log_at
 from simulation.files import SimulatedFile, SimulatedFiles
 
+from tailrace.storage.directory_syncs import DirectorySyncs
 from tailrace.storage.log import Log
 from tailrace.storage.log_config import LogConfig
-from tailrace.storage.manifest import flushed_line
+from tailrace.storage.manifest import flushed_line, start_line
 from tailrace.storage.open_files import OpenFiles
 from tailrace.storage.replica_verification import ReplicaVerification
-from tailrace.storage.segment_recovery import LogDamagedError
+from tailrace.storage.segment_recovery import LogDamagedError, WouldLoseRecordsError
 
 pytestmark = pytest.mark.trio
 
@@ -294,3 +295,49 @@ async def test_what_was_removed_as_too_old_and_comes_back_torn_is_no_damage() ->
     log = _open(files, clean=False)
     assert (log.log_start, log.log_end) == (99, 99)
     assert not files.exists(_path(20))
+
+
+async def test_a_log_that_does_not_open_leaves_no_file_open() -> None:
+    for damage in (_break_header, _cut(20, 400), _remove(10), _lengthen):
+        files = await _closed_log(clean=False)
+        damage(files)
+        open_files = OpenFiles(files)
+        with pytest.raises(LogDamagedError):
+            _open(files, clean=False, open_files=open_files)
+        assert len(open_files) == 0
+
+
+async def test_a_log_that_would_lose_records_leaves_no_file_open() -> None:
+    files = SimulatedFiles()
+    log = _open(files)
+    for offset in range(5):
+        batch = make_batch(offset)
+        log.append(batch, header_of(batch))
+    files.open(_path(0)).write_at(290, b"x")
+    open_files = OpenFiles(files)
+    with pytest.raises(WouldLoseRecordsError):
+        Log(
+            files,
+            DIRECTORY,
+            CONFIG,
+            clean=False,
+            may_lose=False,
+            open_files=open_files,
+            directory_syncs=DirectorySyncs(files),
+        )
+    assert len(open_files) == 0
+
+
+@pytest.mark.parametrize("log_start", [30, 25])
+async def test_what_is_removed_at_an_opening_is_not_kept_open(log_start: int) -> None:
+    """Its blocks would stay allocated: here those of the last segment, and of the one before it."""
+    files = await _closed_log(clean=False)
+    files.remove(f"{DIRECTORY}/manifest")
+    files.open(f"{DIRECTORY}/manifest", create=True).append(start_line(log_start))
+    if log_start == 25:
+        batch = make_batch(25)
+        files.open(_path(25), create=True).append(batch)
+    open_files = OpenFiles(files)
+    log = _open(files, clean=False, open_files=open_files)
+    assert (log.log_start, [segment.base for segment in log.segments()]) == (log_start, [log_start])
+    assert len(open_files) == (log_start == 25), "of the segment that is left"
