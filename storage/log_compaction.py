@@ -326,7 +326,8 @@ class SegmentRewrite:
         self._entries.on_batch(header.base_offset - summary.base, summary.size, summary.max_timestamp)
         summary.add(batch, header)
         if self._file is not None:
-            self._unwritten.append(batch)
+            # A view would keep all in memory that was read with it, however few batches are left of that.
+            self._unwritten.append(bytes(batch) if isinstance(batch, memoryview) else batch)
             self._unwritten_bytes += len(batch)
             if self._unwritten_bytes >= _WRITE_BYTES:
                 self._write()

@@ -14,10 +14,17 @@ from tailrace.protocol.compression import Compression
 from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.record_batch import read_header
 from tailrace.protocol.records import Record, build_batch, read_records
+from tailrace.storage.batch_walk import FAR_BYTES
 from tailrace.storage.index_entries import IndexEntries
 from tailrace.storage.layout import CLEANED_SUFFIX
 from tailrace.storage.log import Log
-from tailrace.storage.log_compaction import PRODUCERS_KEPT_MS, REPEATED_MS, CannotCompactError, NewSegment
+from tailrace.storage.log_compaction import (
+    PRODUCERS_KEPT_MS,
+    REPEATED_MS,
+    CannotCompactError,
+    NewSegment,
+    SegmentRewrite,
+)
 from tailrace.storage.replica_verification import ReplicaVerification
 
 APART = replace(CONFIG, index_bytes_max=8)
@@ -571,6 +578,27 @@ async def test_more_keys_than_fit_into_memory_take_several_passes() -> None:
         ends.append(outcome.end)
     assert ends == [4, 8, 12, 16, 20]
     assert contents(log) == [(10 + number, f"k{number}", "2") for number in range(10)]
+
+
+async def test_what_is_not_written_yet_keeps_nothing_else_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few small batches stay, far from each other."""
+    log = open_log(SimulatedFiles(), replace(CONFIG, segment_bytes_max=2**30))
+    for number in range(20):
+        append(log, (f"k{number}", "stays"))
+        append(log, ("large", f"{number}" * 100_000))
+    seal(log)
+    held: list[int] = []
+    write = SegmentRewrite._write
+
+    def measure(rewrite: SegmentRewrite) -> None:
+        pinned = {id(each.obj): len(each.obj) for each in rewrite._unwritten if isinstance(each, memoryview)}
+        held.append(sum(pinned.values()))
+        write(rewrite)
+
+    monkeypatch.setattr(SegmentRewrite, "_write", measure)
+    assert await log.compact(0, log.log_end) is not None
+    assert len(contents(log)) == 21
+    assert max(held) < 2 * FAR_BYTES
 
 
 async def test_a_full_disk_ends_a_compaction_and_not_the_log() -> None:
