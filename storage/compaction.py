@@ -156,16 +156,33 @@ class Rules:
         return self._survey.is_among_last_of_producer(header, count)
 
 
-def batch_of(header: BatchHeader, body: bytes, kept: Sequence[KeyedRecord]) -> bytearray:
-    """The batch with these of its records alone, byte for byte as they were. Changes the header along."""
-    if not kept:
-        return emptied(header)
-    if not header.is_log_append_time:
-        header.max_timestamp = max(header.timestamp_at(record.timestamp_delta) for record in kept)
-    header.record_count = len(kept)
-    content = b"".join([body[record.start : record.end] for record in kept])
-    compression = header.compression
-    return assemble(header, compress(compression, content) if compression else content)
+class KeptRecords:
+    """Those of one batch that stay, byte for byte as they were: there may be millions, and no more is held of them."""
+
+    __slots__ = ("_content", "_header", "_max_timestamp", "count")
+
+    def __init__(self, header: BatchHeader) -> None:
+        self.count = 0
+        self._header = header
+        self._content = bytearray()
+        self._max_timestamp = header.max_timestamp
+
+    def add(self, body: bytes, records: Sequence[KeyedRecord]) -> None:
+        """The next ones, of the batch's unpacked body."""
+        if not records:
+            return
+        header = self._header
+        if not header.is_log_append_time:
+            largest = max(header.timestamp_at(record.timestamp_delta) for record in records)
+            self._max_timestamp = max(self._max_timestamp, largest) if self.count else largest
+        self._content += b"".join([body[record.start : record.end] for record in records])
+        self.count += len(records)
+
+    def batch(self) -> bytearray:
+        """With these records alone. Changes the header along."""
+        header, compression = self._header, self._header.compression
+        header.max_timestamp, header.record_count = self._max_timestamp, self.count
+        return assemble(header, compress(compression, self._content) if compression else self._content)
 
 
 def emptied(header: BatchHeader) -> bytearray:

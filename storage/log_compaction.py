@@ -14,14 +14,14 @@ import trio
 from msgspec import Struct
 
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
-from tailrace.protocol.keyed_records import KeyedRecord, keyed_records
+from tailrace.protocol.keyed_records import keyed_records
 from tailrace.protocol.record_batch import BatchHeader, crc_of
 from tailrace.protocol.records import open_body
 from tailrace.runtime.descriptors import are_used_up
 from tailrace.runtime.files import Buffer, File, Files
 
 from .batch_walk import walk_whole
-from .compaction import Compacted, Rules, Survey, batch_of, emptied, tombstones_end
+from .compaction import Compacted, KeptRecords, Rules, Survey, emptied, tombstones_end
 from .compaction_schedule import groups
 from .index_entries import IndexEntries
 from .layout import Kind
@@ -283,12 +283,12 @@ class SegmentRewrite:
         if self._rules.looks_into(header):
             body = _body(batch, header)
             kept = await self._kept_records(header, body)
-            removed = header.record_count - len(kept)
+            removed = header.record_count - kept.count
             if removed == 0:
                 return batch
             self.removed_records += removed
-            if kept:
-                return batch_of(header, body, kept)
+            if kept.count:
+                return kept.batch()
         elif header.record_count > 0 or header.is_control:
             return batch
         # The last batch of a segment says where it ends, also to whoever has lost the manifest; and the last one of a
@@ -298,12 +298,12 @@ class SegmentRewrite:
             return None
         return emptied(header) if header.record_count else batch
 
-    async def _kept_records(self, header: BatchHeader, body: bytes) -> list[KeyedRecord]:
+    async def _kept_records(self, header: BatchHeader, body: bytes) -> KeptRecords:
         base_offset, keeps = header.base_offset, self._rules.keeps
-        kept: list[KeyedRecord] = []
+        kept = KeptRecords(header)
         records = keyed_records(body, header.record_count)
         while some := list(islice(records, _RECORDS_AT_ONCE)):
-            kept += [record for record in some if keeps(base_offset + record.offset_delta, record)]
+            kept.add(body, [record for record in some if keeps(base_offset + record.offset_delta, record)])
             await self._pace.on_records(len(some))
         return kept
 

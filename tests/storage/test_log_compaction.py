@@ -1,6 +1,7 @@
 """What compaction does to a log, as its readers see it."""
 
 import errno
+import tracemalloc
 from contextlib import suppress
 from itertools import accumulate, count
 
@@ -13,8 +14,9 @@ from simulation.files import Node, SimulatedFile, SimulatedFiles
 from tailrace.protocol.compression import Compression
 from tailrace.protocol.control_batches import bridge
 from tailrace.protocol.record_batch import read_header
-from tailrace.protocol.records import Record, build_batch, read_records
+from tailrace.protocol.records import Record, build_batch, open_body, read_records
 from tailrace.storage.batch_walk import FAR_BYTES
+from tailrace.storage.compaction import Rules, Survey
 from tailrace.storage.index_entries import IndexEntries
 from tailrace.storage.layout import CLEANED_SUFFIX
 from tailrace.storage.log import Log
@@ -599,6 +601,22 @@ async def test_what_is_not_written_yet_keeps_nothing_else_in_memory(monkeypatch:
     assert await log.compact(0, log.log_end) is not None
     assert len(contents(log)) == 21
     assert max(held) < 2 * FAR_BYTES
+
+
+async def test_of_the_records_that_stay_in_a_batch_their_bytes_alone_are_held() -> None:
+    count = 3000
+    batch = build_batch([Record(offset, 0, b"key", b"") for offset in range(count)])
+    header, body = read_header(batch), open_body(batch, read_header(batch))
+    rules = Rules(Survey(0), tombstones_end=0, producers_since_ms=0, repeated_since_ms=0)
+    group = log_of([("a", "1")])._segments.sealed
+    rewrite = SegmentRewrite(SimulatedFiles(), "/rewritten", group, rules, 4096)
+    tracemalloc.start()
+    kept = await rewrite._kept_records(header, body)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept.count == count
+    assert peak < 100 * count
+    assert kept.batch() == batch
 
 
 async def test_a_full_disk_ends_a_compaction_and_not_the_log() -> None:
