@@ -307,8 +307,7 @@ class Log:
         No more than `bytes_max`, unless `at_least_one` is asked for and the first is larger. None when there are none.
         `passes_empty`: compaction may have left segments without a record; they are passed over if more comes after.
         """
-        if self._disk.failure is not None:
-            raise OSError(self._disk.failure)
+        self._disk.check()
         return self._segments.read(
             offset, max(0, bytes_max), up_to, at_least_one=at_least_one, passes_empty=passes_empty
         )
@@ -318,8 +317,7 @@ class Log:
 
         For the newest batch this is as cheap as can be. The log must not change while one iterates.
         """
-        if self._disk.failure is not None:
-            raise OSError(self._disk.failure)
+        self._disk.check()
         start = max(start, self.log_start)
         if start >= self.log_end:
             return iter(())  # without a look at a file, which looking makes where there is none yet
@@ -327,16 +325,17 @@ class Log:
 
     def read_batches(self, base: int, end: int) -> list[FileRange]:
         """The bytes of the batches between these two offsets, at which one begins and one ends: a range a segment."""
-        if self._disk.failure is not None:
-            raise OSError(self._disk.failure)
+        self._disk.check()
         return self._segments.ranges(base, end)
 
     def find_timestamp(self, timestamp_ms: int, up_to: int, start: int = 0) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first record from `start` on, below `up_to`, that is not older."""
+        self._disk.check()
         return self._segments.find_timestamp(timestamp_ms, max(start, self.log_start), up_to)
 
     def max_timestamp(self, up_to: int, start: int = 0) -> tuple[int, int, int] | None:
         """Timestamp, offset and leader epoch of the first of the newest records from `start` on, below `up_to`."""
+        self._disk.check()
         return self._segments.max_timestamp(max(start, self.log_start), up_to)
 
     def epoch_at(self, offset: int) -> int:

@@ -500,6 +500,16 @@ async def test_a_closed_log_refuses_everything(files: SimulatedFiles) -> None:
         _append(log)
     with pytest.raises(OSError, match="closed"):
         await log.sync()
+    reads: list[Callable[[], object]] = [
+        lambda: log.read(0, 100, 1, at_least_one=True),
+        lambda: log.read_batches(0, 1),
+        lambda: log.headers(0, 1),
+        lambda: log.find_timestamp(0, 1),
+        lambda: log.max_timestamp(1),
+    ]
+    for read in reads:
+        with pytest.raises(OSError, match="closed"):
+            read()
 
 
 async def test_closing_a_log_that_did_not_change_writes_nothing(files: SimulatedFiles) -> None:
