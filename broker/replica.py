@@ -6,9 +6,8 @@ several, a controller takes part in replication, and says when this one leads an
 """
 
 import math
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import trio
 
@@ -24,6 +23,7 @@ from tailrace.runtime.files import Buffer
 from tailrace.storage.checkpoints import ReplicaKey, SavedHighWatermark
 from tailrace.storage.log import Log
 
+from .acknowledgements import Acknowledgements, AcknowledgementWaiter
 from .replication.policy import ReplicationPolicy, parse_policy
 from .topic_settings import TopicSettings
 
@@ -37,20 +37,6 @@ class FetchWaiter(Protocol):
     """A consumer's fetch, parked until there is more to read."""
 
     def on_advanced(self) -> None: ...
-
-
-class AcknowledgementWaiter(Protocol):
-    """A producer's request, waiting until what it appended is committed."""
-
-    @property
-    def done(self) -> bool:
-        """It waits no more: its time ran out, or its client has gone."""
-
-    def on_acknowledged(self) -> Callable[[], None] | None:
-        """Prepares the answer, if all that it waits for is there now, and returns what sends it: the same for all on
-        one connection."""
-
-    def on_refused(self, error: KafkaError) -> None: ...
 
 
 class Replication(Protocol):
@@ -84,26 +70,6 @@ class Replication(Protocol):
     def on_settings(self) -> None: ...
 
     def on_offline(self) -> None: ...
-
-
-_Waiting: TypeAlias = deque[tuple[int, AcknowledgementWaiter]]
-
-
-def _queued(waiting: _Waiting | None, end: int, waiter: AcknowledgementWaiter) -> _Waiting:
-    """The queue, which is made for the first one."""
-    if waiting is None:
-        waiting = deque()
-    while waiting and waiting[0][1].done:
-        waiting.popleft()  # while nothing can be acknowledged, clients give up and ask again without end
-    waiting.append((end, waiter))
-    return waiting
-
-
-def _answer(waiters: Iterable[AcknowledgementWaiter]) -> None:
-    """A client with several requests in flight gets all answers with one call: it costs more than an append."""
-    for let_leave in {waiter.on_acknowledged(): None for waiter in waiters}:
-        if let_leave is not None:
-            let_leave()
 
 
 class Replica:
@@ -161,10 +127,10 @@ class Replica:
         self.high_watermark_epoch = high_watermark_epoch
         """In this one or an earlier one that was committed; NO_EPOCH: nobody has said so."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}
-        self.waiting_acknowledgements: _Waiting | None = None
-        """By rising offset: each is released when the high watermark has reached its offset. None before the first."""
-        self.waiting_syncs: _Waiting | None = None
-        """The same, when the log here has reached the disk up to there."""
+        self.waiting_acknowledgements: Acknowledgements | None = None
+        """Until the high watermark has reached their offsets. None before the first."""
+        self.waiting_syncs: Acknowledgements | None = None
+        """The same, until the log here has reached the disk up to there."""
         self.is_open = True
         """False once its topic has gone."""
         self.is_merging = False
@@ -415,11 +381,17 @@ class Replica:
 
     def wait_until_committed(self, end: int, waiter: AcknowledgementWaiter) -> None:
         """The waiter hears when all below the offset is committed, or that this replica will not say so any more."""
-        self.waiting_acknowledgements = _queued(self.waiting_acknowledgements, end, waiter)
+        waiting = self.waiting_acknowledgements
+        if waiting is None:
+            waiting = self.waiting_acknowledgements = Acknowledgements()
+        waiting.add(end, waiter)
 
     def wait_until_synced(self, end: int, waiter: AcknowledgementWaiter) -> None:
         """The waiter hears when all below the offset is on the disk here, whoever else has it."""
-        self.waiting_syncs = _queued(self.waiting_syncs, end, waiter)
+        waiting = self.waiting_syncs
+        if waiting is None:
+            waiting = self.waiting_syncs = Acknowledgements()
+        waiting.add(end, waiter)
 
     async def wait_until_deleted(self, end: int, epoch: int) -> None:
         """Until whoever leads next knows that the records below are deleted. Raises KafkaError if this replica does
@@ -464,11 +436,13 @@ class Replica:
         if self.is_alone and self.replication is None:
             committed = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
             self.high_watermark = max(self.high_watermark, committed)
-        waiting = self.waiting_acknowledgements
-        if waiting and waiting[0][0] <= self.high_watermark:
-            self._acknowledge(waiting)
-        if self.waiting_syncs:
-            self._acknowledge_synced(self.waiting_syncs)
+        acknowledgements, syncs = self.waiting_acknowledgements, self.waiting_syncs
+        if acknowledgements is not None:
+            waiting = acknowledgements.waiting
+            if waiting and waiting[0][0] <= self.high_watermark:
+                acknowledgements.release(self.high_watermark)
+        if syncs is not None and syncs.waiting:
+            self._release_synced(syncs)
         if self.waiting_fetches:
             for fetch in list(self.waiting_fetches):
                 fetch.on_advanced()
@@ -477,20 +451,12 @@ class Replica:
         """More of the log is on the disk than before: where that is what commits, it can be read as well."""
         if self.is_alone and self.replication is None and self.high_watermark < self.log.synced_end:
             self.on_advanced()
-        elif self.waiting_syncs:
-            self._acknowledge_synced(self.waiting_syncs)
+        elif self.waiting_syncs is not None and self.waiting_syncs.waiting:
+            self._release_synced(self.waiting_syncs)
 
-    def _acknowledge(self, waiting: _Waiting) -> None:
-        done = []
-        while waiting and waiting[0][0] <= self.high_watermark:
-            done.append(waiting.popleft()[1])
-        _answer(done)
-
-    def _acknowledge_synced(self, waiting: _Waiting) -> None:
+    def _release_synced(self, syncs: Acknowledgements) -> None:
         """All of them, where it is not for the disk any more that they wait: flush.messages was 1."""
-        reached = self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end
-        self.waiting_syncs = deque(each for each in waiting if each[0] > reached)
-        _answer([waiter for end, waiter in waiting if end <= reached])
+        syncs.release(self.log.synced_end if self.syncs_before_acknowledging else self.log.log_end)
 
     async def close(self) -> None:
         self.give_up_log()
@@ -518,8 +484,8 @@ class Replica:
     def refuse_waiters(self, error: KafkaError) -> None:
         """The replica will acknowledge nothing more: everyone who waits is told."""
         for waiting in (self.waiting_acknowledgements, self.waiting_syncs):
-            while waiting:
-                waiting.popleft()[1].on_refused(error)
+            if waiting is not None:
+                waiting.refuse(error)
         self.wake_deleters()
         for fetch in list(self.waiting_fetches):
             fetch.on_advanced()

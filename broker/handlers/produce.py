@@ -18,9 +18,10 @@ from uuid import UUID
 
 import trio
 
+from tailrace.broker.acknowledgements import AcknowledgementWaiter
 from tailrace.broker.leader_hints import endpoint_of, leader_elsewhere
 from tailrace.broker.refused_batches import BEHIND_SECONDS_MAX
-from tailrace.broker.replica import AcknowledgementWaiter, CutOffError, Replica
+from tailrace.broker.replica import CutOffError, Replica
 from tailrace.protocol.error_codes import ErrorCode, KafkaError
 from tailrace.protocol.messages.produce import (
     BatchIndexAndErrorMessage,

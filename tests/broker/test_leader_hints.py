@@ -70,7 +70,7 @@ async def test_a_producer_whose_leader_is_deposed_is_told_who_leads_now(autojump
         version = newest(ApiKey.PRODUCE)
         await client.send(client.encode(ApiKey.PRODUCE, version, _produce(topic)))
         await trio.testing.wait_all_tasks_blocked()
-        assert replica.waiting_acknowledgements
+        assert replica.waiting_acknowledgements.waiting
         led_elsewhere(replica)
         replica.refuse_waiters(replica.not_leader())
         response = await client.response()

@@ -235,7 +235,8 @@ async def _answer(client: WireClient) -> PartitionProduceResponse:
 
 def _waiting(running: RunningSpu) -> list[type]:
     replica = running.replica("t")
-    return [type(waiter) for _, waiter in (*(replica.waiting_acknowledgements or ()), *(replica.waiting_syncs or ()))]
+    queues = (replica.waiting_acknowledgements, replica.waiting_syncs)
+    return [type(waiter) for queue in queues if queue is not None for _, waiter in queue.waiting]
 
 
 @asynccontextmanager
@@ -297,7 +298,7 @@ async def test_a_client_that_goes_while_it_waits_is_forgotten(autojump_clock: ob
         async with _unsynced(running, BY_ID) as (client, replica):
             client.connection.close()
             await trio.testing.wait_all_tasks_blocked()
-            assert [waiter.done for _, waiter in replica.waiting_acknowledgements] == [True, True]
+            assert [waiter.done for _, waiter in replica.waiting_acknowledgements.waiting] == [True, True]
         other = await running.client()
         await _asked(other, running, BY_ID, -1)
         assert (await _answer(other)).base_offset == 2

@@ -1,5 +1,6 @@
 """Bugs that somebody might write, to be planted in servers that are otherwise real: each must be found by some seed."""
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -307,10 +308,8 @@ def acknowledges_what_the_leader_has(patch: pytest.MonkeyPatch) -> None:
 
 def tells_producers_that_all_is_well_when_it_is_deposed(patch: pytest.MonkeyPatch) -> None:
     def refuse_waiters(self: Replica, error: Any) -> None:
-        while self.waiting_acknowledgements:
-            send = self.waiting_acknowledgements.popleft()[1].on_acknowledged()
-            if send is not None:
-                send()
+        if self.waiting_acknowledgements is not None:
+            self.waiting_acknowledgements.release(sys.maxsize)
         original(self, error)
 
     original = Replica.refuse_waiters
