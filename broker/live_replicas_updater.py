@@ -53,8 +53,8 @@ class LiveReplicasUpdater:
         is well again. Said until there is a later one, for the Streaming Controller may have been away."""
         self._unopened: set[ReplicaKey] = set()
         """Those of them whose logs did not open."""
-        self._opened: list[ReplicaKey] = []
-        """Those that did when they were tried again; to be said."""
+        self._opened: dict[ReplicaKey, None] = {}
+        """Those that did when they were tried again, until that is said and answered."""
         self._are_specs_new = False
         self._changed_keys: dict[ReplicaKey, None] = {}
         """Those with new specs, which are to be looked at: there may be thousands of others."""
@@ -96,6 +96,7 @@ class LiveReplicasUpdater:
             due = self._take_due()
             for start in range(0, len(due), REPORTED_AT_ONCE_MAX):
                 await self._report(report, due[start : start + REPORTED_AT_ONCE_MAX])
+            self._opened.clear()
             await self._changed.wait()
 
     def _take_due(self) -> list[ReportedPartition]:
@@ -103,8 +104,8 @@ class LiveReplicasUpdater:
             self._forget_answered()
         due = {key: self._proposed[key] for key in self._unsaid if key in self._proposed}
         failed = [failure for key in self._unsaid if (failure := self._failure(key)) is not None]
-        self._opened += [key for key in self._unsaid if key in self._left_in and self._is_well(key)]
-        opened, self._opened = [ReportedPartition(*key, NO_EPOCH) for key in dict.fromkeys(self._opened)], []
+        self._opened |= {key: None for key in self._unsaid if key in self._left_in}
+        opened = [ReportedPartition(*key, NO_EPOCH) for key in self._opened if self._is_well(key)]
         self._unsaid.clear()
         if self._are_specs_new:
             self._are_specs_new = False
@@ -130,8 +131,7 @@ class LiveReplicasUpdater:
             if (epoch := self._epoch(key)) is not None and epoch <= left
         }
         self._given_up = {key for key in self._given_up if self._epoch(key) is not None and not self._is_well(key)}
-        tried_again = self._unopened - self._given_up
-        self._opened += [key for key in tried_again if self._is_well(key)]
+        self._opened |= dict.fromkeys(self._unopened - self._given_up)
         self._unopened = self._given_up & self._replicas.damaged.keys()
 
     def _failure(self, key: ReplicaKey) -> ReportedPartition | None:

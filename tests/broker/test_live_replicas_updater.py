@@ -48,6 +48,8 @@ class _Spu:
     failed: list[list[int]] = field(default_factory=list)
     """Partitions that were given up, by message."""
     answer: int = ErrorCode.NONE
+    is_cut_off: bool = False
+    """What it reports is lost, with the connection."""
 
     def __post_init__(self) -> None:
         self.metrics = BrokerMetrics()
@@ -62,6 +64,8 @@ class _Spu:
 
     async def report(self, message: ReportLiveReplicasRequest) -> ReportLiveReplicasResponse:
         await trio.lowlevel.checkpoint()
+        if self.is_cut_off:
+            await trio.sleep_forever()
         self.heard.append(
             [(each.partition, each.epoch, each.version, len(each.members)) for each in message.partitions]
         )
@@ -295,6 +299,46 @@ async def test_a_log_that_did_not_open_is_given_up_in_no_epoch() -> None:
         async with spu.connected():
             pass
     assert (spu.failed[1:], spu.heard[1:]) == ([[]], [[(0, -1, 0, 0)]]), "it has opened by now, which is said once"
+
+
+async def test_that_a_log_has_opened_is_said_again_if_it_got_lost() -> None:
+    """Nothing else says so, and the Streaming Controller would have another SPU take the replica's place."""
+    spu = _Spu()
+    spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
+    spu.updater.give_up((TOPIC, 0))
+    async with spu.connected():
+        pass
+    replica = spu.add(_spec(0, leader=ELSEWHERE, epoch=6))
+    spu.is_cut_off = True
+    async with spu.connected():
+        pass
+    spu.is_cut_off = False
+    for _ in range(2):
+        async with spu.connected():
+            pass
+    assert (spu.failed[1:], spu.heard[1:]) == ([[]], [[(0, -1, 0, 0)]])
+    replica.go_offline("the disk is gone")
+    spu.updater.give_up((TOPIC, 0))
+    async with spu.connected():
+        pass
+    assert (spu.failed[2:], spu.heard[2:]) == ([[0]], [[(0, 6, 0, 0)]])
+
+
+async def test_a_log_that_failed_before_it_was_heard_of_that_it_had_opened_has_failed() -> None:
+    spu = _Spu()
+    spu.replicas.add_damaged(_spec(0, epoch=5), "the disk does not answer")
+    spu.updater.give_up((TOPIC, 0))
+    async with spu.connected():
+        pass
+    replica = spu.add(_spec(0, leader=ELSEWHERE, epoch=6))
+    spu.is_cut_off = True
+    async with spu.connected():
+        replica.go_offline("the disk is gone")
+        spu.updater.give_up((TOPIC, 0))
+    spu.is_cut_off = False
+    async with spu.connected():
+        pass
+    assert (spu.failed[1:], spu.heard[1:]) == ([[0]], [[(0, 6, 0, 0)]])
 
 
 async def test_a_log_that_opens_on_a_disk_that_fails_then_has_failed() -> None:
