@@ -1,9 +1,10 @@
-"""Keeps a connection to each SPU that this one follows, for as long as it follows it.
+"""Keeps a connection to each SPU that this one follows, for as long as it follows it, and a moment longer.
 
 Whoever does not answer, or refuses, is asked again and again, after pauses that grow; why there is no link is said
 once.
 """
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 
 import trio
@@ -23,6 +24,9 @@ from .peer_messages import PeerIdentity
 CONNECT_SECONDS_MAX = 2.0
 STABLE_SECONDS = 1.0
 """A link that lived for less is as good as none: trying again at once could go on forever."""
+UNUSED_SECONDS_MAX = 1.0
+"""A new epoch of the same leader ends the part in the last one and begins the next, and may do something to the log in
+between: a link given up meanwhile would have to be made anew, and nothing would be committed until then."""
 
 Use = Callable[[Connection, PeerIdentity], Awaitable[None]]
 """Takes a connection on which both sides know each other; returns when it has ended, and closed it."""
@@ -65,13 +69,14 @@ class PeerDialler:
             if self._nursery is not None:
                 self._nursery.start_soon(self._stay_linked, spu, leader)
         leader.replicas += 1
+        leader.dialling.deadline = math.inf
 
     def unfollow(self, spu: SpuId) -> None:
-        """One replica fewer; the link ends with the last one."""
+        """One replica fewer; the link ends soon after the last one."""
         leader = self._leaders[spu]
         leader.replicas -= 1
         if leader.replicas == 0:
-            leader.dialling.cancel()
+            leader.dialling.deadline = trio.current_time() + UNUSED_SECONDS_MAX
 
     def followed(self) -> Mapping[SpuId, int]:
         """How many replicas follow each SPU that is followed."""

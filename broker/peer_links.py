@@ -115,7 +115,7 @@ class PeerLinks:
         self._dialler.follow(spu)
 
     def unfollow(self, spu: SpuId) -> None:
-        """One replica fewer; the link ends with the last one."""
+        """One replica fewer; the link ends soon after the last one."""
         self._dialler.unfollow(spu)
 
     def is_linked(self, spu: SpuId, *, from_leader: bool) -> bool:

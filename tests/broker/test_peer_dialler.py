@@ -9,7 +9,7 @@ from simulation.network import MemoryConnection, MemoryNetwork
 from structlog.testing import capture_logs
 
 from tailrace.broker.backoff import PAUSE_SECONDS_MAX
-from tailrace.broker.peer_dialler import PeerDialler
+from tailrace.broker.peer_dialler import UNUSED_SECONDS_MAX, PeerDialler
 from tailrace.broker.peer_introduction import RefusedError, be_introduced
 from tailrace.broker.peer_messages import PeerIdentity
 from tailrace.cluster.cluster import Cluster
@@ -96,15 +96,31 @@ async def test_one_connection_serves_all_replicas_and_ends_with_the_last(autojum
         assert (len(world.used), world.in_use) == (2, 1)
 
 
-async def test_following_again_at_once_makes_one_new_connection(autojump_clock: object) -> None:
+@pytest.mark.parametrize(("pause_seconds", "connections"), [(0, 1), (0.9, 1), (1.1, 2)])
+async def test_a_connection_is_kept_for_who_follows_again_soon(
+    autojump_clock: object, pause_seconds: float, connections: int
+) -> None:
+    """As with a new epoch of the same leader."""
     async with _world() as (world, nursery):
         nursery.start_soon(world.answer)
         world.dialler.follow(LEADER)
         await trio.sleep(10)
         world.dialler.unfollow(LEADER)
+        assert world.dialler.followed() == {}
+        if pause_seconds:
+            await trio.sleep(pause_seconds)
         world.dialler.follow(LEADER)
         await trio.sleep(10)
-        assert (len(world.used), world.in_use) == (2, 1)
+        assert (len(world.used), world.in_use) == (connections, 1)
+        for _ in range(2):
+            world.dialler.unfollow(LEADER)
+            await trio.sleep(0.6)
+            world.dialler.follow(LEADER)
+        world.dialler.unfollow(LEADER)
+        await trio.sleep(0.6)
+        assert (len(world.used), world.in_use) == (connections, 1)
+        await trio.sleep(0.6)
+        assert (len(world.used), world.in_use) == (connections, 0)
 
 
 async def test_who_is_followed_before_it_runs_is_dialled_then(autojump_clock: object) -> None:
@@ -238,6 +254,7 @@ async def test_unfollowing_while_dialling_ends_it(autojump_clock: object) -> Non
         world.dialler.follow(LEADER)
         await trio.sleep(10)
         world.dialler.unfollow(LEADER)
+        await trio.sleep(UNUSED_SECONDS_MAX)
         count = len(world.dialled)
         await trio.sleep(10)
         assert len(world.dialled) == count

@@ -12,6 +12,7 @@ from simulation.faulty_network import Internet
 from simulation.files import SimulatedFiles
 from simulation.network import MemoryNetwork
 
+from tailrace.broker import peer_dialler
 from tailrace.broker.peer_gauges import PeerTraffic
 from tailrace.broker.peer_introduction import introduce
 from tailrace.broker.peer_links import PeerLinks
@@ -169,12 +170,27 @@ async def test_both_sides_notice_the_end_and_link_again(virtual_clock: object) -
     async with _spus(1, 2) as (leader, follower):
         await _linked(leader, follower)
         follower.links.unfollow(LEADER)
+        await follower.until(lambda: len(follower.linked) == 2)
         follower.links.follow(LEADER)
         await leader.until(lambda: len(leader.linked) == 3)
         await follower.until(lambda: len(follower.linked) == 3)
         assert leader.linked == [("linked", 2, False), ("unlinked", 2, False), ("linked", 2, False)]
         assert follower.linked == [("linked", 1, True), ("unlinked", 1, True), ("linked", 1, True)]
         assert (follower.links.dialled_links(LEADER), leader.links.dialled_links(FOLLOWER)) == (2, 0)
+
+
+async def test_a_part_that_begins_where_another_ends_goes_on_with_its_link(virtual_clock: object) -> None:
+    async with _spus(1, 2) as (leader, follower):
+        await _linked(leader, follower)
+        follower.links.forget(KEY)
+        follower.links.unfollow(LEADER)
+        follower.links.follow(LEADER)
+        assert follower.links.is_linked(LEADER, from_leader=True)
+        follower.links.to_leader(LEADER, KEY, Hello(Epoch(5), FOLLOWER, ""))
+        follower.links.flush()
+        await trio.sleep(10)
+        assert [hello.epoch for hello in leader.links.take_hellos(KEY)] == [5]
+        assert leader.linked == [("linked", 2, False)]
 
 
 async def test_a_second_connection_of_an_spu_takes_the_place_of_the_first(virtual_clock: object) -> None:
@@ -343,7 +359,8 @@ async def test_many_replicas_share_a_real_connection() -> None:
         assert [key for _, key, _ in follower.heard[: len(keys)]] == keys, "each has had its turn"
 
 
-async def test_a_real_connection_that_ends_is_noticed_by_both() -> None:
+async def test_a_real_connection_that_ends_is_noticed_by_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_dialler, "UNUSED_SECONDS_MAX", 0.0)
     async with _real_spus() as (leader, follower):
         follower.links.unfollow(LEADER)
         await leader.until(lambda: not leader.links.is_linked(FOLLOWER, from_leader=False))

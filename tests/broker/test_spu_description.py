@@ -40,7 +40,7 @@ class _Spu:
         return replica
 
 
-def test_there_is_one_follower_controller_for_each_leader_and_none_after_the_last_replica() -> None:
+async def test_there_is_one_follower_controller_for_each_leader_and_none_after_the_last_replica() -> None:
     spu = _Spu()
     for leader in (THIRD, SECOND, THIRD):
         spu.links.follow(leader)
