@@ -123,7 +123,7 @@ class Replica:
         self.is_internal = spec.topic in INTERNAL_TOPICS
         """Of a topic that SPUs themselves write to, and nobody else."""
         self.high_watermark = high_watermark
-        """Exclusive; never falls."""
+        """Exclusive. It falls only where a log is cut below it, after an unclean election."""
         self.high_watermark_epoch = high_watermark_epoch
         """In this one or an earlier one that was committed; NO_EPOCH: nobody has said so."""
         self.waiting_fetches: dict[FetchWaiter, None] = {}
