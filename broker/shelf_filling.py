@@ -33,6 +33,11 @@ class ShelfFilling:
 
     async def answer(self, request: FillShelfRequest) -> FillShelfResponse:
         key = ShelfKey(request.topic_id, request.partition, request.base)
+        kept = self._copies.kept.find(key)
+        if kept is not None and kept.spec.leader != request.leader_id:
+            # Its log may have what an unclean election has ended, and this store has cut that off.
+            reason = f"as far as is known here, SPU {kept.spec.leader} leads, and SPU {request.leader_id} does not"
+            return FillShelfResponse(ErrorCode.NOT_LEADER_OR_FOLLOWER, reason)
         return await self.fill(key, request.end, SpuId(request.leader_id))
 
     async def fill(self, key: ShelfKey, end: int, leader: SpuId) -> FillShelfResponse:
@@ -100,6 +105,8 @@ class ShelfFilling:
     async def _fetch(self, key: ShelfKey, leader: SpuId, position: int, end: int) -> Portion:
         async with self._turns:
             spec = self._copies.kept.named(key).spec
+            if spec.leader != leader:
+                return NOTHING  # another one was elected meanwhile
             try:
                 return await fetch_portion(self._spus, leader, spec, position, end)
             except (OSError, RemoteProtocolError, KafkaError) as error:

@@ -41,7 +41,7 @@ TURN_SECONDS_MAX = 60.0
 FILL_SECONDS_MAX = 15.0
 """A store answers after about five at the latest, with as much as it has got."""
 TOLD_SECONDS_MAX = 5.0
-"""A store may be told of a shelf a little later than the leader."""
+"""A store may be told of a shelf, or of a leader, a little later than the leader."""
 TOLD_AGAIN_SECONDS = 0.2
 SHOWN_SECONDS_MAX = 5.0
 """Until what was reported is in the specs: the Streaming Controller may be away, or may not do it."""
@@ -296,7 +296,10 @@ class Shelving:
                 if answer.error_code == ErrorCode.NONE:
                     return answer
                 reason = answer.error_message or known_code(answer.error_code).name
-                is_to_be_told = answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                is_to_be_told = answer.error_code in (
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                )
                 if not is_to_be_told or trio.current_time() >= told_until:
                     break
                 await trio.sleep(TOLD_AGAIN_SECONDS)
