@@ -100,6 +100,7 @@ class SpecDispatcher:
         self._unreadable = unreadable
         unreadable.on_readable = self._open_again
         unreadable.on_unreadable = self._take_for_unreadable
+        unreadable.on_let_go = self._on_let_go
         self._topics: dict[TopicId, HeldTopic] = {}
         self._settings: dict[frozenset[tuple[str, str]], TopicSettings] = {}
         """Shared by the topics that set the same configs; emptied when those of the SPU change."""
@@ -268,7 +269,7 @@ class SpecDispatcher:
             self._unreadable.add(replica, error.offset, was_whole=was_whole)
             return
         except OSError as error:
-            await self._refuse_opened(spec, log, str(error))
+            await self._refuse_opened(spec, log, str(error), was_tried=not are_used_up(error))
             return
         epoch = epoch_at_start(high_watermark, saved.value, saved.epoch)
         self._closed.high_watermarks.pop(key, None)
@@ -327,12 +328,20 @@ class SpecDispatcher:
         self._replicas.add_damaged(spec, reason, was_tried=was_tried)
         self._replication.on_failed((spec.topic_id, spec.partition))
 
-    async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str) -> None:
-        self._refuse_to_open(spec, reason)
+    async def _refuse_opened(self, spec: PartitionSpec, log: Log, reason: str, *, was_tried: bool = True) -> None:
+        self._refuse_to_open(spec, reason, was_tried=was_tried)
         try:
             await log.close(clean=False)
         except OSError as error:
             self._log(spec).error("log_not_closed", reason=str(error))
+        self._on_let_go(log)
+
+    def _on_let_go(self, log: Log) -> None:
+        """What a sync failed to bring to the disk is written again by whoever opens it next, here or in another
+        process."""
+        if log.may_have_lost:
+            self._closed.has_disk_failed = True
+            self._replication.on_disk_failed()
 
     def _report_offline(self, replica: Replica) -> None:
         self._log(replica.spec).error("replica_went_offline", reason=replica.offline_reason)
@@ -421,8 +430,7 @@ class SpecDispatcher:
             else:
                 if replica.offline_reason is None:
                     self._closed.whole.add(replica.key)
-            if replica.log.may_have_lost:
-                self._closed.has_disk_failed = True  # it may be given back
+            self._on_let_go(replica.log)
 
     async def _park(self, storage: Storage) -> bool:
         try:

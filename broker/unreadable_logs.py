@@ -11,7 +11,9 @@ from contextlib import suppress
 import trio
 from msgspec import Struct, field
 
+from tailrace.runtime.descriptors import are_used_up
 from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.log import Log
 
 from .closed_replicas import ClosedReplicas
 from .replica import Replica
@@ -46,6 +48,8 @@ class UnreadableLogs:
         """Opens that log, if it is still to be here."""
         self.on_unreadable: Callable[[Replica], Awaitable[None]]
         """Adds the log of a replica that takes part in everything yet."""
+        self.on_let_go: Callable[[Log], None]
+        """Hears of each that is closed again."""
 
     def add(self, replica: Replica, damaged_from: int, *, was_whole: bool) -> None:
         """Its log is in the hands of this object now, until it is given back. `was_whole`: as it was closed last; so
@@ -74,6 +78,7 @@ class UnreadableLogs:
         finally:
             with trio.CancelScope(shield=True), suppress(OSError):
                 await replica.log.close(clean=False)
+            self.on_let_go(replica.log)
             if is_readable:
                 self._readable[replica.key] = trio.current_time(), pause
             if unreadable.was_whole:
@@ -104,8 +109,9 @@ class UnreadableLogs:
                 if error.offset > damaged_from:
                     damaged_from, pause = error.offset, PAUSE_SECONDS_MIN
                     continue
-            except OSError:
-                return False
+            except OSError as error:
+                if not are_used_up(error):
+                    return False
             else:
                 return True
             await trio.sleep(pause)

@@ -1,6 +1,8 @@
 import errno
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import pytest
 import structlog
@@ -21,6 +23,7 @@ from tailrace.broker.live_replicas_updater import LiveReplicasUpdater
 from tailrace.broker.metrics import BrokerMetrics
 from tailrace.broker.parking import Parking, Storage
 from tailrace.broker.replica import Replica
+from tailrace.broker.replica_log import DamagedLogError, LogOfEntries
 from tailrace.broker.replicas import Replicas
 from tailrace.broker.spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
 from tailrace.broker.unreadable_logs import UnreadableLogs
@@ -561,6 +564,18 @@ async def test_a_log_for_which_no_file_could_be_opened_is_tried_again_whenever_i
     assert len(await spu.apply(_topic())) == 1
 
 
+async def test_so_is_one_that_opened_and_could_not_be_looked_through(
+    spu: _Spu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack(*_: object) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as now:
+        now.setattr(LogOfEntries, "find_producers", lack)
+        assert await spu.apply(_topic()) == []
+    assert len(await spu.apply(_topic())) == 1
+
+
 async def test_a_log_that_is_not_led_and_does_not_close_takes_no_neighbour_with_it(
     spu: _Spu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -869,6 +884,34 @@ async def test_what_a_sync_failed_to_write_is_written_again_where_the_replica_is
     await spu.files.sync_directory("")
     (replica,) = await spu.again(spu.files.crash("synced"), clean=False).apply(_topic())
     assert replica.log.log_end == 1
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+async def test_a_sync_that_fails_as_a_log_opens_or_is_mended_is_known_to_the_next_process(
+    spu: _Spu, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    """Which would find nothing to sync in it."""
+    topic = _topic(configs={"flush.messages": "1"})
+    (replica,) = await spu.apply(topic)
+    _append(replica, b"a")
+    again = spu.again(spu.files.after_kill(), clean=False)
+    if is_damaged:
+
+        def find_none(entries: LogOfEntries) -> NoReturn:
+            raise DamagedLogError(0, KafkaError(ErrorCode.CORRUPT_MESSAGE, "a header is none"))
+
+        async def mend(replica: Replica, offset: int) -> bool:
+            with suppress(OSError):
+                await replica.log.sync()
+            return False
+
+        monkeypatch.setattr(LogOfEntries, "find_producers", find_none)
+        monkeypatch.setattr(again, "mend", mend)
+    again.files.syncs_fail = True
+    assert await again.apply(topic) == []
+    await trio.testing.wait_all_tasks_blocked()
+    assert again.closed.has_disk_failed
+    assert Promises(again.files.after_kill(), "/data").has_disk_failed
 
 
 async def test_in_doubt_what_a_sync_may_have_failed_to_write_is_written_again(spu: _Spu) -> None:

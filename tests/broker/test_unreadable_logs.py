@@ -1,6 +1,8 @@
 """What becomes of a log that did not open, while others have what is damaged, or not yet."""
 
+import errno
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 import trio
@@ -18,6 +20,7 @@ from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.specs import PartitionSpec
 from tailrace.protocol.ids import Epoch, SpuId, TopicId
 from tailrace.storage.checkpoints import ReplicaKey
+from tailrace.storage.log import Log
 
 HERE, THERE = SpuId(1), SpuId(2)
 KEY = TopicId(int=7), 0
@@ -35,6 +38,7 @@ class _Bench(Struct):
     asked: list[tuple[float, int]] = field(default_factory=list)
     """When, and from which offset on."""
     readable: list[ReplicaKey] = field(default_factory=list)
+    let_go: list[Log] = field(default_factory=list)
     mends: Callable[[int], bool] = lambda offset: True
     """Whether others have what is damaged there."""
     cuts: bool = False
@@ -84,6 +88,7 @@ async def bench(nursery: trio.Nursery) -> _Bench:
     unreadable = UnreadableLogs(nursery, mend, closed)
     made.append(_Bench(nursery, files, closed, replica, unreadable))
     unreadable.on_readable = made[0].on_readable
+    unreadable.on_let_go = made[0].let_go.append
     return made[0]
 
 
@@ -175,3 +180,19 @@ async def test_a_log_whose_disk_fails_is_given_up(bench: _Bench, autojump_clock:
     assert len(bench.asked) == 1
     assert bench.readable == []
     assert bench.replica.log.has_failed
+
+
+async def test_who_lacks_an_open_file_looks_again(
+    bench: _Bench, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack(*_: object) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as now:
+        now.setattr(Log, "headers", lack)
+        bench.unreadable.add(bench.replica, 2, was_whole=False)
+        await trio.sleep(3)
+        assert bench.let_go == []
+    await trio.sleep(PAUSE_SECONDS_MAX)
+    assert bench.readable == [KEY]
+    assert bench.let_go == [bench.replica.log]
