@@ -177,6 +177,11 @@ class Observed:
         if key in self._heard:
             self._heard[key].silent.clear()
 
+    def forget_failure(self, key: PartitionKey, spu: SpuId) -> None:
+        """It is to have that replica again, and says so if it cannot."""
+        if key in self._heard:
+            self._heard[key].failed.pop(spu, None)
+
     def forget_silence_of(self, key: PartitionKey, spu: SpuId) -> bool:
         """Whether there was something to forget."""
         return key in self._heard and self._heard[key].silent.pop(spu, None) is not None

@@ -63,6 +63,8 @@ class PartitionController(Struct, frozen=True):
             if previous is None:
                 yield AddPartition(current)
             elif _concerns_spus(previous, current):
+                for spu in set(current.spec.replicas) - set(previous.spec.replicas):
+                    self.observed.forget_failure((current.topic_id, current.number), spu)
                 yield UpdatePartition(current)
             self._forget_what_is_over(current)
             yield from self._decide(current)

@@ -558,6 +558,17 @@ def test_nobody_goes_for_a_replica_whose_disk_has_failed_until_it_is_mended() ->
     assert sc.partition(1).spec.replicas == (ONE, THREE)
 
 
+def test_what_failed_before_a_replica_went_is_not_held_against_it_when_it_comes_back() -> None:
+    sc = with_topic({0: (1, 2)})
+    sc.deliver(ReplicaFailed(THREE, "first", topic_id(1), 0, Epoch(1)))
+    found = sc.topic("t")
+    sc.write(replace(found, status=replace(found.status, replica_map={0: (ONE, THREE)})))
+    sc.settle()
+    sc.report(sc.partition(1), (ONE, TWO, THREE))
+    sc.settle()
+    assert sc.partition(1).spec.replicas == (ONE, THREE)
+
+
 def test_a_leader_that_gives_up_is_followed() -> None:
     sc = with_topic({0: (1, 2, 3)})
     set_live(sc, 1, 2)
