@@ -456,7 +456,7 @@ PLANTED_BUGS = (
         drops_replicas_before_those_that_follow_have_all, first_seed=46, shows_in=lambda scenario: scenario.has_movers
     ),
     PlantedBug(takes_for_lost_whoever_has_not_come_yet, faults=("kill_sc", "kill_sc_in_a_write", "partition")),
-    PlantedBug(takes_a_broken_connection_for_the_end_of_a_lease, first_seed=130),
+    PlantedBug(takes_a_broken_connection_for_the_end_of_a_lease, first_seed=220),
     PlantedBug(
         takes_the_most_that_is_left_for_all_there_was,
         faults=("restart_spu", "lose_power", "lose_disk", "cut_link"),
