@@ -443,7 +443,9 @@ class ReplicaController:
         damaged_from: int | None = None
         if isinstance(error, DamagedLogError):
             damaged_from = error.offset
-        elif isinstance(error, KafkaError):
+        elif isinstance(error, KafkaError) or self._replica.is_put_off_by(error):
+            # For want of an open file nothing is damaged, but what the role was about to do may be half done: the log
+            # is opened anew when files can be opened, and a role that knows nothing of this begins on it.
             damaged_from = self._replica.high_watermark
         self._replica.go_offline(str(error), damaged_from=damaged_from)
 

@@ -1,3 +1,6 @@
+import errno
+from typing import NoReturn
+
 import pytest
 import trio
 from msgspec.structs import replace
@@ -41,6 +44,29 @@ async def test_a_leader_that_lacks_an_open_file_takes_over_later(autojump_clock:
         await trio.sleep(3)
         assert leader.replica.offline_reason is None
         assert leader.replica.is_leader and not leader.replica.is_merging
+
+
+async def test_who_lacks_an_open_file_while_it_leads_is_to_be_opened_again(
+    autojump_clock: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its follower is so far behind that what comes next has to be read."""
+
+    def lack(*_: object) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with wire_of(2, lrs_max_lag_ms="1000") as wire:
+        leader = wire.stores[1]
+        wire.part(2)
+        for _ in range(400):
+            produce(leader, b"a")
+        await trio.sleep(2)
+        assert leader.replica.high_watermark == 400
+        with monkeypatch.context() as now:
+            now.setattr(Log, "headers", lack)
+            wire.join(2)
+            await trio.sleep(2)
+        assert leader.replica.offline_reason is not None
+        assert leader.replica.damaged_from == 400
 
 
 async def test_a_leader_whose_disk_fails_tells_its_successor_not_to_wait(autojump_clock: object) -> None:

@@ -26,7 +26,7 @@ from tailrace.broker.replica import Replica
 from tailrace.broker.replica_log import DamagedLogError, LogOfEntries
 from tailrace.broker.replicas import Replicas
 from tailrace.broker.spec_dispatcher import CLOSES_AT_ONCE, SpecDispatcher
-from tailrace.broker.unreadable_logs import UnreadableLogs
+from tailrace.broker.unreadable_logs import PAUSE_SECONDS_MAX, UnreadableLogs
 from tailrace.broker.waiting import Deadlines
 from tailrace.cluster.broker_configs import BrokerConfigs
 from tailrace.cluster.cluster import Cluster
@@ -687,6 +687,26 @@ async def test_a_log_that_cannot_be_read_any_more_is_mended_and_opened_again(
     assert told[-1] == (0, False), "it may be elected again"
     await spu.apply()
     assert list(spu.replicas) == []
+
+
+async def test_a_replica_whose_role_lacked_an_open_file_takes_part_again_when_there_is_one(
+    spu: _Spu, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lack(*_: object) -> NoReturn:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    (replica,) = await spu.apply(_topic(live=(HERE, ELSEWHERE)))
+    _append(replica, b"a")
+    led = _topic(epoch=7, live=(HERE, ELSEWHERE))
+    with monkeypatch.context() as now:
+        now.setattr(LogOfEntries, "entries", lack)
+        await spu.change(replace(led, partitions=(replace(led.partitions[0], leader_incarnation="process"),)))
+        await trio.sleep(5)
+        assert list(spu.replicas) == []
+    await trio.sleep(PAUSE_SECONDS_MAX)
+    (opened,) = spu.replicas
+    assert (opened.offline_reason, opened.spec.epoch, opened.is_leader) == (None, 7, True)
+    assert list(opened.log.epochs) == [(0, 0), (7, 1)]
 
 
 async def test_a_topic_that_goes_before_its_log_is_mended_takes_it_along(
