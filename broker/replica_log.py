@@ -143,8 +143,9 @@ class LogOfEntries:
         try:
             value = start = position = known_at_start(self, checkpoint)
             while some := list(islice(self._read(position, _BEHIND_ALL), LOOKED_THROUGH_IN_A_TURN + 1)):
+                if before and some[0].base < position:
+                    raise DamagedLogError(position, _out_of_place(some[0].base))
                 entries = [*before, *some]
-                self._check_order(position, entries)
                 follows = self._log.log_end if self.is_end_sure else None
                 if len(some) > LOOKED_THROUGH_IN_A_TURN:
                     follows = entries.pop().base  # and not what is found where the one before it says that it ends
@@ -169,17 +170,6 @@ class LogOfEntries:
     def check_behind(self, offset: int) -> None:
         """Raises DamagedLogError if the log does not say, soon after the offset, how it goes on."""
         self._turn_from(offset)
-
-    def _check_order(self, start: int, entries: Sequence[Entry]) -> None:
-        """Raises DamagedLogError where one does not come after the one before it, from `start` on, or lies behind the
-        log's end: the offset of one has flipped, and whoever compares logs would take what the log has for missing."""
-        last, end = start, start
-        for at, entry in enumerate(entries):
-            is_around_start = at == 0 and 0 <= entry.base < start
-            if (entry.base < end and not is_around_start) or entry.end > self.log_end:
-                raise DamagedLogError(last, _out_of_place(entry.base))
-            if entry.base >= start:
-                last, end = entry.base, entry.end
 
     def _turn_from(self, start: int) -> list[Entry]:
         return list(islice(self._read(start, self._log.log_end), LOOKED_THROUGH_IN_A_TURN))
@@ -206,6 +196,8 @@ class LogOfEntries:
             raise DamagedLogError(start, error) from error
 
     def _read_on(self, start: int, headers: Iterator[tuple[BatchHeader, ControlKind | None]]) -> Iterator[Entry]:
+        """Raises DamagedLogError where one does not come after the one before it, from `start` on, or lies behind the
+        log's end: the offset of one has flipped, and whoever compares logs would take what the log has for missing."""
         last = end = start
         is_around_start = True  # perhaps the first one
         try:

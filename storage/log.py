@@ -127,7 +127,7 @@ class Log:
         self._epochs = LogEpochs(opened.epochs, opened.manifest.stamped_end, opened.manifest.stamped_epoch)
         self.producers = opened.producers
         """What is known of idempotent producers; the broker asks before it appends."""
-        self._knows_producers = opened.producers_unknown is None
+        self._knows_producers = opened.knows_producers
         """If not, `producers` are not those of this log, and nothing is written of them."""
         self._snapshots = ProducerSnapshots(files, directory)
         self._compactions = opened.manifest.compactions

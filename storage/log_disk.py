@@ -6,7 +6,8 @@ refuses everything then.
 """
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import trio
 
@@ -99,6 +100,15 @@ class LogDisk:
         self.fail(f"{self._directory}: sync failed", error)
         self.may_have_lost = True  # for whatever reason: what was not written the page cache drops one day
 
+    @contextmanager
+    def _syncing(self) -> Iterator[None]:
+        """Nothing is tried again that fails in it."""
+        try:
+            yield
+        except OSError as error:
+            self._fail_sync(error)
+            raise
+
     # records
 
     async def sync(self, as_noted: Callable[[SegmentFacts], SegmentFacts]) -> None:
@@ -151,19 +161,13 @@ class LogDisk:
 
     async def sync_own_directory(self) -> None:
         """In which files of the log have come, gone, or changed their names."""
-        try:
+        with self._syncing():
             await once_files_can_be_opened(lambda: self._files.sync_directory(self._directory))
-        except OSError as error:
-            self._fail_sync(error)
-            raise
 
     async def sync_file(self, file: File) -> None:
         """What follows relies on what was written to it."""
-        try:
+        with self._syncing():
             await file.sync()
-        except OSError as error:
-            self._fail_sync(error)
-            raise
 
     def forget_entry(self) -> None:
         """Files have gone. One that was never synced may come back torn after a crash, unless the next sync makes its
@@ -185,21 +189,15 @@ class LogDisk:
         await self._sync_directories_once_open()
 
     async def _sync_directories_once_open(self) -> None:
-        try:
+        with self._syncing():
             await once_files_can_be_opened(self.sync_directories)
-        except OSError as error:
-            self._fail_sync(error)
-            raise
 
     async def rewrite_manifest(self, content: Manifest) -> None:
         await self._manifest.replace(content)
 
     async def replace_manifest_if_room(self, content: Manifest) -> bool:
-        try:
+        with self._syncing():
             return await self._manifest.replace_if_room(content)
-        except OSError as error:
-            self._fail_sync(error)
-            raise
 
     async def replace_manifest(self, content: Manifest) -> None:
         """Before anything is changed of which it speaks: it says what will be true then, and not how the log was

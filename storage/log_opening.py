@@ -46,8 +46,8 @@ class Opening:
         self._writes_again = writes_again and not clean
         self.ends_behind_gap = False
         """As a scan has found its last batch."""
-        self.producers_unknown: ProducersUnknownError | None = None
-        """Why it is not known what producers have sent, if it is not."""
+        self.knows_producers = True
+        """Whether it is known what they have sent."""
         self.sealed: list[SealedSegment] = []
         self._last: OpenSegment | None = None
         """Of those that were looked at, if it is not sealed."""
@@ -278,8 +278,8 @@ class Opening:
         checksum = closed.producers_checksum if closed is not None and was_closed else None
         try:
             return self._snapshots.load(self.sealed, self.open_segment, checksum)
-        except ProducersUnknownError as error:
-            self.producers_unknown = error
+        except ProducersUnknownError:
+            self.knows_producers = False
             return ProducerStates()
 
     def _remove_orphans(self) -> None:

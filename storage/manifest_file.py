@@ -60,14 +60,15 @@ class ManifestFile:
         file = self._files.open(self._path, create=True)
         if self._torn_from is not None:
             file.truncate(self._torn_from)
-        self._torn_from = before = file.size()
+            self._torn_from = None
+        before = file.size()
         try:
             file.append(b"".join(lines if before else [manifest.format_line(), *lines]))
         except OSError:
+            self._torn_from = before
             file.truncate(before)
             self._torn_from = None
             raise
-        self._torn_from = None
         self._appended_lines += len(lines)
         return file
 

@@ -1,7 +1,6 @@
 """Puts the parts of a log's segments together: of a new one, one that the manifest vouches for, a recovered one."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from tailrace.runtime.files import Files
 
@@ -90,7 +89,7 @@ class SegmentMaker:
         failed, and the next one only brings to the disk what has been written since. Below the trusted end that is
         what was changed in place: the stamps, which recovery has put on batches up to `stamped_end`."""
         reader = self.reader(base, create=True)
-        with _closing_unless_done(reader):
+        try:
             file = reader.log.get()
             recovered = recover(
                 file, size, base, trusted_end=trusted_end, interval_bytes=self.config.index_interval_bytes
@@ -112,6 +111,9 @@ class SegmentMaker:
                     file.write_at(position, file.read_at(position, min(FAR_BYTES, summary.size - position)))
             reader.index.replace(recovered.entries)
             return OpenSegment(summary, reader, is_over=recovered.ends_with_bridge), recovered
+        except BaseException:
+            reader.log.close()  # nobody else knows of it
+            raise
 
     def remove(self, base: int) -> None:
         for kind in (Kind.LOG, Kind.INDEX, Kind.TIME_INDEX):
@@ -122,13 +124,3 @@ def _trust_index(reader: SegmentReader, facts: SegmentFacts) -> None:
     reader.index.trust(
         facts.index_entries, facts.index_checksum, facts.time_index_checksum, facts.last_indexed_position
     )
-
-
-@contextmanager
-def _closing_unless_done(reader: SegmentReader) -> Iterator[None]:
-    """Nobody else knows of its file then."""
-    try:
-        yield
-    except BaseException:
-        reader.log.close()
-        raise

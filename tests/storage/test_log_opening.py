@@ -29,13 +29,18 @@ def _open(files: SimulatedFiles, *, clean: bool = True, open_files: OpenFiles | 
     return log_at(files, DIRECTORY, CONFIG, clean=clean, open_files=open_files)
 
 
+def _append(log: Log, end: int) -> None:
+    """Batches of an offset and 100 bytes each, up to there."""
+    for offset in range(log.log_end, end):
+        batch = make_batch(offset)
+        log.append(batch, header_of(batch))
+
+
 async def _closed_log(*, clean: bool = True) -> SimulatedFiles:
     """25 batches of an offset and 100 bytes each, in segments at 0, 10 and 20; then it was closed."""
     files = SimulatedFiles()
     log = _open(files)
-    for offset in range(25):
-        batch = make_batch(offset)
-        log.append(batch, header_of(batch))
+    _append(log, 25)
     await log.sync()
     await log.close(clean=clean)
     return files
@@ -63,16 +68,12 @@ async def test_otherwise_the_open_segment_is_scanned_and_no_other(closed_cleanly
 async def test_what_a_failed_sync_may_have_lost_is_written_again(is_noted: bool) -> None:
     files = SimulatedFiles()
     log = _open(files)
-    for offset in range(5):
-        batch = make_batch(offset)
-        log.append(batch, header_of(batch))
+    _append(log, 5)
     if is_noted:
         await log.end_segment()
     else:
         await log.sync()
-    for offset in range(5, 18):
-        batch = make_batch(offset)
-        log.append(batch, header_of(batch))
+    _append(log, 18)
     files.syncs_fail = True
     with pytest.raises(OSError, match="broken"):
         await log.sync()
@@ -105,12 +106,10 @@ async def test_stamps_that_a_failed_sync_may_have_lost_are_written_again() -> No
 async def test_what_is_known_to_be_on_the_disk_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     files = SimulatedFiles()
     log = _open(files)
-    for offset in range(3):
-        batch = make_batch(offset)
-        log.append(batch, header_of(batch))
-        if offset == 1:
-            await log.sync()
-            log._disk.note([flushed_line(log.synced_end)])
+    _append(log, 2)
+    await log.sync()
+    log._disk.note([flushed_line(log.synced_end)])
+    _append(log, 3)
     await log.close(clean=False)
     positions = []
     write_at = SimulatedFile.write_at
@@ -149,9 +148,7 @@ async def test_without_its_manifest_a_log_does_not_claim_that_its_beginning_was_
     """Other replicas would delete it, too."""
     files = SimulatedFiles()
     log = _open(files)
-    for offset in range(15):
-        batch = make_batch(offset)
-        log.append(batch, header_of(batch))
+    _append(log, 15)
     await log.advance_log_start(12)
     if manifest == "missing":
         files.remove(f"{DIRECTORY}/manifest")
@@ -172,9 +169,7 @@ async def test_without_its_manifest_a_log_does_not_claim_that_its_beginning_was_
 async def test_a_bit_of_the_manifest_that_flips_hides_no_log_start(is_written_anew: bool) -> None:
     files = SimulatedFiles()
     log = _open(files)
-    for offset in range(15):
-        batch = make_batch(offset)
-        log.append(batch, header_of(batch))
+    _append(log, 15)
     await log.advance_log_start(12)
     if is_written_anew:
         await log.truncate(14)
@@ -310,9 +305,7 @@ async def test_a_log_that_does_not_open_leaves_no_file_open() -> None:
 async def test_a_log_that_would_lose_records_leaves_no_file_open() -> None:
     files = SimulatedFiles()
     log = _open(files)
-    for offset in range(5):
-        batch = make_batch(offset)
-        log.append(batch, header_of(batch))
+    _append(log, 5)
     files.open(_path(0)).write_at(290, b"x")
     open_files = OpenFiles(files)
     with pytest.raises(WouldLoseRecordsError):

@@ -347,13 +347,9 @@ async def test_a_cut_after_which_they_are_not_known_is_not_closed_as_if_they_wer
     assert _last_sequences(_open(files)) == {7: 4, 8: 6}
 
 
-async def test_a_cut_that_is_cancelled_is_carried_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else what is sent again would be called a repetition, and be nowhere."""
-    files = SimulatedFiles()
-    log = _open(files)
-    for sequence in range(4):
-        _append(log, 7, sequence)
-    await log.sync()
+async def _cancel_as_it_is_cut(
+    files: SimulatedFiles, log: Log, to_offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     replace = files.replace
     with trio.CancelScope() as scope:
 
@@ -363,9 +359,19 @@ async def test_a_cut_that_is_cancelled_is_carried_through(monkeypatch: pytest.Mo
 
         with monkeypatch.context() as patch:
             patch.setattr(files, "replace", cancel)
-            await log.truncate(2)
+            await log.truncate(to_offset)
             await trio.lowlevel.checkpoint()
     assert scope.cancelled_caught
+
+
+async def test_a_cut_that_is_cancelled_is_carried_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else what is sent again would be called a repetition, and be nowhere."""
+    files = SimulatedFiles()
+    log = _open(files)
+    for sequence in range(4):
+        _append(log, 7, sequence)
+    await log.sync()
+    await _cancel_as_it_is_cut(files, log, 2, monkeypatch)
     assert (log.log_end, log.synced_end, _last_sequences(log)) == (2, 2, {7: 1})
     await log.close()
     assert _last_sequences(_open(files)) == {7: 1}
@@ -378,18 +384,7 @@ async def test_a_log_that_starts_over_does_so_although_it_is_cancelled(
     files = SimulatedFiles()
     log = _log(files)
     await log.advance_log_start(17)
-    replace = files.replace
-    with trio.CancelScope() as scope:
-
-        async def cancel(path: str, data: bytes) -> None:
-            scope.cancel()
-            await replace(path, data)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(files, "replace", cancel)
-            await log.truncate(end)
-            await trio.lowlevel.checkpoint()
-    assert scope.cancelled_caught
+    await _cancel_as_it_is_cut(files, log, end, monkeypatch)
     assert (log.log_start, log.log_end, log.size_bytes) == (end, end, 0)
     await log.close()
     again = _open(files)
