@@ -1,10 +1,11 @@
 """A whole SPU, and the Streaming Controller that it obeys, on simulated seams: memory for a network, simulated files, a
 clock that jumps, chance from a seed."""
 
+import errno
 import itertools
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import structlog
 import trio
@@ -192,6 +193,11 @@ def batch(*values: bytes | None, timestamp: int = 1_700_000_000_000, **attribute
     """A batch as a producer sends it, a record for each value."""
     records = [Record(offset, timestamp + offset, None, value) for offset, value in enumerate(values)]
     return bytes(build_batch(records, **attributes))
+
+
+def lack_open_files(*_: object) -> NoReturn:
+    """Whatever is called."""
+    raise OSError(errno.EMFILE, "Too many open files")
 
 
 def beyond_time(header_time: int, *records: Record) -> bytes:

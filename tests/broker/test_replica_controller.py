@@ -1,10 +1,8 @@
-import errno
-from typing import NoReturn
-
 import pytest
 import trio
 from msgspec.structs import replace
 from replicating import Store, WirePeers, code_of, produce, wire_of
+from spus import lack_open_files
 
 from tailrace.broker.peer_messages import PeerMessage
 from tailrace.broker.replica_controller import ReplicaController
@@ -51,9 +49,6 @@ async def test_who_lacks_an_open_file_while_it_leads_is_to_be_opened_again(
 ) -> None:
     """Its follower is so far behind that what comes next has to be read."""
 
-    def lack(*_: object) -> NoReturn:
-        raise OSError(errno.EMFILE, "Too many open files")
-
     async with wire_of(2, lrs_max_lag_ms="1000") as wire:
         leader = wire.stores[1]
         wire.part(2)
@@ -62,7 +57,7 @@ async def test_who_lacks_an_open_file_while_it_leads_is_to_be_opened_again(
         await trio.sleep(2)
         assert leader.replica.high_watermark == 400
         with monkeypatch.context() as now:
-            now.setattr(Log, "headers", lack)
+            now.setattr(Log, "headers", lack_open_files)
             wire.join(2)
             await trio.sleep(2)
         assert leader.replica.offline_reason is not None

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from replicating import replication_on
 from simulation.files import SimulatedFiles
-from spus import SteadyClock, batch
+from spus import SteadyClock, batch, lack_open_files
 from structlog.testing import capture_logs
 
 from tailrace.broker import replica_log, spec_dispatcher
@@ -567,11 +567,8 @@ async def test_a_log_for_which_no_file_could_be_opened_is_tried_again_whenever_i
 async def test_so_is_one_that_opened_and_could_not_be_looked_through(
     spu: _Spu, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lack(*_: object) -> NoReturn:
-        raise OSError(errno.EMFILE, "Too many open files")
-
     with monkeypatch.context() as now:
-        now.setattr(LogOfEntries, "find_producers", lack)
+        now.setattr(LogOfEntries, "find_producers", lack_open_files)
         assert await spu.apply(_topic()) == []
     assert len(await spu.apply(_topic())) == 1
 
@@ -692,14 +689,11 @@ async def test_a_log_that_cannot_be_read_any_more_is_mended_and_opened_again(
 async def test_a_replica_whose_role_lacked_an_open_file_takes_part_again_when_there_is_one(
     spu: _Spu, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lack(*_: object) -> NoReturn:
-        raise OSError(errno.EMFILE, "Too many open files")
-
     (replica,) = await spu.apply(_topic(live=(HERE, ELSEWHERE)))
     _append(replica, b"a")
     led = _topic(epoch=7, live=(HERE, ELSEWHERE))
     with monkeypatch.context() as now:
-        now.setattr(LogOfEntries, "entries", lack)
+        now.setattr(LogOfEntries, "entries", lack_open_files)
         await spu.change(replace(led, partitions=(replace(led.partitions[0], leader_incarnation="process"),)))
         await trio.sleep(5)
         assert list(spu.replicas) == []

@@ -1,8 +1,6 @@
 """What becomes of a log that did not open, while others have what is damaged, or not yet."""
 
-import errno
 from collections.abc import Callable
-from typing import NoReturn
 
 import pytest
 import trio
@@ -11,6 +9,7 @@ from batch_samples import header_of, make_batch
 from logs import log_at
 from msgspec import Struct, field
 from simulation.files import SimulatedFiles
+from spus import lack_open_files
 
 from tailrace.broker.closed_replicas import ClosedReplicas
 from tailrace.broker.replica import Replica
@@ -185,11 +184,8 @@ async def test_a_log_whose_disk_fails_is_given_up(bench: _Bench, autojump_clock:
 async def test_who_lacks_an_open_file_looks_again(
     bench: _Bench, autojump_clock: trio.testing.MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lack(*_: object) -> NoReturn:
-        raise OSError(errno.EMFILE, "Too many open files")
-
     with monkeypatch.context() as now:
-        now.setattr(Log, "headers", lack)
+        now.setattr(Log, "headers", lack_open_files)
         bench.unreadable.add(bench.replica, 2, was_whole=False)
         await trio.sleep(3)
         assert bench.let_go == []
