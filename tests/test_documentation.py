@@ -83,7 +83,7 @@ def test_make_targets_exist() -> None:
 
 
 def test_every_flag_of_the_servers_is_described() -> None:
-    page = _text("docs/operations.md")
+    page = _text("docs/reference.md")
     commands = (["up"], ["serve", "sc"], ["serve", "spu"])
     flags = {flag for command in commands for flag in vars(parse(command)) if flag != "run"}
     described = {flag.replace("-", "_") for flag in re.findall(r"^\| `--([a-z-]+)", page, re.MULTILINE)}
@@ -93,7 +93,7 @@ def test_every_flag_of_the_servers_is_described() -> None:
 
 
 def test_described_configs_have_the_defaults_that_stand_there() -> None:
-    rows = re.findall(r"^\| `([a-z.]+)` \|(?: `([a-z.]+)` \|)? (-?\d+) \|", _text("docs/operations.md"), re.MULTILINE)
+    rows = re.findall(r"^\| `([a-z.]+)` \|(?: `([a-z.]+)` \|)? (-?\d+) \|", _text("docs/reference.md"), re.MULTILINE)
     assert len(rows) > 10
     for name, synonym, default in rows:
         for each, table in ((name, TOPIC_CONFIGS if synonym else BROKER_CONFIGS), (synonym, BROKER_CONFIGS)):
@@ -119,7 +119,7 @@ def test_every_metric_is_described_and_no_other() -> None:
     scraped = render(metrics, gauges).decode() + "".join(pieces(gauges))
     scraped += sc_metrics.render(sc_metrics.ScMetrics(API_TABLE), WorkflowCounts(), sc_metrics.ScGauges()).decode()
     exist = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (tailrace_\w+)", scraped, re.MULTILINE)}
-    described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/operations.md")))
+    described = set(re.findall(r"`(tailrace_\w+)`", _text("docs/reference.md")))
     assert described == exist
 
 
@@ -130,7 +130,7 @@ def test_every_logged_event_is_described_and_no_other() -> None:
         for path in (ROOT / folder).rglob("*.py")
     )
     logged = set(re.findall(r"\.(?:info|warning|error)\(\s*\"([a-z]+_[a-z_]+)\"", source))
-    page = _text("docs/operations.md").partition("## Logs")[2].partition("## Metrics")[0]
+    page = _text("docs/reference.md").partition("## Logs")[2].partition("## Metrics")[0]
     described = set(re.findall(r"`([a-z]+_[a-z_]+)`", page))
     assert described == logged
 

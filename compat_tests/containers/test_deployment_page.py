@@ -132,7 +132,7 @@ def walk(machine: Machine, tmp_path: Path, request: pytest.FixtureRequest) -> It
             print(f"{log.stem} says:\n{log.read_text()}")
 
 
-@pytest.mark.parametrize("walk", ["On machines of their own"], indirect=True)
+@pytest.mark.parametrize("walk", ["On separate machines"], indirect=True)
 def test_custom_spus_are_registered_deployed_and_checked(walk: tuple[Walk, list[Step]]) -> None:
     walker, section = walk
     assert [step.place for step in section if step.language == "sh"] == [

@@ -1,4 +1,4 @@
-"""The README's first records: its first two examples run one after the other, as a newcomer would run them."""
+"""The first two Python examples of docs/first-day.md run one after the other, as a newcomer runs them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from .session import CONNECTOR, HERE
 
-README = HERE.parents[1] / "README.md"
+PAGE = HERE.parents[1] / "docs" / "first-day.md"
 
 
-def test_the_examples_of_the_readme(spark_session: SparkSession, bootstrap: str) -> None:
+def test_the_first_examples_print_the_records(spark_session: SparkSession, bootstrap: str) -> None:
     assert spark_session  # the example takes the session that is there
-    examples = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    examples = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     orders = f"orders-{uuid.uuid4().hex[:8]}"
     produce_and_consume, read_with_spark = (
         example.replace("127.0.0.1:9092", bootstrap).replace('"orders"', f'"{orders}"') for example in examples[:2]

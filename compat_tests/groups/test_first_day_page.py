@@ -1,4 +1,4 @@
-"""The README's readers, as a newcomer would run them: in two terminals, and then in one."""
+"""The consumers of docs/first-day.md run as a newcomer runs them: in two terminals, and then in one."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from waiting import wait_until
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "first-day.md"
 PARTITIONS = 4
 SECONDS_MAX = 40
 
@@ -31,10 +31,10 @@ class Terminal:
 
 def test_two_readers_share_the_parcels_and_one_takes_over(bootstrap, create_topic, group, fill, tmp_path, admin):
     parcels = create_topic(PARTITIONS)
-    (example,) = re.findall(r"^```python\n([^`]*group_id=[^`]*)^```$", README.read_text(), re.MULTILINE)
-    for mine, of_the_readme in ((bootstrap, "127.0.0.1:9092"), (parcels, "parcels"), (group, "delivery")):
-        assert of_the_readme in example
-        example = example.replace(of_the_readme, mine)
+    (example,) = re.findall(r"^```python\n([^`]*group_id=[^`]*)^```$", PAGE.read_text(), re.MULTILINE)
+    for mine, of_the_page in ((bootstrap, "127.0.0.1:9092"), (parcels, "parcels"), (group, "delivery")):
+        assert of_the_page in example
+        example = example.replace(of_the_page, mine)
     reader = tmp_path / "reader.py"
     # Who has been killed is missed sooner.
     reader.write_text(example.replace("group_id=", "session_timeout_ms=10000, heartbeat_interval_ms=300, group_id="))
